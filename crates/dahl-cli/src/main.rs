@@ -1,0 +1,2 @@
+//! The binary `dahl`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Layers, models, losses, optimisers, datasets, checkpoints and the training loop of DAHL.

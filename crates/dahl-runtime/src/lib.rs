@@ -1,0 +1,1 @@
+//! Everything in DAHL that executes: workers, memories and transfers, drivers, meters.

@@ -1,0 +1,1 @@
+//! Everything in DAHL that decides or predicts: policies, performance models, simulator, planner.
