@@ -1,11 +1,31 @@
 //! The words of DAHL: arrays, regions, tasks, graphs, machines. No threads, no clock, no I/O.
 
+pub mod access;
+pub mod arena;
+pub mod array;
+pub mod codelet;
 pub mod dtype;
+pub mod graph;
+pub mod hash;
+pub mod machine;
+pub mod operands;
+pub mod random;
 pub mod region;
 pub mod shape;
+pub mod split;
+pub mod units;
 pub mod view;
 
+pub use access::{Access, Mode};
+pub use arena::{Arena, ArenaError};
+pub use array::{Array, Block, Handle, Matrix, Part, Scalar, Storage, Tensor, Vector};
+pub use codelet::{Body, Call, Codelet, Cost, Implementation, Param, TaskError};
 pub use dtype::{DType, Element};
+pub use graph::{Graph, GraphError, Operand, Program, Recorder, Task};
+pub use machine::{Link, Machine, Memory, MemoryId, Unit, UnitId, UnitKind};
+pub use operands::Operands;
 pub use region::Region;
 pub use shape::{Shape, ShapeError};
+pub use split::{By, Split, SplitError};
+pub use units::{Bytes, Joules, Seconds, Watts};
 pub use view::{View, ViewMut};

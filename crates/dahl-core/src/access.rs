@@ -1,0 +1,46 @@
+//! Accesses: which part of which array a task touches, and how.
+
+use serde::{Deserialize, Serialize};
+
+use crate::region::Region;
+
+/// How a task uses an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The values are read.
+    Read,
+    /// Every element of the region is overwritten; what was there is not looked at.
+    Write,
+    /// The values are read and changed.
+    ReadWrite,
+    /// Values are added. Tasks that reduce into the same region may run at the same time: each adds
+    /// into a private accumulator, and the graph fixes the order in which these are merged.
+    Reduce,
+}
+
+impl Mode {
+    /// Whether the task changes the array.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Mode::Read)
+    }
+
+    /// Whether the task needs the values that were there before.
+    pub const fn reads(self) -> bool {
+        !matches!(self, Mode::Write)
+    }
+}
+
+/// One operand of a task, inside a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Index into the graph's table of arrays.
+    pub array: u32,
+    /// How it is used.
+    pub mode: Mode,
+    /// Whether the region must be filled with zeros before the task runs: the first use of a private
+    /// accumulator.
+    pub zeroed: bool,
+    /// Which part of the array.
+    pub region: Region,
+}

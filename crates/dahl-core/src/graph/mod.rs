@@ -1,0 +1,252 @@
+//! Graphs: what a program submitted, as a value.
+//!
+//! A [`Recorder`] takes tasks in program order and derives their dependencies; [`Recorder::finish`]
+//! makes a [`Graph`] of them, which never changes again. It can be executed any number of times,
+//! simulated, planned, exported and compared. Nothing here executes, and nothing here depends on who
+//! will.
+//!
+//! | file | what |
+//! |---|---|
+//! | `recorder` | takes tasks, checks them, fixes implementations |
+//! | `deps` | edges from regions |
+//! | `runs` | regions under another shape of the same data |
+//! | `reduce` | private accumulators and their merging |
+//! | `memory` | temporaries packed into one block |
+//! | `boundary` | what one launch must wait for in another |
+//! | `export` | DOT and JSON |
+//! | `program` | a graph's program as JSON, to read back |
+
+pub mod boundary;
+pub mod deps;
+pub mod export;
+pub mod memory;
+pub mod program;
+mod recorder;
+mod reduce;
+pub mod runs;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::array::{Home, Storage};
+use crate::codelet::{Call, Codelet, Cost, Implementation};
+use crate::hash::StableHasher;
+use crate::machine::UnitKind;
+use crate::shape::Shape;
+
+pub use boundary::Boundary;
+pub use memory::MemoryPlan;
+pub use program::Program;
+pub use recorder::{GraphError, Operand, Recorder, Task};
+
+/// A storage as a graph uses it.
+#[derive(Clone, Debug)]
+pub struct GraphStorage {
+    /// The storage.
+    pub storage: Arc<Storage>,
+    /// For a temporary, its place in the memory plan.
+    pub temporary: Option<u32>,
+}
+
+/// A storage under a shape: what accesses refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GraphArray {
+    /// Index into [`Graph::storages`].
+    pub storage: u32,
+    /// The shape it is seen under.
+    pub shape: Shape,
+}
+
+/// Tasks that are equal but for which data they touch: the same codelet, shapes and parameters, and so
+/// the same cost and implementation.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Index into [`Graph::codelets`].
+    pub codelet: u32,
+    /// Shapes, modes, element type and parameters.
+    pub call: Call,
+    /// What one task costs.
+    pub cost: Cost,
+    /// For each [`UnitKind`], the chosen implementation.
+    pub choice: [Option<u8>; 2],
+}
+
+impl Class {
+    /// The place of a kind in [`Class::choice`].
+    pub const fn slot(kind: UnitKind) -> usize {
+        match kind {
+            UnitKind::Cpu => 0,
+            UnitKind::Gpu => 1,
+        }
+    }
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskRecord {
+    /// Index into [`Graph::classes`].
+    pub class: u32,
+    /// First of its accesses in [`Graph::accesses`].
+    pub first_access: u32,
+    /// How many accesses it has.
+    pub access_count: u16,
+    /// Whether an access must be filled with zeros first.
+    pub zeroes: bool,
+    /// Higher is more urgent.
+    pub priority: i32,
+    /// Index into [`Graph::sections`]: the layer it belongs to.
+    pub section: u32,
+}
+
+/// A recorded program: tasks, what they touch, who waits for whom, and where temporaries lie.
+#[derive(Debug)]
+pub struct Graph {
+    /// Unique in this process.
+    pub id: u64,
+    /// The codelets used.
+    pub codelets: Vec<Arc<Codelet>>,
+    /// The kinds of tasks.
+    pub classes: Vec<Class>,
+    /// The tasks in program order.
+    pub tasks: Vec<TaskRecord>,
+    /// All accesses, those of one task next to each other.
+    pub accesses: Vec<Access>,
+    /// The arrays accesses refer to.
+    pub arrays: Vec<GraphArray>,
+    /// The data behind the arrays.
+    pub storages: Vec<GraphStorage>,
+    /// Names of sections; the first is empty.
+    pub sections: Vec<String>,
+    /// Number of predecessors of each task.
+    pub in_degree: Vec<u32>,
+    successor_start: Vec<u32>,
+    successors: Vec<u32>,
+    /// Tasks without predecessors.
+    pub roots: Vec<u32>,
+    /// Where temporaries lie.
+    pub memory: MemoryPlan,
+    /// What other launches must wait for.
+    pub boundary: Boundary,
+}
+
+impl Graph {
+    /// Number of tasks.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Tasks that wait for `task`.
+    #[inline]
+    pub fn successors(&self, task: u32) -> &[u32] {
+        let t = task as usize;
+        &self.successors[self.successor_start[t] as usize..self.successor_start[t + 1] as usize]
+    }
+
+    /// All edges, by their first task.
+    pub fn edges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.len() as u32).flat_map(|t| self.successors(t).iter().map(move |&s| (t, s)))
+    }
+
+    /// The accesses of a task.
+    #[inline]
+    pub fn accesses_of(&self, task: u32) -> &[Access] {
+        let t = &self.tasks[task as usize];
+        &self.accesses[t.first_access as usize..][..usize::from(t.access_count)]
+    }
+
+    /// The class of a task.
+    #[inline]
+    pub fn class_of(&self, task: u32) -> &Class {
+        &self.classes[self.tasks[task as usize].class as usize]
+    }
+
+    /// The codelet of a task.
+    pub fn codelet_of(&self, task: u32) -> &Codelet {
+        &self.codelets[self.class_of(task).codelet as usize]
+    }
+
+    /// The implementation that a task uses on a kind of unit.
+    #[inline]
+    pub fn implementation(&self, task: u32, kind: UnitKind) -> Option<&Implementation> {
+        let class = self.class_of(task);
+        let i = class.choice[Class::slot(kind)]?;
+        Some(&self.codelets[class.codelet as usize].implementations[usize::from(i)])
+    }
+
+    /// Most scratch memory any task needs on a kind of unit, in bytes.
+    pub fn scratch(&self, kind: UnitKind) -> usize {
+        let need = |c: &Class| {
+            let i = c.choice[Class::slot(kind)]?;
+            Some((self.codelets[c.codelet as usize].implementations[usize::from(i)].scratch)(&c.call))
+        };
+        self.classes.iter().filter_map(need).max().unwrap_or(0)
+    }
+
+    /// What a task is, for people: `task 12, add(x[0..4], y[0..4])`.
+    pub fn describe(&self, task: u32) -> String {
+        let operands: Vec<String> = self.accesses_of(task).iter().map(|a| self.describe_access(a)).collect();
+        let section = &self.sections[self.tasks[task as usize].section as usize];
+        let section = if section.is_empty() { String::new() } else { format!(" in {section}") };
+        format!("task {task}{section}, {}({})", self.codelet_of(task).name, operands.join(", "))
+    }
+
+    fn describe_access(&self, access: &Access) -> String {
+        let array = &self.arrays[access.array as usize];
+        format!("{}{}", self.storages[array.storage as usize].storage.label(), access.region)
+    }
+
+    /// A number that is equal for equal graphs, in every process.
+    pub fn fingerprint(&self) -> u64 {
+        let mut h = StableHasher::default();
+        self.canonical_hash(&mut h);
+        h.finish()
+    }
+
+    fn canonical_hash(&self, h: &mut StableHasher) {
+        for storage in &self.storages {
+            (storage.storage.shape, storage.storage.dtype, storage.temporary).hash(h);
+        }
+        self.arrays.hash(h);
+        for class in &self.classes {
+            let codelet = &self.codelets[class.codelet as usize];
+            codelet.name.hash(h);
+            class.call.hash(h);
+            let names = class.choice.map(|c| c.map(|i| codelet.implementations[usize::from(i)].name));
+            names.hash(h);
+        }
+        self.tasks.hash(h);
+        self.accesses.hash(h);
+        self.sections.hash(h);
+    }
+}
+
+/// Equal: the same tasks in the same order, on arrays of the same shapes used in the same way. Which
+/// arrays they are is not compared, and edges need not be: they follow.
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        let storage = |s: &GraphStorage| (s.storage.shape, s.storage.dtype, s.temporary);
+        let class = |g: &Graph, c: &Class| {
+            let codelet = &g.codelets[c.codelet as usize];
+            let names = c.choice.map(|i| i.map(|i| codelet.implementations[usize::from(i)].name));
+            (codelet.name.clone(), c.call.clone(), names)
+        };
+        self.tasks == other.tasks
+            && self.accesses == other.accesses
+            && self.arrays == other.arrays
+            && self.sections == other.sections
+            && self.storages.iter().map(storage).eq(other.storages.iter().map(storage))
+            && self.classes.iter().map(|c| class(self, c)).eq(other.classes.iter().map(|c| class(other, c)))
+    }
+}
+
+impl GraphStorage {
+    /// Where the storage lives if it is persistent.
+    pub fn place(&self) -> Option<&crate::arena::Place> {
+        match &self.storage.home {
+            Home::Arena(place) => Some(place),
+            Home::Temporary { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Reductions: tasks that add into one region at the same time, and still always give the same bits.
+//!
+//! Tasks that reduce into the same region one after another form a *group*. When something else
+//! touches the region, or the program ends, the group is closed: its `n` tasks are dealt, in order and
+//! in equal shares, to `min(n, most)` accumulators. The first accumulator is the region itself; the
+//! others are temporaries that start at zero. Tasks of one accumulator run one after another;
+//! different accumulators do not wait for each other. At last the accumulators are added to the
+//! region in their order. All this is part of the graph, so it does not depend on who runs it.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::access::{Access, Mode};
+use crate::codelet::{Call, Codelet, Cost, Param, TaskError};
+use crate::dtype::{DType, Element};
+use crate::machine::UnitKind;
+use crate::operands::Operands;
+use crate::region::Region;
+use crate::shape::{MAX_RANK, Shape};
+use crate::split::{By, cut};
+use crate::view::for_rows;
+
+use super::recorder::Recording;
+use super::{Class, TaskRecord, runs};
+
+/// Elements one merging task adds up, about: enough to be worth a task, few enough to share the work.
+const MERGE_GRAIN: usize = 32 << 10;
+
+/// Open groups of every storage.
+#[derive(Debug)]
+pub(super) struct Groups {
+    pub(super) most: usize,
+    /// Whether a group was ever closed: its edges come late, and some may come twice.
+    pub(super) closed: bool,
+    open: Vec<Vec<Group>>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Groups { most: 4, closed: false, open: Vec::new() }
+    }
+}
+
+impl Groups {
+    pub(super) fn add_storage(&mut self) {
+        self.open.push(Vec::new());
+    }
+}
+
+#[derive(Debug)]
+struct Group {
+    array: u32,
+    region: Region,
+    /// Task and place of the access in the graph's table.
+    members: Vec<(u32, u32)>,
+}
+
+/// Takes one access of a task just recorded: into a group, or to the dependency tracker.
+pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), String> {
+    let a = r.accesses[access as usize];
+    let storage = r.arrays[a.array as usize].storage as usize;
+    if !r.groups.open[storage].is_empty() {
+        close_overlapping(r, storage, &a)?;
+    }
+    if a.mode != Mode::Reduce {
+        return track(r, task, &a);
+    }
+    let open = &mut r.groups.open[storage];
+    let (array, region) = (a.array, a.region);
+    match open.iter_mut().find(|g| g.array == array && g.region == region) {
+        Some(group) => group.members.push((task, access)),
+        None => open.push(Group { array, region, members: vec![(task, access)] }),
+    }
+    Ok(())
+}
+
+/// Closes the groups that an access gets in the way of: all that overlap, but for the one it joins.
+fn close_overlapping(r: &mut Recording, storage: usize, a: &Access) -> Result<(), String> {
+    let shape = r.arrays[a.array as usize].shape;
+    let hit = |r: &Recording, g: &Group| {
+        let joins = a.mode == Mode::Reduce && g.array == a.array && g.region == a.region;
+        let other = &r.arrays[g.array as usize].shape;
+        !joins && runs::overlap((&shape, &a.region), (other, &g.region))
+    };
+    while let Some(i) = r.groups.open[storage].iter().position(|g| hit(r, g)) {
+        let group = r.groups.open[storage].remove(i);
+        close(r, group)?;
+    }
+    Ok(())
+}
+
+/// Closes whatever is still open, at the end of the program.
+pub(super) fn close_all(r: &mut Recording) -> Result<(), String> {
+    for storage in 0..r.groups.open.len() {
+        for group in std::mem::take(&mut r.groups.open[storage]) {
+            close(r, group)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the tracker of an access, and notes its edges.
+fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), String> {
+    let array = r.arrays[a.array as usize];
+    let (edges, boundary) = (&mut r.edges, &mut r.boundary);
+    let temporary = r.storages[array.storage as usize].temporary.is_some();
+    let mut unwritten = None;
+    r.tracker.access(
+        array.storage as usize,
+        &array.shape,
+        &a.region,
+        a.mode.writes(),
+        task,
+        |from| edges.push((from, task)),
+        |region| {
+            if a.mode.reads() && !a.zeroed {
+                unwritten = Some(region);
+            }
+            boundary.open(array.storage, array.shape, super::deps::Edge { task, region, writes: a.mode.writes() });
+        },
+    );
+    match unwritten {
+        Some(region) if temporary => {
+            let name = r.storages[array.storage as usize].storage.label();
+            Err(format!("reads {region} of the temporary {name}, which no task has written"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Deals a group's tasks to accumulators and adds the tasks that merge them.
+fn close(r: &mut Recording, group: Group) -> Result<(), String> {
+    let n = group.members.len();
+    let accumulators = n.min(r.groups.most);
+    let shape = {
+        let (task, access) = group.members[0];
+        let place = access - r.tasks[task as usize].first_access;
+        let class = &r.classes[r.tasks[task as usize].class as usize];
+        class.call.operands[place as usize].0
+    };
+    let storage = r.arrays[group.array as usize].storage as usize;
+    let dtype = r.storages[storage].storage.dtype;
+    let seen_as = r.arrays[group.array as usize].shape;
+    let zero_based = r.storages[storage].temporary.is_some()
+        && r.tracker.is_unwritten(storage, &seen_as, &group.region);
+    let mut private = Vec::new();
+    for k in 0..accumulators {
+        let members = &group.members[k * n / accumulators..(k + 1) * n / accumulators];
+        if k > 0 {
+            private.push(r.add_temporary(shape, dtype));
+        }
+        for (i, &(task, access)) in members.iter().enumerate() {
+            let a = &mut r.accesses[access as usize];
+            if let Some(&own) = private.last() {
+                (a.array, a.region) = (own, Region::whole(&shape));
+            }
+            // A temporary nobody wrote starts at zero too: there is nothing to add to.
+            if i == 0 && (k > 0 || zero_based) {
+                a.zeroed = true;
+                r.tasks[task as usize].zeroes = true;
+            }
+            let a = *a;
+            track(r, task, &a)?;
+        }
+    }
+    r.groups.closed = true;
+    if private.is_empty() {
+        return Ok(());
+    }
+    merge(r, &group, &private, &shape, dtype)
+}
+
+/// Adds tasks that add the private accumulators to the region, cut along its longest outer axis.
+fn merge(
+    r: &mut Recording,
+    group: &Group,
+    private: &[u32],
+    shape: &Shape,
+    dtype: DType,
+) -> Result<(), String> {
+    let dims = shape.dims4();
+    let axis = (0..MAX_RANK).find(|&a| dims[a] > 1).unwrap_or(MAX_RANK - 1);
+    let parts = (shape.len() / MERGE_GRAIN).clamp(1, dims[axis].min(16));
+    for (from, to) in cut(axis, dims[axis], By::Count(parts)).expect("between 1 and the axis") {
+        let (mut start, mut end) = ([0; MAX_RANK], dims);
+        (start[axis], end[axis]) = (from, to);
+        let part = Region::new(start, end).expect("not empty");
+        let first_access = r.accesses.len() as u32;
+        let target = Access {
+            array: group.array,
+            mode: Mode::ReadWrite,
+            zeroed: false,
+            region: part.inside(&group.region),
+        };
+        r.accesses.push(target);
+        r.accesses.extend(private.iter().map(|&array| Access {
+            array,
+            mode: Mode::Read,
+            zeroed: false,
+            region: part,
+        }));
+        let dims = part.dims4();
+        let shape = Shape::new(&dims[MAX_RANK - shape.rank()..]).expect("not empty");
+        let class = merge_class(r, shape, private.len(), dtype);
+        let task = r.tasks.len() as u32;
+        let (first, _) = group.members[0];
+        let priority = r.tasks[first as usize].priority;
+        let section = r.tasks[first as usize].section;
+        let access_count = 1 + private.len() as u16;
+        r.tasks.push(TaskRecord { class, first_access, access_count, zeroes: false, priority, section });
+        for i in first_access..first_access + u32::from(access_count) {
+            let a = r.accesses[i as usize];
+            track(r, task, &a)?;
+        }
+    }
+    Ok(())
+}
+
+fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) -> u32 {
+    let mut operands = vec![(shape, Mode::ReadWrite)];
+    operands.resize(1 + private, (shape, Mode::Read));
+    let call = Call { operands, dtype, params: Vec::<Param>::new() };
+    let codelet = match r.codelets.iter().position(|c| Arc::ptr_eq(c, &MERGE)) {
+        Some(i) => i as u32,
+        None => {
+            r.codelets.push(MERGE.clone());
+            r.codelets.len() as u32 - 1
+        }
+    };
+    if let Some(i) = r.classes.iter().position(|c| c.codelet == codelet && c.call == call) {
+        return i as u32;
+    }
+    let cost = (MERGE.cost)(&call);
+    r.classes.push(Class { codelet, call, cost, choice: [Some(0), None] });
+    r.classes.len() as u32 - 1
+}
+
+/// Adds operands 1, 2, … to operand 0, in this order.
+pub static MERGE: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
+    let cost = |call: &Call| Cost {
+        flops: ((call.operands.len() - 1) * call.shape(0).len()) as f64,
+        bytes: call.bytes(),
+    };
+    let body = |ops: &Operands<'_>| match ops.dtype(0) {
+        DType::F32 => merge_all::<f32>(ops),
+        DType::F64 => merge_all::<f64>(ops),
+    };
+    Arc::new(Codelet::new("merge").cost(cost).implement("reference", UnitKind::Cpu, body))
+});
+
+fn merge_all<T: Element + std::ops::AddAssign>(ops: &Operands<'_>) -> Result<(), TaskError> {
+    let mut target = ops.write::<T>(0);
+    for i in 1..ops.len() {
+        let part = ops.read::<T>(i);
+        for_rows(target.dims(), |at| {
+            target.row(at).iter_mut().zip(part.row(at)).for_each(|(t, &p)| *t += p);
+        });
+    }
+    Ok(())
+}

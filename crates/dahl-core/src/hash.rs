@@ -1,0 +1,110 @@
+//! A hash that is the same in every process and on every machine: FNV-1a over little-endian bytes.
+//!
+//! For fingerprints that are written down (graph hashes, footprints of calls). Not for protection
+//! against anybody. [`FastHasher`] is the other one, for tables that live and die in one process.
+
+use std::hash::Hasher;
+
+/// FNV-1a, 64 bits.
+#[derive(Clone, Debug)]
+pub struct StableHasher(u64);
+
+impl Default for StableHasher {
+    fn default() -> Self {
+        StableHasher(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for StableHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.0 = (self.0 ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    // The default methods hash native-endian, native-width integers; these make them the same everywhere.
+    fn write_u16(&mut self, i: u16) {
+        self.write(&i.to_le_bytes());
+    }
+
+    fn write_u32(&mut self, i: u32) {
+        self.write(&i.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, i: u64) {
+        self.write(&i.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, i: usize) {
+        self.write_u64(i as u64);
+    }
+
+    fn write_isize(&mut self, i: isize) {
+        self.write_u64(i as i64 as u64);
+    }
+}
+
+/// A fast hash for tables of our own small keys; different runs of one build agree, nothing more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FastHasher(u64);
+
+impl Hasher for FastHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for word in bytes.chunks(8) {
+            let mut padded = [0; 8];
+            padded[..word.len()].copy_from_slice(word);
+            self.write_u64(u64::from_le_bytes(padded));
+        }
+    }
+
+    fn write_u8(&mut self, i: u8) {
+        self.write_u64(u64::from(i));
+    }
+
+    fn write_u32(&mut self, i: u32) {
+        self.write_u64(u64::from(i));
+    }
+
+    fn write_u64(&mut self, i: u64) {
+        self.0 = (self.0.rotate_left(23) ^ i).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_usize(&mut self, i: usize) {
+        self.write_u64(i as u64);
+    }
+}
+
+/// Builds [`FastHasher`]s.
+pub type FastBuild = std::hash::BuildHasherDefault<FastHasher>;
+
+/// Derived `Hash` hashes an enum's discriminant as `isize` and lengths as `usize`: both are fixed above.
+#[cfg(test)]
+mod tests {
+    use std::hash::Hash;
+
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        let hash = |s: &[u8]| {
+            let mut h = StableHasher::default();
+            h.write(s);
+            h.finish()
+        };
+        // From the FNV authors' test vectors.
+        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
+        let mut h = StableHasher::default();
+        7usize.hash(&mut h);
+        assert_eq!(h.finish(), hash(&7u64.to_le_bytes()));
+    }
+}
