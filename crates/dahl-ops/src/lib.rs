@@ -1,3 +1,18 @@
 //! DAHL's operations: one file each, with shape rule, cost, gradient and CPU implementations.
 
+pub mod batch_norm;
+pub mod compare;
+pub mod conv2d;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod elementwise;
+pub mod float;
+pub mod linalg;
+pub mod linear;
+pub mod optim;
+pub mod philox;
+pub mod pool;
+pub mod reduce;
+pub mod simd;
+pub mod softmax;
 pub mod window;

@@ -1,1 +1,37 @@
 //! Everything in DAHL that executes: workers, memories and transfers, drivers, meters.
+//!
+//! | file | what |
+//! |---|---|
+//! | `runtime` | launches graphs, hands out results |
+//! | `builder` | settings |
+//! | `instance` | the state of one launch of a graph |
+//! | `worker` | what a unit's thread does |
+//! | `shared` | what all threads share |
+//! | `exit`, `sleep` | the two lock-free primitives |
+//! | `driver` | how a unit executes a task |
+//! | `memory` | copies in other memories, transfers, eviction |
+//! | `guard` | values, while somebody looks at them |
+//! | `perf_store` | performance models on disk |
+
+mod builder;
+pub mod driver;
+pub mod error;
+pub mod exit;
+pub mod guard;
+mod instance;
+pub mod memory;
+pub mod perf_store;
+mod pin;
+mod runtime;
+mod shared;
+pub mod sleep;
+mod sync;
+mod watchdog;
+mod worker;
+
+pub use builder::{Builder, HostDeviceSpec};
+pub use error::RunError;
+pub use guard::{ReadGuard, WriteGuard};
+pub use memory::Traffic;
+pub use runtime::{Canceller, Runtime};
+pub use shared::Sample;

@@ -1,1 +1,6 @@
 //! Everything in DAHL that decides or predicts: policies, performance models, simulator, planner.
+
+pub mod model;
+
+pub mod lock;
+pub mod policy;

@@ -1,0 +1,260 @@
+//! Data sets: where images come from, in which order, and how they become batches.
+//!
+//! A data set is described in one line ([`DataSpec`]), opened for one [`Split`] by [`open`] and read
+//! through [`Dataset`]: bytes and class numbers, nothing else. [`Batches`] puts the items in a seeded
+//! order and converts them to floating point where the caller says; [`Prefetcher`] does so ahead of
+//! time on threads of its own. This module knows nothing of arrays, tasks or models, downloads
+//! nothing, and holds no more of a data set in memory than its compressed files require.
+//!
+//! | Description | What |
+//! |---|---|
+//! | `fashion-mnist-small` | 10,000 + 2,000 images of Fashion-MNIST, part of the program |
+//! | `fashion-mnist` | the full set, in a folder of that name under one of the roots |
+//! | `idx:DIR` | files named and made like MNIST's, plain (mapped) or `.gz` (unpacked once) |
+//! | `cifar-10:DIR` | CIFAR-10, binary version (mapped) |
+//! | `folder:DIR` | JPEG and PNG pictures with tables of labels, read as they are needed |
+//! | `synthetic:CxHxW:N[:CLASSES]` | learnable images made on the fly |
+//!
+//! # Folders of pictures
+//!
+//! A folder holds either `train.csv` and `val.csv`, or one `labels.csv`; pictures are anywhere below.
+//! A line is `file,label` or `file,label,split`: the file relative to the folder, the label a name or
+//! an integer, the split `train` or `val` (`test` is left out of both; nothing means `train`). Fields
+//! may be quoted; a first line `file,label` is a heading. If `labels.csv` names no split, a tenth of
+//! its lines, chosen by a hash of the file's name, are for validation. Classes are the labels that
+//! occur in either split, sorted as numbers if all are integers, else by name. Pictures are stretched
+//! to the model's height and width, smoothly, and made grey or RGB as the model has 1 or 3 channels.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::Arc;
+//! use dahl_nn::data::{Batches, DataError, DataSpec, Dataset, Split, default_roots, open};
+//!
+//! # fn main() -> Result<(), DataError> {
+//! let spec = DataSpec::parse("fashion-mnist-small")?;
+//! let data = open(&spec, Split::Train, [1, 28, 28], Some(100), &default_roots())?;
+//! assert_eq!((data.len(), data.classes()), (100, 10));
+//!
+//! let mut batches = Batches::<f32>::new(Arc::from(data), 32)?.shuffled(42);
+//! assert_eq!(batches.per_epoch(), 4);
+//! let mut pixels = vec![0.0; 32 * 28 * 28];
+//! let mut labels = vec![0; 32];
+//! for batch in 0..batches.per_epoch() {
+//!     let images = batches.fill(0, batch, &mut pixels, &mut labels)?;
+//!     assert_eq!(images, if batch < 3 { 32 } else { 4 });
+//!     assert!(labels.iter().all(|&label| label < 10));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod batches;
+mod bytes;
+mod cifar;
+mod error;
+#[cfg(feature = "images")]
+mod folder;
+mod idx;
+mod named;
+mod order;
+#[cfg(feature = "images")]
+mod picture;
+mod prefetch;
+mod random;
+#[cfg(feature = "images")]
+mod resize;
+mod spec;
+mod synthetic;
+#[cfg(feature = "images")]
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::PathBuf;
+
+pub use batches::Batches;
+pub use error::{DataError, FORMS};
+pub use named::{FASHION_CLASSES, default_roots};
+pub use order::Order;
+pub use prefetch::{Prefetch, Prefetcher, Prepared};
+pub use spec::DataSpec;
+
+/// Which part of a data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// What the model learns from.
+    Train,
+    /// What it is judged by.
+    Validation,
+}
+
+impl Split {
+    /// The part that this one is not.
+    pub fn other(self) -> Split {
+        match self {
+            Split::Train => Split::Validation,
+            Split::Validation => Split::Train,
+        }
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Split::Train => "train",
+            Split::Validation => "validation",
+        })
+    }
+}
+
+/// Images as bytes (channel by channel, row by row), each with a class. Any item can be read at any
+/// time from any thread.
+pub trait Dataset: Send + Sync {
+    /// What a message calls this set.
+    fn name(&self) -> &str;
+
+    /// Number of items, never 0 once opened.
+    fn len(&self) -> usize;
+
+    /// Whether there are no items.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of classes; every label is below it.
+    fn classes(&self) -> usize;
+
+    /// Channels, height and width of an image.
+    fn shape(&self) -> [usize; 3];
+
+    /// Writes item `index` into `pixels`, which has exactly as many bytes as [`shape`](Self::shape)
+    /// says, and returns its label.
+    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError>;
+
+    /// The item where it lies, for sets that have it in memory: saves a copy.
+    fn view(&self, _index: usize) -> Option<Result<(&[u8], usize), DataError>> {
+        None
+    }
+
+    /// The name of a class, if it has one.
+    fn class_name(&self, _class: usize) -> Option<&str> {
+        None
+    }
+}
+
+/// Opens one split of a data set.
+///
+/// `input` is the model's input, channels × height × width: pictures are brought to it, other images
+/// must have it. `limit` keeps the first so many items. `roots` are the folders where named sets are
+/// looked for: [`default_roots`], or the caller's own.
+pub fn open(
+    spec: &DataSpec,
+    split: Split,
+    input: [usize; 3],
+    limit: Option<usize>,
+    roots: &[PathBuf],
+) -> Result<Box<dyn Dataset>, DataError> {
+    image_size(input)?;
+    let name = spec.to_string();
+    Ok(match spec {
+        DataSpec::FashionMnistSmall => named::fashion_small(split, input, limit)?,
+        DataSpec::FashionMnist => named::fashion(split, input, limit, roots)?,
+        DataSpec::Idx(dir) => Box::new(idx::IdxSet::open(dir, name, split, input, limit, None)?),
+        DataSpec::Cifar10(dir) => Box::new(cifar::Cifar::open(dir, name, split, input, limit)?),
+        #[cfg(feature = "images")]
+        DataSpec::Folder(dir) => Box::new(folder::Folder::open(dir, name, split, input, limit)?),
+        #[cfg(not(feature = "images"))]
+        DataSpec::Folder(_) => {
+            return Err(DataError::Spec {
+                spec: name,
+                reason: "this build cannot decode pictures; build it with the feature `images`"
+                    .into(),
+            });
+        }
+        &DataSpec::Synthetic {
+            shape,
+            count,
+            classes,
+        } => Box::new(synthetic::Synthetic::new(
+            name, shape, count, classes, split, input, limit,
+        )?),
+    })
+}
+
+/// The most values an image may have: 2²⁸, far more than any model takes.
+const MAX_IMAGE: usize = 1 << 28;
+
+/// Values of an image of this shape, if it has some and not too many.
+fn image_size([c, h, w]: [usize; 3]) -> Result<usize, DataError> {
+    let size = c.checked_mul(h).and_then(|s| s.checked_mul(w));
+    size.filter(|s| (1..=MAX_IMAGE).contains(s)).ok_or_else(|| {
+        let shape = error::shape([c, h, w]);
+        DataError::Usage(format!(
+            "images of {shape}: 1 to {MAX_IMAGE} values are possible"
+        ))
+    })
+}
+
+/// Checks that a model with so many outputs can tell the classes of a data set apart.
+pub fn check_classes(data: &dyn Dataset, outputs: usize) -> Result<(), DataError> {
+    if data.classes() <= outputs {
+        return Ok(());
+    }
+    Err(DataError::Classes {
+        what: data.name().to_owned(),
+        data: data.classes(),
+        model: outputs,
+    })
+}
+
+/// Checks that images have the shape of the model's input.
+fn check_shape(name: &str, data: [usize; 3], model: [usize; 3]) -> Result<(), DataError> {
+    if data == model {
+        Ok(())
+    } else {
+        Err(DataError::Shape {
+            what: name.to_owned(),
+            data,
+            model,
+        })
+    }
+}
+
+/// Checks the arguments of [`Dataset::read`].
+fn check_read(data: &dyn Dataset, index: usize, pixels: &[u8]) -> Result<(), DataError> {
+    if index >= data.len() {
+        return Err(no_such_item(data, index));
+    }
+    let size: usize = data.shape().iter().product();
+    if pixels.len() == size {
+        return Ok(());
+    }
+    Err(DataError::Usage(format!(
+        "{}: an image has {size} bytes, the buffer {}",
+        data.name(),
+        pixels.len()
+    )))
+}
+
+fn no_such_item(data: &dyn Dataset, index: usize) -> DataError {
+    DataError::Usage(format!(
+        "{}: no item {index} among {}",
+        data.name(),
+        data.len()
+    ))
+}
+
+/// [`Dataset::read`] for sets that offer [`Dataset::view`].
+fn copy_view(data: &dyn Dataset, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
+    check_read(data, index, pixels)?;
+    match data.view(index) {
+        Some(item) => {
+            let (from, label) = item?;
+            pixels.copy_from_slice(from);
+            Ok(label)
+        }
+        None => Err(no_such_item(data, index)),
+    }
+}

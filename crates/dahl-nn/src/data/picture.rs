@@ -1,0 +1,141 @@
+//! One picture: decoded, brought to a size, laid out channel by channel.
+//!
+//! JPEG and PNG, told apart by their content, not by their name. Orientation tags and colour profiles
+//! are not applied, transparency is dropped. Decoding has bounds on size and memory: a picture that
+//! claims to be enormous is an error.
+
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+
+use super::error::panic_message;
+use super::resize::resize;
+
+/// The longest side of a picture.
+const MAX_SIDE: u32 = 1 << 15;
+/// The most memory that decoding one may take.
+const MAX_MEMORY: u64 = 1 << 30;
+
+/// Decodes a picture of any size into `pixels`, which has `shape`'s size; 1 or 3 channels.
+pub(crate) fn decode(bytes: &[u8], shape: [usize; 3], pixels: &mut [u8]) -> Result<(), String> {
+    // Decoders are large and meet bytes from anywhere: should one panic, that is this file's error.
+    catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes, shape, pixels)))
+        .unwrap_or_else(|panic| Err(format!("the decoder panicked: {}", panic_message(&*panic))))
+}
+
+fn decode_unguarded(bytes: &[u8], shape: [usize; 3], pixels: &mut [u8]) -> Result<(), String> {
+    let mut reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .map_err(|e| format!("cannot be read: {e}"))?;
+    if !matches!(reader.format(), Some(ImageFormat::Jpeg | ImageFormat::Png)) {
+        return Err("neither JPEG nor PNG".to_owned());
+    }
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_MEMORY);
+    reader.limits(limits);
+    let picture = reader.decode().map_err(|e| e.to_string())?;
+    let (width, height) = (picture.width() as usize, picture.height() as usize);
+    if width == 0 || height == 0 {
+        return Err("the picture has no pixels".to_owned());
+    }
+    let [channels, h, w] = shape;
+    if channels == 1 {
+        let grey = match picture {
+            DynamicImage::ImageLuma8(grey) => grey,
+            other => other.to_luma8(),
+        };
+        resize::<1>(&grey, [height, width], [h, w], pixels);
+    } else {
+        let colour = match picture {
+            DynamicImage::ImageRgb8(colour) => colour,
+            other => other.to_rgb8(),
+        };
+        resize::<3>(&colour, [height, width], [h, w], pixels);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::{Rgb, RgbImage};
+    use proptest::prelude::*;
+
+    fn encode(picture: &RgbImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        picture
+            .write_to(&mut Cursor::new(&mut bytes), format)
+            .unwrap();
+        bytes
+    }
+
+    fn flag() -> RgbImage {
+        RgbImage::from_fn(40, 20, |x, _| {
+            if x < 20 {
+                Rgb([250, 10, 20])
+            } else {
+                Rgb([10, 20, 240])
+            }
+        })
+    }
+
+    #[test]
+    fn png_and_jpeg_become_planes() {
+        for (format, slack) in [(ImageFormat::Png, 0), (ImageFormat::Jpeg, 12)] {
+            let bytes = encode(&flag(), format);
+            let mut pixels = [0; 3 * 2 * 4];
+            decode(&bytes, [3, 2, 4], &mut pixels).unwrap();
+            // Red plane first; the outer columns are far from the border between the colours.
+            for (at, wanted) in [(0, 250), (3, 10), (8, 10), (11, 20), (16, 20), (19, 240)] {
+                let got: u8 = pixels[at];
+                assert!(
+                    got.abs_diff(wanted) <= slack,
+                    "{format:?} {at}: {got}, not {wanted}"
+                );
+            }
+            let mut grey = [0; 8];
+            decode(&bytes, [1, 2, 4], &mut grey).unwrap();
+            assert!(grey[0] > grey[3], "{grey:?}");
+        }
+    }
+
+    #[test]
+    fn damaged_pictures_are_errors() {
+        let mut pixels = [0; 24];
+        let mut try_ = |bytes: &[u8]| decode(bytes, [3, 2, 4], &mut pixels);
+        assert!(try_(b"").is_err());
+        assert_eq!(
+            try_(b"GIF89a and more").unwrap_err(),
+            "neither JPEG nor PNG"
+        );
+        for format in [ImageFormat::Png, ImageFormat::Jpeg] {
+            let whole = encode(&flag(), format);
+            assert!(try_(&whole).is_ok());
+            assert!(try_(&whole[..whole.len() / 4]).is_err());
+            for at in 0..whole.len() {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 0x55;
+                let _ = try_(&bytes);
+                let _ = try_(&whole[..at]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_picture_that_claims_to_be_enormous_is_refused() {
+        let mut bytes = encode(&flag(), ImageFormat::Png);
+        bytes[16..20].copy_from_slice(&0x7fff_ffffu32.to_be_bytes());
+        assert!(decode(&bytes, [3, 2, 4], &mut [0; 24]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(start in 0usize..3, bytes: Vec<u8>) {
+            let start: &[u8] = [b"\x89PNG\r\n\x1a\n", &b"\xff\xd8\xff"[..], b""][start];
+            let _ = decode(&[start, &bytes].concat(), [1, 3, 3], &mut [0; 9]);
+        }
+    }
+}

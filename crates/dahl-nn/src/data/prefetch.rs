@@ -1,0 +1,331 @@
+//! Batches made ahead of time by threads of their own.
+//!
+//! Batches have numbers, counted from where the run starts. A thread takes the next number together
+//! with a buffer, makes the batch and puts it in the window, a ring of `ahead` places; the consumer
+//! takes numbers from the window in order. A number is handed out only when it fits the window, so no
+//! more than `ahead` batches are made or waiting; since numbers are handed out in order, the one the
+//! consumer waits for is always among those in work, hence nobody waits for ever. Buffers come back
+//! when a [`Prepared`] batch is dropped: once a few have been made, no more are allocated.
+//!
+//! The order and content of batches do not depend on the number of threads. Waiting threads sleep.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use dahl_core::Element;
+
+use super::batches::Batches;
+use super::error::{DataError, panic_message};
+
+/// More threads or batches than this are asked for by mistake only.
+const MAX_THREADS: usize = 256;
+const MAX_AHEAD: usize = 1024;
+
+/// Where to start and stop, and how far to run ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// The epoch to start in.
+    pub epoch: u64,
+    /// The batch of that epoch to start at; past its end means the epochs after.
+    pub batch: usize,
+    /// The epoch to stop before; `None` goes on for ever.
+    pub until: Option<u64>,
+    /// Threads that make batches, 1 to 256: one is enough for files in memory, more help to decode
+    /// pictures.
+    pub threads: usize,
+    /// Batches made ahead, at least one per thread and at most 1024.
+    pub ahead: usize,
+}
+
+impl Default for Prefetch {
+    fn default() -> Self {
+        Prefetch {
+            epoch: 0,
+            batch: 0,
+            until: None,
+            threads: 1,
+            ahead: 4,
+        }
+    }
+}
+
+struct Buffer<T> {
+    pixels: Vec<T>,
+    labels: Vec<usize>,
+}
+
+struct State<T> {
+    /// The next number to hand to a thread.
+    next: u64,
+    /// The number the consumer takes next.
+    wanted: u64,
+    /// One past the last number.
+    end: u64,
+    /// Finished batches, number `n` at place `n % ahead`.
+    window: Vec<Option<Result<Buffer<T>, DataError>>>,
+    free: Vec<Buffer<T>>,
+    stop: bool,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// A thread may find a number to work on.
+    room: Condvar,
+    /// The batch that the consumer wants is there.
+    ready: Condvar,
+}
+
+impl<T> Shared<T> {
+    /// A thread that panicked left the state whole: every change below is one that cannot panic.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A source of batches made in the background, taken as from any iterator: the next one, waiting for
+/// it if it is not ready, or nothing after the last or after an error. Dropping it ends its threads.
+pub struct Prefetcher<T: Element> {
+    shared: Arc<Shared<T>>,
+    threads: Vec<JoinHandle<()>>,
+    course: Course,
+}
+
+/// From a number to an epoch and a batch of it.
+#[derive(Clone, Copy)]
+struct Course {
+    epoch: u64,
+    batch: usize,
+    per_epoch: usize,
+    images: usize,
+    full: usize,
+    image: usize,
+}
+
+impl Course {
+    fn place(&self, number: u64) -> (u64, usize) {
+        let per_epoch = self.per_epoch as u64;
+        let at = (self.batch as u64).saturating_add(number);
+        (
+            self.epoch.saturating_add(at / per_epoch),
+            (at % per_epoch) as usize,
+        )
+    }
+
+    fn images(&self, batch: usize) -> usize {
+        (self.images - batch * self.full).min(self.full)
+    }
+}
+
+impl<T: Element> Prefetcher<T> {
+    /// Starts making batches.
+    pub fn start(batches: &Batches<T>, options: Prefetch) -> Result<Prefetcher<T>, DataError> {
+        let per_epoch = batches.per_epoch();
+        if per_epoch == 0 {
+            return Err(DataError::Empty {
+                what: batches.data().name().to_owned(),
+                hint: "",
+            });
+        }
+        let threads = options.threads.clamp(1, MAX_THREADS);
+        let ahead = options.ahead.clamp(threads, MAX_AHEAD);
+        let course = Course {
+            epoch: options
+                .epoch
+                .saturating_add((options.batch / per_epoch) as u64),
+            batch: options.batch % per_epoch,
+            per_epoch,
+            images: batches.data().len(),
+            full: batches.batch(),
+            image: batches.image(),
+        };
+        let end = options.until.map_or(u64::MAX, |until| {
+            let epochs = until.saturating_sub(course.epoch);
+            epochs
+                .saturating_mul(per_epoch as u64)
+                .saturating_sub(course.batch as u64)
+        });
+        let state = State {
+            next: 0,
+            wanted: 0,
+            end,
+            window: (0..ahead).map(|_| None).collect(),
+            free: Vec::with_capacity(ahead + 1),
+            stop: false,
+        };
+        let (room, ready) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            room,
+            ready,
+        });
+        let mut this = Prefetcher {
+            shared,
+            threads: Vec::new(),
+            course,
+        };
+        for i in 0..threads {
+            let (shared, batches) = (Arc::clone(&this.shared), batches.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("dahl-data-{i}"))
+                .spawn(move || work(&shared, batches, course))
+                .map_err(|e| DataError::Usage(format!("cannot start a data thread: {e}")))?;
+            this.threads.push(thread);
+        }
+        Ok(this)
+    }
+}
+
+impl<T: Element> Iterator for Prefetcher<T> {
+    type Item = Result<Prepared<T>, DataError>;
+
+    /// The next batch, waiting for it if it is not ready; `None` after the last or after an error.
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut state = self.shared.lock();
+        let number = state.wanted;
+        if state.stop || number >= state.end {
+            return None;
+        }
+        let place = (number % state.window.len() as u64) as usize;
+        let found = loop {
+            if let Some(found) = state.window[place].take() {
+                break found;
+            }
+            state = self
+                .shared
+                .ready
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        state.wanted += 1;
+        state.stop = found.is_err();
+        if state.stop {
+            self.shared.room.notify_all();
+        } else {
+            self.shared.room.notify_one();
+        }
+        drop(state);
+        let (epoch, batch) = self.course.place(number);
+        let images = self.course.images(batch);
+        Some(found.map(|buffer| Prepared {
+            epoch,
+            batch,
+            last: batch + 1 == self.course.per_epoch,
+            images,
+            values: images * self.course.image,
+            buffer,
+            home: Arc::clone(&self.shared),
+        }))
+    }
+}
+
+impl<T: Element> Drop for Prefetcher<T> {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.room.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic was caught and reported where it happened; there is no other.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course) {
+    let (values, labels) = (course.full.min(course.images) * course.image, course.full);
+    loop {
+        let mut state = shared.lock();
+        let number = loop {
+            if state.stop || state.next >= state.end {
+                return;
+            }
+            if state.next < state.wanted + state.window.len() as u64 {
+                break state.next;
+            }
+            state = shared
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        state.next += 1;
+        let buffer = state.free.pop();
+        drop(state);
+
+        let (epoch, batch) = course.place(number);
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let mut buffer = buffer.unwrap_or_else(|| Buffer {
+                pixels: vec![T::default(); values],
+                labels: vec![0; labels.min(course.images)],
+            });
+            batches.fill(epoch, batch, &mut buffer.pixels, &mut buffer.labels)?;
+            Ok(buffer)
+        }));
+        let made = made.unwrap_or_else(|panic| {
+            Err(DataError::Panicked {
+                epoch,
+                batch,
+                reason: panic_message(&*panic),
+            })
+        });
+
+        let mut state = shared.lock();
+        let place = (number % state.window.len() as u64) as usize;
+        state.window[place] = Some(made);
+        if number == state.wanted {
+            shared.ready.notify_one();
+        }
+    }
+}
+
+/// A batch, ready for use. Dropping it gives its memory back to the prefetcher.
+pub struct Prepared<T: Element> {
+    epoch: u64,
+    batch: usize,
+    last: bool,
+    images: usize,
+    values: usize,
+    buffer: Buffer<T>,
+    home: Arc<Shared<T>>,
+}
+
+impl<T: Element> Prepared<T> {
+    /// The epoch, from 0.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Which batch of the epoch, from 0.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Whether it is the last of its epoch.
+    pub fn is_last(&self) -> bool {
+        self.last
+    }
+
+    /// Number of images.
+    pub fn images(&self) -> usize {
+        self.images
+    }
+
+    /// The images, one after another.
+    pub fn pixels(&self) -> &[T] {
+        &self.buffer.pixels[..self.values]
+    }
+
+    /// Their classes.
+    pub fn labels(&self) -> &[usize] {
+        &self.buffer.labels[..self.images]
+    }
+}
+
+impl<T: Element> Drop for Prepared<T> {
+    fn drop(&mut self) {
+        let empty = Buffer {
+            pixels: Vec::new(),
+            labels: Vec::new(),
+        };
+        let buffer = std::mem::replace(&mut self.buffer, empty);
+        self.home.lock().free.push(buffer);
+    }
+}

@@ -1,0 +1,35 @@
+//! Two-dimensional convolution and its gradients, as pure functions over views.
+//!
+//! ```text
+//!     y[n,o,i,j] = bias[o] + Σ_{c,a,b} w[o,c,a,b] · x[n, c, i·stride + a − shift, j·stride + b − shift]
+//! ```
+//!
+//! Layout is batch × channel × height × width. Positions outside the input view count as zero, see
+//! [`crate::window`]. Every implementation works on views that may be tiles of larger arrays, for any
+//! number of samples, in scratch memory that the caller provides, and on one thread: parallelism
+//! comes from running many tasks.
+//!
+//! | module | what it is | when |
+//! |---|---|---|
+//! | [`reference`] | plain loops; what the others are checked against | tests |
+//! | [`gemm`] | small blocks of unfolded input times the filter | few channels; 1×1 of stride 1 |
+//! | [`packed`] | the same with channels in vectors and nothing packed twice | any other window, about 16 channels or more |
+//! | [`winograd`] | fewer multiplications in a transformed domain | 3×3, stride 1, 16 channels or more |
+//!
+//! Gradients with respect to filter and bias are *added* to what the destination holds, so that tasks
+//! on different samples can accumulate; everything else is overwritten. Which implementation a task
+//! uses is not decided here.
+
+mod bank;
+pub mod conv_pool;
+pub mod conv_pool_grad;
+pub mod direct;
+pub mod direct_filter;
+pub mod gemm;
+pub mod packed;
+mod pixels;
+mod product;
+pub mod reference;
+#[cfg(test)]
+mod testing;
+pub mod winograd;

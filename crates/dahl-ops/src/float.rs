@@ -1,0 +1,98 @@
+//! The arithmetic that kernels need of an element, beyond what `dahl-core` asks of one.
+//!
+//! `dahl-core` moves elements and never computes with them, so its trait has no operators. This one
+//! adds them, for exactly the same two types. The machine's vector registers are [`crate::simd`].
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use dahl_core::dtype::Element;
+
+/// An element that can be computed with: `f32` or `f64`.
+pub trait Float:
+    Element
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+    + Sum
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// Minus infinity: the identity of `max`.
+    const NEG_INFINITY: Self;
+    /// Infinity: the identity of `min`.
+    const INFINITY: Self;
+
+    /// `self · a + b` rounded once. Slow where the machine has no such instruction: kernels call it
+    /// only in code compiled for machines that do.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+    /// Square root.
+    fn sqrt(self) -> Self;
+    /// e to the power of `self`.
+    fn exp(self) -> Self;
+    /// Natural logarithm.
+    fn ln(self) -> Self;
+    /// `self` to the power `p`.
+    fn powf(self, p: Self) -> Self;
+    /// Nearest integer, halves to the even one.
+    fn round_even(self) -> Self;
+    /// Absolute value.
+    fn abs(self) -> Self;
+    /// Whether this is not a number.
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! float {
+    ($t:ident) => {
+        impl Float for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NEG_INFINITY: Self = $t::NEG_INFINITY;
+            const INFINITY: Self = $t::INFINITY;
+
+            #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                $t::mul_add(self, a, b)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $t::sqrt(self)
+            }
+            #[inline(always)]
+            fn exp(self) -> Self {
+                $t::exp(self)
+            }
+            #[inline(always)]
+            fn ln(self) -> Self {
+                $t::ln(self)
+            }
+            #[inline(always)]
+            fn powf(self, p: Self) -> Self {
+                $t::powf(self, p)
+            }
+            #[inline(always)]
+            fn round_even(self) -> Self {
+                $t::round_ties_even(self)
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                $t::abs(self)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $t::is_nan(self)
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);

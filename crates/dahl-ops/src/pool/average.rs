@@ -1,0 +1,186 @@
+//! Average-pooling, and the mean over whole planes.
+
+use dahl_core::view::for_rows;
+use dahl_core::{View, ViewMut};
+
+use crate::batch_norm::for_plane;
+use crate::float::Float;
+use crate::reduce::rows::row_sum;
+use crate::simd::Lane;
+use crate::window::Window;
+
+/// What a window's sum is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The kernel's size: padding counts (PyTorch's default).
+    Kernel,
+    /// The number of elements inside the input. A tile must then hold all that its windows read.
+    Inside,
+}
+
+impl Divisor {
+    fn of<T: Float>(self, win: &Window, at: [usize; 2], input: [usize; 2]) -> T {
+        let count = match self {
+            Divisor::Kernel => win.kernel[0] * win.kernel[1],
+            Divisor::Inside => [0, 1]
+                .map(|a| win.taps(a, at[a], input[a]).len())
+                .iter()
+                .product(),
+        };
+        T::from_f64(count.max(1) as f64)
+    }
+}
+
+/// Writes the mean of each window of `x` to `y`.
+///
+/// # Panics
+/// If the extents do not belong together.
+pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>, win: &Window, divisor: Divisor) {
+    let [n, c, height, width] = x.dims();
+    assert_eq!([n, c], y.dims()[..2], "average-pool: samples and channels");
+    for_rows(y.dims(), |[n, c, i]| {
+        for (j, out) in y.row([n, c, i]).iter_mut().enumerate() {
+            let mut sum = T::ZERO;
+            for a in win.taps(0, i, height) {
+                let Some(h) = win.input(0, i, a, height) else {
+                    continue;
+                };
+                let taps = win.taps(1, j, width);
+                let Some(w) = win.input(1, j, taps.start, width) else {
+                    continue;
+                };
+                for &v in &x.row([n, c, h])[w..w + taps.len()] {
+                    sum += v;
+                }
+            }
+            *out = sum / divisor.of(win, [i, j], [height, width]);
+        }
+    });
+}
+
+/// `dx`, overwritten: each gradient spread evenly over its window.
+///
+/// # Panics
+/// If the extents do not belong together.
+pub fn backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>, win: &Window, divisor: Divisor) {
+    let [n, c, height, width] = dx.dims();
+    assert_eq!([n, c], dy.dims()[..2], "average-pool: samples and channels");
+    dx.fill(T::ZERO);
+    for_rows(dy.dims(), |[n, c, i]| {
+        for (j, &g) in dy.row([n, c, i]).iter().enumerate() {
+            let share = g / divisor.of(win, [i, j], [height, width]);
+            for a in win.taps(0, i, height) {
+                let Some(h) = win.input(0, i, a, height) else {
+                    continue;
+                };
+                let taps = win.taps(1, j, width);
+                let Some(w) = win.input(1, j, taps.start, width) else {
+                    continue;
+                };
+                for v in &mut dx.row([n, c, h])[w..w + taps.len()] {
+                    *v += share;
+                }
+            }
+        }
+    });
+}
+
+/// The mean of each plane: adaptive average-pooling to 1×1.
+///
+/// # Panics
+/// If `y` is not N×C×1×1.
+pub fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+    let [samples, channels, height, width] = x.dims();
+    assert_eq!(
+        y.dims(),
+        [samples, channels, 1, 1],
+        "global average: extents"
+    );
+    let count = T::from_f64((height * width) as f64);
+    for_rows([samples, channels, 1, 1], |[n, c, _]| {
+        let mut sum = T::ZERO;
+        for_plane(x, [n, c], |_, row| sum += row_sum(row));
+        y.row([n, c, 0])[0] = sum / count;
+    });
+}
+
+/// The gradient of [`global`]: `dx` overwritten.
+///
+/// # Panics
+/// If `dy` is not N×C×1×1.
+pub fn global_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
+    let [samples, channels, height, width] = dx.dims();
+    assert_eq!(
+        dy.dims(),
+        [samples, channels, 1, 1],
+        "global average: extents"
+    );
+    let count = T::from_f64((height * width) as f64);
+    for_rows(dx.dims(), |[n, c, h]| {
+        dx.row([n, c, h]).fill(dy.row([n, c, 0])[0] / count)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cases, numbers};
+    use super::*;
+    use crate::compare::assert_close;
+
+    #[test]
+    fn windows_agree_with_the_definition_and_gradients_with_their_transpose() {
+        for ((xd, yd, win), divisor) in cases()
+            .into_iter()
+            .flat_map(|c| [(c, Divisor::Kernel), (c, Divisor::Inside)])
+        {
+            let x = numbers(xd.iter().product());
+            let dy = numbers(yd.iter().product::<usize>() + 3)[3..].to_vec();
+            let (mut y, mut dx) = (vec![0.0; dy.len()], vec![9.0; x.len()]);
+            let xv = View::from_slice(&x, xd);
+            forward(xv, ViewMut::from_slice(&mut y, yd), &win, divisor);
+            let mut want = Vec::new();
+            for_rows(yd, |[n, c, i]| {
+                for j in 0..yd[3] {
+                    let taps: Vec<f64> = (0..win.kernel[0] * win.kernel[1])
+                        .filter_map(|t| {
+                            let h = win.input(0, i, t / win.kernel[1], xd[2])?;
+                            Some(xv.at([n, c, h, win.input(1, j, t % win.kernel[1], xd[3])?]))
+                        })
+                        .collect();
+                    let count = match divisor {
+                        Divisor::Kernel => win.kernel[0] * win.kernel[1],
+                        Divisor::Inside => taps.len(),
+                    };
+                    want.push(taps.iter().sum::<f64>() / count as f64);
+                }
+            });
+            assert_close("average", &y, &want, 1e-14, 4);
+            backward(
+                View::from_slice(&dy, yd),
+                ViewMut::from_slice(&mut dx, xd),
+                &win,
+                divisor,
+            );
+            // The map is linear, so ⟨dy, A x⟩ = ⟨Aᵀ dy, x⟩.
+            let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            assert_close("transpose", &[dot(&dx, &x)], &[dot(&dy, &y)], 1e-12, 0);
+        }
+    }
+
+    #[test]
+    fn means_of_planes() {
+        let x: Vec<f64> = (0..24).map(f64::from).collect();
+        let (mut y, mut dx) = ([0.0; 4], [9.0; 24]);
+        global(
+            View::from_slice(&x, [2, 2, 2, 3]),
+            ViewMut::from_slice(&mut y, [2, 2, 1, 1]),
+        );
+        assert_eq!(y, [2.5, 8.5, 14.5, 20.5]);
+        let tile = View::from_slice(&x, [2, 2, 2, 3]).part([0, 0, 0, 1], [2, 2, 2, 1]);
+        global(tile, ViewMut::from_slice(&mut y, [2, 2, 1, 1]));
+        assert_eq!(y, [2.5, 8.5, 14.5, 20.5]);
+        let dyv = View::from_slice(&[6.0, 12.0, 18.0, 24.0], [2, 2, 1, 1]);
+        global_backward(dyv, ViewMut::from_slice(&mut dx, [2, 2, 2, 3]));
+        assert!(dx.iter().enumerate().all(|(i, &d)| d == (i / 6 + 1) as f64));
+    }
+}

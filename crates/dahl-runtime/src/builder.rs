@@ -1,0 +1,139 @@
+//! Building a runtime: how many workers, which policy, which memories.
+
+use std::time::Duration;
+
+use dahl_core::{Bytes, Machine, Memory, MemoryId, Unit, UnitKind};
+use dahl_sched::policy;
+
+use crate::driver::{CpuDriver, Driver, NullDriver};
+use crate::error::RunError;
+use crate::memory::{Device, HostDevice, Memories};
+use crate::runtime::Runtime;
+use crate::shared::{Shared, UnitState};
+use crate::watchdog::Watchdog;
+
+/// Settings of a runtime.
+pub struct Builder {
+    workers: usize,
+    policy: String,
+    main_works: bool,
+    pin: bool,
+    null: bool,
+    ring: usize,
+    devices: Vec<HostDeviceSpec>,
+    watchdog: Watchdog,
+}
+
+/// A device made of host memory: a unit that reaches its operands by explicit copies only.
+#[derive(Clone, Debug)]
+pub struct HostDeviceSpec {
+    /// Units on it.
+    pub units: usize,
+    /// Most bytes it holds.
+    pub capacity: Bytes,
+    /// Bytes per second of its link, each way.
+    pub bandwidth: f64,
+    /// Time before the first byte of a copy.
+    pub latency: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            policy: "ws".into(),
+            main_works: true,
+            pin: true,
+            null: false,
+            ring: 2,
+            devices: Vec::new(),
+            watchdog: Watchdog::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// Number of CPU workers; as many as cores unless set.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// The policy, by name; `ws` unless set.
+    pub fn policy(mut self, name: &str) -> Self {
+        self.policy = name.into();
+        self
+    }
+
+    /// Whether the thread that waits works meanwhile, as one of the workers. It does unless set.
+    pub fn main_works(mut self, works: bool) -> Self {
+        self.main_works = works;
+        self
+    }
+
+    /// Whether worker threads are pinned to cores, where the system can. They are unless set. The
+    /// thread that waits is never pinned: it is the user's.
+    pub fn pin(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// Executes nothing: tasks are scheduled and end at once.
+    pub fn null(mut self) -> Self {
+        self.null = true;
+        self
+    }
+
+    /// How many launches of one graph may be in flight; two unless set. Each has its own temporaries.
+    pub fn in_flight(mut self, launches: usize) -> Self {
+        self.ring = launches.max(1);
+        self
+    }
+
+    /// Adds a device made of host memory.
+    pub fn host_device(mut self, device: HostDeviceSpec) -> Self {
+        self.devices.push(device);
+        self
+    }
+
+    /// Ends the process with a dump if no task ends for this long during a wait: for tests.
+    pub fn watchdog(mut self, patience: Duration) -> Self {
+        self.watchdog.patience = Some(patience);
+        self
+    }
+
+    fn driver(&self) -> Box<dyn Driver> {
+        if self.null { Box::new(NullDriver) } else { Box::new(CpuDriver) }
+    }
+
+    /// Starts the runtime.
+    pub fn build(self) -> Result<Runtime, RunError> {
+        let mut machine = Machine::cpus(self.workers);
+        let state = |memory| UnitState { driver: self.driver(), memory };
+        let mut units: Vec<UnitState> = (0..self.workers).map(|_| state(MemoryId::HOST)).collect();
+        let mut devices = Vec::new();
+        for (i, spec) in self.devices.iter().enumerate() {
+            let memory = MemoryId(i as u16 + 1);
+            let name = format!("device:{i}");
+            let backing = HostDevice::new(spec.bandwidth, spec.latency);
+            machine.memories.push(Memory { name: name.clone(), capacity: Some(spec.capacity) });
+            machine.links.extend(backing.links(memory));
+            for u in 0..spec.units {
+                let name = format!("device:{i}.{u}");
+                machine.units.push(Unit { name, kind: UnitKind::Cpu, memory });
+                units.push(state(memory));
+            }
+            devices.push(Device { name, capacity: spec.capacity, backing: Box::new(backing) });
+        }
+        if units.is_empty() || units.len() > usize::from(u16::MAX) {
+            let n = units.len();
+            return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
+        }
+        let policy = policy::by_name(&self.policy, &machine).map_err(|e| RunError::Start(e.to_string()))?;
+        let memories = (!devices.is_empty()).then(|| Memories::new(devices));
+        // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
+        let main_works = self.main_works && self.workers > 0;
+        let shared = Shared::new(machine, units, policy, memories, main_works);
+        Runtime::start(shared, self.ring, self.pin, main_works, self.watchdog)
+    }
+}

@@ -1,0 +1,102 @@
+//! Drivers: how a unit executes a task, once its operands are where the unit can reach them.
+//!
+//! A driver knows nothing of queues, dependencies or copies; it gets an implementation and operands.
+//! A GPU's driver launches a kernel here. [`NullDriver`] executes nothing, so that scheduling itself
+//! can be tested and timed.
+
+use std::cell::Cell;
+
+use dahl_core::access::Access;
+use dahl_core::operands::Placed;
+use dahl_core::{Implementation, Operands, Param, TaskError, UnitKind};
+
+/// A task as a driver sees it.
+pub struct Job<'a> {
+    /// What to run.
+    pub implementation: &'a Implementation,
+    /// What it touches.
+    pub accesses: &'a [Access],
+    /// Where the arrays are, in this unit's memory.
+    pub arrays: &'a [Placed],
+    /// Its parameters.
+    pub params: &'a [Param],
+    /// Whether some operands must be filled with zeros first.
+    pub zeroes: bool,
+}
+
+/// Executes tasks on one kind of unit.
+pub trait Driver: Send + Sync {
+    /// The kind of unit it drives, which decides on implementations.
+    fn kind(&self) -> UnitKind;
+
+    /// Whether tasks are really executed, so that their operands must be in place.
+    fn executes(&self) -> bool {
+        true
+    }
+
+    /// Executes a task; returns when its results can be used.
+    ///
+    /// # Safety
+    /// The contract of [`Operands::new`]: the operands are in place, and no conflicting task runs.
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError>;
+}
+
+/// Runs implementations on the calling thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuDriver;
+
+impl Driver for CpuDriver {
+    fn kind(&self) -> UnitKind {
+        UnitKind::Cpu
+    }
+
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError> {
+        let scratch = Cell::new(scratch);
+        // SAFETY: passed on to the caller.
+        let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
+        if job.zeroes {
+            operands.fill_zeroed();
+        }
+        (job.implementation.body)(&operands)
+    }
+}
+
+/// Executes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullDriver;
+
+impl Driver for NullDriver {
+    fn kind(&self) -> UnitKind {
+        UnitKind::Cpu
+    }
+
+    fn executes(&self) -> bool {
+        false
+    }
+
+    unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Scratch memory of one worker: grown when a graph that needs more is first met.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    block: Option<dahl_core::arena::Block>,
+}
+
+impl Scratch {
+    /// At least `bytes`, aligned, content arbitrary; empty if there is no more memory.
+    pub fn get(&mut self, bytes: usize) -> &mut [u8] {
+        if self.block.as_ref().map_or(0, |b| b.len()) < bytes {
+            self.block = None;
+            self.block = dahl_core::arena::Block::new(bytes);
+        }
+        match &self.block {
+            // SAFETY: the block's bytes are initialised (zeroed at first) and ours alone.
+            Some(b) => unsafe { std::slice::from_raw_parts_mut(b.as_ptr(), b.len()) },
+            None => &mut [],
+        }
+    }
+}
+

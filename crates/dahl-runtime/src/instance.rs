@@ -1,0 +1,244 @@
+//! Instances: a graph made ready to be launched again and again.
+//!
+//! [`Prepared`] holds what all launches of a graph share; an [`Instance`] is the state of one launch:
+//! a counter per task, a block for the temporaries, the exits. A graph has a small ring of instances,
+//! so that consecutive launches can overlap; nothing is allocated when one is used again.
+
+use dahl_core::access::Access;
+use dahl_core::arena::Chunk;
+use dahl_core::operands::Placed;
+use dahl_core::{Cost, Graph, Seconds, UnitId, UnitKind};
+use dahl_sched::policy::TaskRef;
+
+use crate::error::RunError;
+use crate::exit::Exit;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Tasks that nobody outside the graph can wait for have no exit.
+pub const NO_EXIT: u32 = u32::MAX;
+
+/// What all launches of a graph share.
+pub struct Prepared {
+    /// The graph.
+    pub graph: std::sync::Arc<Graph>,
+    /// For every task the number of its exit, or [`NO_EXIT`].
+    pub exit_of: Vec<u32>,
+    /// Number of exits.
+    pub exits: usize,
+    /// The chunks its persistent arrays lie in, with an array in each to name in errors.
+    pub chunks: Vec<(std::sync::Arc<Chunk>, String)>,
+    /// For every storage, how many accesses go to it.
+    pub uses: Vec<u32>,
+    /// Expected seconds by class and unit, as bits.
+    estimates: Vec<AtomicU64>,
+    units: usize,
+}
+
+impl Prepared {
+    /// Prepares a graph for a number of units.
+    pub fn new(graph: std::sync::Arc<Graph>, kinds: &[UnitKind]) -> Self {
+        let mut exit_of = vec![NO_EXIT; graph.len()];
+        let mut exits = 0;
+        let mut chunks: Vec<(std::sync::Arc<Chunk>, String)> = Vec::new();
+        for (i, s) in graph.storages.iter().enumerate() {
+            let Some(place) = s.place() else { continue };
+            if !chunks.iter().any(|(c, _)| std::sync::Arc::ptr_eq(c, &place.chunk)) {
+                chunks.push((place.chunk.clone(), s.storage.label()));
+            }
+            for task in graph.boundary.outlets(i as u32) {
+                if exit_of[task as usize] == NO_EXIT {
+                    exit_of[task as usize] = exits;
+                    exits += 1;
+                }
+            }
+        }
+        let estimates = graph
+            .classes
+            .iter()
+            .flat_map(|c| kinds.iter().map(|_| AtomicU64::new(static_estimate(&c.cost).to_bits())))
+            .collect();
+        let mut uses = vec![0; graph.storages.len()];
+        for access in &graph.accesses {
+            uses[graph.arrays[access.array as usize].storage as usize] += 1;
+        }
+        Prepared { graph, exit_of, exits: exits as usize, chunks, uses, estimates, units: kinds.len() }
+    }
+
+    fn place(&self, class: u32, unit: UnitId) -> &AtomicU64 {
+        &self.estimates[class as usize * self.units + usize::from(unit.0)]
+    }
+
+    /// How long a task of this class is expected to run on a unit.
+    pub fn estimate(&self, class: u32, unit: UnitId) -> Seconds {
+        Seconds(f64::from_bits(self.place(class, unit).load(Ordering::Relaxed)))
+    }
+
+    /// Sets what [`Prepared::estimate`] returns.
+    pub fn set_estimate(&self, class: u32, unit: UnitId, seconds: Seconds) {
+        self.place(class, unit).store(seconds.0.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// Seconds for a cost on an unmeasured unit: a guess of the right magnitude, so that large tasks rate
+/// above small ones.
+fn static_estimate(cost: &Cost) -> f64 {
+    1e-6 + (cost.flops / 10e9).max(cost.bytes / 5e9)
+}
+
+/// The state of one launch.
+pub struct Instance {
+    /// What it shares with others.
+    pub prepared: std::sync::Arc<Prepared>,
+    /// For every task, how many it still waits for.
+    pub pending: Box<[AtomicU32]>,
+    exits: Box<[Exit]>,
+    /// Where every array of the graph is, in the host's memory.
+    pub placed: Box<[Placed]>,
+    /// Bytes set apart for temporaries.
+    pub block_bytes: usize,
+    _block: Option<dahl_core::arena::Block>,
+    /// Tasks not accounted for yet.
+    remaining: AtomicUsize,
+    /// The number of the launch under way, or of the last one.
+    serial: AtomicU64,
+    /// The number of the last launch that ended.
+    finished: AtomicU64,
+    /// Identifies storages in the coherence directory: persistent ones by their own id, temporaries by
+    /// one that only this instance has.
+    pub keys: Box<[u64]>,
+}
+
+impl Instance {
+    /// A new instance, with its own memory for temporaries.
+    pub fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
+        let graph = prepared.graph.clone();
+        let block_bytes = graph.memory.bytes as usize;
+        let block = match block_bytes {
+            0 => None,
+            n => Some(dahl_core::arena::Block::new(n).ok_or_else(|| {
+                RunError::OutOfMemory(format!("{n} bytes for the temporaries of a graph"))
+            })?),
+        };
+        let base = |storage: u32| {
+            let s = &graph.storages[storage as usize];
+            match (s.place(), s.temporary, &block) {
+                (Some(place), ..) => place.base(),
+                (None, Some(t), Some(block)) => {
+                    let offset = graph.memory.offsets[t as usize] as usize;
+                    // SAFETY: the plan's offsets lie inside the block.
+                    unsafe { block.as_ptr().add(offset) }
+                }
+                _ => std::ptr::null_mut(),
+            }
+        };
+        let placed = graph.arrays.iter().map(|a| Placed {
+            base: base(a.storage),
+            shape: a.shape,
+            dtype: graph.storages[a.storage as usize].storage.dtype,
+        });
+        let key = |s: &dahl_core::graph::GraphStorage| match s.temporary {
+            None => s.storage.id,
+            Some(_) => {
+                let (shape, dtype) = (s.storage.shape, s.storage.dtype);
+                let home = dahl_core::array::Home::Temporary { recorder: 0 };
+                dahl_core::Storage::new(None, shape, dtype, home).id
+            }
+        };
+        Ok(Instance {
+            pending: (0..graph.len()).map(|_| AtomicU32::new(0)).collect(),
+            exits: (0..prepared.exits).map(|_| Exit::new(true)).collect(),
+            placed: placed.collect(),
+            block_bytes,
+            remaining: AtomicUsize::new(0),
+            serial: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            keys: graph.storages.iter().map(key).collect(),
+            _block: block,
+            prepared,
+        })
+    }
+
+    /// The graph.
+    #[inline]
+    pub fn graph(&self) -> &Graph {
+        &self.prepared.graph
+    }
+
+    /// The reference by which policies know a task of this launch.
+    #[inline]
+    pub fn task(&self, task: u32) -> TaskRef {
+        TaskRef { launch: std::ptr::from_ref(self).expose_provenance(), task }
+    }
+
+    /// The instance that a reference names.
+    ///
+    /// # Safety
+    /// The reference was made by [`Instance::task`] of an instance that still exists: the runtime keeps
+    /// instances until their launches have ended.
+    #[inline]
+    pub unsafe fn of<'a>(task: TaskRef) -> &'a Instance {
+        // SAFETY: by contract the address is that of a live instance, which was exposed.
+        unsafe { &*std::ptr::with_exposed_provenance(task.launch) }
+    }
+
+    /// Prepares for launch number `serial`. Nobody may be using the instance.
+    pub fn arm(&self, serial: u64) {
+        for (pending, &degree) in self.pending.iter().zip(&self.graph().in_degree) {
+            // Tasks without predecessors wait for the launch itself, which releases them last.
+            pending.store(degree.max(1), Ordering::Relaxed);
+        }
+        self.exits.iter().for_each(Exit::reopen);
+        self.remaining.store(self.graph().len(), Ordering::Relaxed);
+        self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// One thing that a task waited for has happened; true if it was the last.
+    #[inline]
+    pub fn release(&self, task: u32) -> bool {
+        let pending = &self.pending[task as usize];
+        // With one left, nobody else can be about to count down: no need to write. Acquire in both
+        // cases: what the predecessors wrote must be visible to the task.
+        pending.load(Ordering::Acquire) == 1 || pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The exit of a task, if it has one.
+    #[inline]
+    pub fn exit(&self, task: u32) -> Option<&Exit> {
+        match self.prepared.exit_of[task as usize] {
+            NO_EXIT => None,
+            i => Some(&self.exits[i as usize]),
+        }
+    }
+
+    /// Accounts for tasks that have ended. If they were the last, the launch has ended, and the
+    /// instance must not be used any more: true is returned.
+    pub fn account(&self, ended: usize) -> bool {
+        if self.remaining.fetch_sub(ended, Ordering::AcqRel) != ended {
+            return false;
+        }
+        self.prepared.chunks.iter().for_each(|(c, _)| c.release());
+        self.finished.store(self.serial.load(Ordering::Relaxed), Ordering::Release);
+        true
+    }
+
+    /// How many tasks have not been accounted for.
+    pub fn remaining(&self) -> usize {
+        self.remaining.load(Ordering::Relaxed)
+    }
+
+    /// Whether launch number `serial` has ended.
+    #[inline]
+    pub fn has_ended(&self, serial: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= serial
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.has_ended(self.serial.load(Ordering::Relaxed))
+    }
+
+    /// The accesses of a task.
+    pub fn accesses(&self, task: u32) -> &[Access] {
+        self.graph().accesses_of(task)
+    }
+}

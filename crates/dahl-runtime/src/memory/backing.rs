@@ -1,0 +1,110 @@
+//! Backings: where copies of arrays outside the host's RAM are kept, and how bytes get there.
+//!
+//! A GPU's backing allocates device memory and starts its copy engine. [`HostDevice`] behaves like
+//! one and needs none: a separate allocation, reached only by explicit copies that take as long as the
+//! bandwidth and latency it was given.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use dahl_core::{Bytes, Link, MemoryId, Seconds};
+
+use crate::sync::{Mutex, lock};
+
+/// Memory that a backing allocated.
+pub trait Buffer: Send + Sync {
+    /// The address by which units of this memory know it.
+    fn base(&self) -> *mut u8;
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the host to the device.
+    In,
+    /// From the device to the host.
+    Out,
+}
+
+/// A memory that is not the host's.
+pub trait Backing: Send + Sync {
+    /// Room for so many bytes, or `None` if there is none.
+    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>>;
+
+    /// Copies byte ranges, at the same offsets on both sides. Returns when they have arrived.
+    ///
+    /// # Safety
+    /// The ranges are inside the buffer and inside the host's array; nothing else writes them, nor
+    /// reads the destination, meanwhile.
+    unsafe fn copy(&self, buffer: &dyn Buffer, host: *mut u8, ranges: &[Range<usize>], way: Direction);
+
+    /// How long a copy is expected to take.
+    fn duration(&self, bytes: Bytes, way: Direction) -> Seconds;
+}
+
+/// A device made of host memory.
+#[derive(Debug)]
+pub struct HostDevice {
+    /// Bytes per second, each way.
+    pub bandwidth: f64,
+    /// Time before the first byte.
+    pub latency: Duration,
+    /// One copy at a time and direction, as on a real link.
+    busy: [Mutex<()>; 2],
+}
+
+impl HostDevice {
+    /// A device behind a link of this speed.
+    pub fn new(bandwidth: f64, latency: Duration) -> Self {
+        HostDevice { bandwidth, latency, busy: [Mutex::new(()), Mutex::new(())] }
+    }
+
+    /// Its links, for the machine's description.
+    pub fn links(&self, device: MemoryId) -> [Link; 2] {
+        let link = |from, to| Link {
+            from,
+            to,
+            bandwidth: self.bandwidth,
+            latency: Seconds(self.latency.as_secs_f64()),
+        };
+        [link(MemoryId::HOST, device), link(device, MemoryId::HOST)]
+    }
+}
+
+impl Buffer for dahl_core::arena::Block {
+    fn base(&self) -> *mut u8 {
+        self.as_ptr()
+    }
+}
+
+impl Backing for HostDevice {
+    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>> {
+        Some(Box::new(dahl_core::arena::Block::new(bytes)?))
+    }
+
+    unsafe fn copy(&self, buffer: &dyn Buffer, host: *mut u8, ranges: &[Range<usize>], way: Direction) {
+        let _one_at_a_time = lock(&self.busy[way as usize]);
+        let start = Instant::now();
+        let bytes: usize = ranges.iter().map(Range::len).sum();
+        for r in ranges {
+            // SAFETY: by contract the range is valid on both sides and ours alone.
+            unsafe {
+                let (device, host) = (buffer.base().add(r.start), host.add(r.start));
+                match way {
+                    Direction::In => std::ptr::copy_nonoverlapping(host, device, r.len()),
+                    Direction::Out => std::ptr::copy_nonoverlapping(device, host, r.len()),
+                }
+            }
+        }
+        let due = Duration::from_secs_f64(self.duration(Bytes(bytes as u64), way).0);
+        if let Some(rest) = due.checked_sub(start.elapsed())
+            && !cfg!(any(loom, shuttle))
+        {
+            std::thread::sleep(rest);
+        }
+    }
+
+    fn duration(&self, bytes: Bytes, _: Direction) -> Seconds {
+        Seconds(self.latency.as_secs_f64() + bytes.0 as f64 / self.bandwidth)
+    }
+}

@@ -1,0 +1,41 @@
+//! Pinning threads to cores, where the system can.
+
+/// Pins the calling thread to the `n`-th core it may use. False where that is not possible: the thread
+/// then runs wherever the system puts it.
+#[cfg(target_os = "linux")]
+pub fn to_core(n: usize) -> bool {
+    let allowed = allowed_cores();
+    let Some(&core) = allowed.get(n % allowed.len().max(1)) else { return false };
+    // SAFETY: the set is a plain bit mask, initialised by zeroing; the call reads it and changes
+    // nothing else.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
+    }
+}
+
+/// Pins the calling thread to a core; not possible on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn to_core(_: usize) -> bool {
+    false
+}
+
+/// The cores this process may use.
+#[cfg(target_os = "linux")]
+fn allowed_cores() -> Vec<usize> {
+    use std::sync::OnceLock;
+    // Asked once: later a pinned thread would only see its own core.
+    static CORES: OnceLock<Vec<usize>> = OnceLock::new();
+    let ask = || {
+        // SAFETY: the call fills the set, a plain bit mask.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+                return Vec::new();
+            }
+            (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &set)).collect()
+        }
+    };
+    CORES.get_or_init(ask).clone()
+}

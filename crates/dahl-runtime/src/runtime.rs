@@ -1,0 +1,582 @@
+//! The runtime: launches graphs and hands out their results.
+//!
+//! Launching returns at once. What a launch must wait for in earlier ones is found from the graphs'
+//! boundaries: for every persistent array the runtime keeps the launches in flight that touch it
+//! (*layers*), newest last, and a pair of graphs is compared once. A layer that overwrites the whole
+//! array hides those below it.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use dahl_core::graph::boundary::edges_between;
+use dahl_core::hash::FastBuild;
+use dahl_core::{Array, Element, Graph, Handle, Machine, MemoryId, Recorder, UnitId, UnitKind};
+use dahl_sched::policy::TaskRef;
+
+use crate::builder::Builder;
+use crate::error::RunError;
+use crate::exit::Node;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::instance::{Instance, Prepared};
+use crate::memory::Traffic;
+use crate::shared::{FOR_WAITER, Sample, Shared, Waiter};
+use crate::sync::{AtomicU32, Ordering};
+use crate::watchdog::Watchdog;
+use crate::worker::Worker;
+
+/// Executes graphs.
+///
+/// ```
+/// use std::sync::Arc;
+/// use dahl_core::{Arena, Codelet, Recorder, Task, UnitKind};
+/// use dahl_runtime::Runtime;
+///
+/// let add = Arc::new(Codelet::new("add").implement("reference", UnitKind::Cpu, |ops| {
+///     let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
+///     dahl_core::view::for_rows(y.dims(), |at| {
+///         y.row(at).iter_mut().zip(x.row(at)).for_each(|(y, x)| *y += x);
+///     });
+///     Ok(())
+/// }));
+/// let arena = Arena::new();
+/// let x = arena.from_slice([3], &[1.0f32, 2.0, 3.0])?;
+/// let mut y = arena.full([3], 10.0f32)?;
+///
+/// let recorder = Recorder::new();
+/// recorder.submit(Task::new(&add, &[x.read(), y.read_write()]));
+/// let graph = recorder.finish()?;
+///
+/// let mut runtime = Runtime::builder().workers(2).build()?;
+/// for _ in 0..4 {
+///     runtime.launch(&graph)?; // returns at once; launches follow each other by their dependencies
+/// }
+/// assert_eq!(*runtime.read(&y)?, [14.0, 18.0, 22.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<crate::sync::thread::JoinHandle<()>>,
+    /// The worker of unit 0, if the thread that waits works too.
+    main: RefCell<Option<Worker>>,
+    graphs: HashMap<u64, Entry, FastBuild>,
+    layers: HashMap<u64, Vec<Layer>, FastBuild>,
+    in_flight: RefCell<VecDeque<(Arc<Instance>, u64)>>,
+    serial: u64,
+    id: u64,
+    ring: usize,
+    watchdog: Watchdog,
+    roots: Vec<TaskRef>,
+}
+
+/// What the runtime keeps of a graph it has launched.
+struct Entry {
+    prepared: Arc<Prepared>,
+    ring: Vec<Slot>,
+    next: usize,
+    /// The last launch's number.
+    launched: u64,
+    /// Edges from another graph's launches, by that graph's id and the storage's number in this one.
+    from: HashMap<(u64, u32), Arc<[(u32, u32)]>, FastBuild>,
+}
+
+struct Slot {
+    instance: Arc<Instance>,
+    /// Registrations at the exits of earlier launches; as many as were ever needed.
+    nodes: Box<[Node]>,
+}
+
+/// Idle graphs kept ready to be launched again; more are forgotten, the longest unused first.
+const KEPT: usize = 32;
+
+/// A launch that touches an array.
+struct Layer {
+    instance: Arc<Instance>,
+    serial: u64,
+    storage: u32,
+}
+
+/// Stops what a runtime has in flight, from anywhere.
+#[derive(Clone)]
+pub struct Canceller(Arc<Shared>);
+
+impl Canceller {
+    /// Stops it. Only writes a flag, so a signal handler may call it.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+impl Runtime {
+    /// A builder with the defaults: as many workers as cores, policy `ws`.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn start(
+        shared: Shared,
+        ring: usize,
+        pin: bool,
+        main_works: bool,
+        watchdog: Watchdog,
+    ) -> Result<Self, RunError> {
+        let shared = Arc::new(shared);
+        let mut threads = Vec::new();
+        for u in usize::from(main_works)..shared.units.len() {
+            let shared = shared.clone();
+            let body = move || {
+                if pin {
+                    crate::pin::to_core(u);
+                }
+                Worker::new(UnitId(u as u16)).run(&shared);
+            };
+            threads.push(spawn(format!("dahl-{u}"), body)?);
+        }
+        for i in 0..shared.machine.memories.len() - 1 {
+            let shared = shared.clone();
+            let body = move || {
+                if let Some(memories) = &shared.memories {
+                    memories.serve();
+                }
+            };
+            threads.push(spawn(format!("dahl-copy-{i}"), body)?);
+        }
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        Ok(Runtime {
+            main: RefCell::new(main_works.then(|| Worker::new(UnitId(0)))),
+            threads,
+            graphs: HashMap::default(),
+            layers: HashMap::default(),
+            in_flight: RefCell::default(),
+            serial: 0,
+            id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            ring,
+            watchdog,
+            roots: Vec::new(),
+            shared,
+        })
+    }
+
+    /// The machine it runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+
+    /// A handle that can stop what is in flight.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.shared.clone())
+    }
+
+    /// What has been moved between memories.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.memories.as_ref().map(|m| m.traffic()).unwrap_or_default()
+    }
+
+    /// Bytes of copies in a memory that is not the host's: now, and at most so far.
+    pub fn memory_usage(&self, memory: MemoryId) -> (dahl_core::Bytes, dahl_core::Bytes) {
+        let none = (dahl_core::Bytes(0), dahl_core::Bytes(0));
+        self.shared.memories.as_ref().map_or(none, |m| m.usage(memory))
+    }
+
+    /// Bytes set apart for the temporaries of all graphs launched and still known.
+    pub fn temporary_bytes(&self) -> usize {
+        self.graphs.values().flat_map(|e| &e.ring).map(|s| s.instance.block_bytes).sum()
+    }
+
+    /// Timings since the last call, if the policy needs them.
+    pub fn take_samples(&self) -> Vec<Sample> {
+        self.shared.take_samples()
+    }
+
+    /// Sets how long tasks of a graph's class are expected to run on a unit, for policies that ask.
+    pub fn set_estimate(&mut self, graph: &Arc<Graph>, class: u32, unit: UnitId, seconds: dahl_core::Seconds) {
+        if let Ok(entry) = self.entry(graph) {
+            self.graphs[&entry].prepared.set_estimate(class, unit, seconds);
+        }
+    }
+
+    /// Records a small program and executes it on the spot.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use dahl_core::{Arena, Codelet, Task, UnitKind};
+    /// # use dahl_runtime::Runtime;
+    /// # let one = Arc::new(Codelet::new("one").implement("reference", UnitKind::Cpu, |ops| {
+    /// #     ops.write::<f64>(0).fill(1.0);
+    /// #     Ok(())
+    /// # }));
+    /// let arena = Arena::new();
+    /// let mut x = arena.zeros::<f64, 0>([])?;
+    /// let mut runtime = Runtime::builder().workers(1).build()?;
+    /// runtime.run(|r| {
+    ///     r.submit(Task::new(&one, &[x.write()]));
+    /// })?;
+    /// assert_eq!(runtime.read(&x)?[0], 1.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run(&mut self, program: impl FnOnce(&Recorder)) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let recorder = Recorder::new();
+        program(&recorder);
+        let graph = recorder.finish()?;
+        self.launch(&graph)?;
+        Ok(self.wait()?)
+    }
+
+    /// Launches a graph and returns at once. If all instances of it are in flight, works or waits until
+    /// the oldest has ended.
+    pub fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), RunError> {
+        self.check(graph)?;
+        if self.shared.is_failing() {
+            self.drain()?;
+        }
+        let id = self.entry(graph)?;
+        let place = self.next_slot(id)?;
+        self.lease(id)?;
+        self.serial += 1;
+        let serial = self.serial;
+        let entry = self.graphs.get_mut(&id).expect("made above");
+        entry.launched = serial;
+        let instance = entry.ring[place].instance.clone();
+        instance.arm(serial);
+        register(entry, place, &mut self.layers, serial);
+        self.in_flight.get_mut().push_back((instance.clone(), serial));
+        self.roots.clear();
+        self.roots.extend(
+            graph.roots.iter().filter(|&&t| instance.release(t)).map(|&t| instance.task(t)),
+        );
+        if graph.len() == 0 {
+            instance.account(0);
+        }
+        let now = self.shared.now();
+        let none = self.shared.policy.ready(&*self.shared, None, &self.roots, now);
+        debug_assert!(none.is_none(), "nobody is there to run it at once");
+        Ok(())
+    }
+
+    /// Refuses graphs that cannot run.
+    fn check(&self, graph: &Graph) -> Result<(), RunError> {
+        if self.graphs.get(&graph.id).is_none() {
+            let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
+            let real = self.shared.units.iter().any(|u| u.driver.executes());
+            let able = |t: &u32| kinds.iter().any(|&k| graph.implementation(*t, k).is_some());
+            if real && let Some(task) = (0..graph.len() as u32).find(|t| !able(t)) {
+                return Err(RunError::NoImplementation(graph.describe(task)));
+            }
+        }
+        let stale = |s: &&dahl_core::graph::GraphStorage| s.place().is_some_and(|p| !p.is_live());
+        match graph.storages.iter().find(stale) {
+            Some(s) => Err(RunError::Stale(s.storage.label())),
+            None => Ok(()),
+        }
+    }
+
+    /// The runtime's entry for a graph, by its id.
+    fn entry(&mut self, graph: &Arc<Graph>) -> Result<u64, RunError> {
+        if !self.graphs.contains_key(&graph.id) {
+            self.forget();
+            let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
+            let prepared = Arc::new(Prepared::new(graph.clone(), &kinds));
+            let entry = Entry { prepared, ring: Vec::new(), next: 0, launched: 0, from: HashMap::default() };
+            self.graphs.insert(graph.id, entry);
+        }
+        Ok(graph.id)
+    }
+
+    /// Forgets graphs that nobody else knows any more, and arrays without launches in flight.
+    fn forget(&mut self) {
+        self.layers.retain(|_, layers| {
+            layers.retain(|l| !l.instance.has_ended(l.serial));
+            !layers.is_empty()
+        });
+        self.in_flight.get_mut().retain(|(i, serial)| !i.has_ended(*serial));
+        let busy = |e: &Entry| !e.ring.iter().all(|s| s.instance.is_idle());
+        self.graphs.retain(|_, e| Arc::strong_count(&e.prepared.graph) > 1 || busy(e));
+        // Another runtime, or a collection somewhere, may know a graph that is never launched again.
+        while self.graphs.len() > KEPT {
+            let idle = self.graphs.iter().filter(|(_, e)| !busy(e));
+            let Some(oldest) = idle.min_by_key(|(_, e)| e.launched).map(|(id, _)| *id) else { break };
+            self.graphs.remove(&oldest);
+        }
+        let known: Vec<u64> = self.graphs.keys().copied().collect();
+        for entry in self.graphs.values_mut() {
+            entry.from.retain(|(id, _), _| known.contains(id));
+        }
+    }
+
+    /// An idle instance of a graph.
+    fn next_slot(&mut self, id: u64) -> Result<usize, RunError> {
+        let entry = self.graphs.get_mut(&id).expect("made by the caller");
+        if let Some(i) = entry.ring.iter().position(|s| s.instance.is_idle()) {
+            return Ok(i);
+        }
+        if entry.ring.len() < self.ring {
+            let instance = Arc::new(Instance::new(entry.prepared.clone())?);
+            entry.ring.push(Slot { instance, nodes: Box::new([]) });
+            return Ok(entry.ring.len() - 1);
+        }
+        let place = entry.next;
+        entry.next = (place + 1) % self.ring;
+        let instance = entry.ring[place].instance.clone();
+        self.wait_until(|| instance.is_idle())?;
+        Ok(place)
+    }
+
+    fn lease(&self, id: u64) -> Result<(), RunError> {
+        let chunks = &self.graphs[&id].prepared.chunks;
+        for (i, (chunk, array)) in chunks.iter().enumerate() {
+            if !chunk.lease(self.id) {
+                chunks[..i].iter().for_each(|(c, _)| c.release());
+                return Err(RunError::InUse(array.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all launches. If a task failed, returns its error; the runtime can be used again.
+    pub fn wait(&mut self) -> Result<(), RunError> {
+        let flights = self.in_flight.take();
+        for (instance, serial) in &flights {
+            self.wait_until(|| instance.has_ended(*serial))?;
+        }
+        let mut empty = flights;
+        empty.clear();
+        *self.in_flight.get_mut() = empty;
+        match self.shared.take_error() {
+            Some(error) => {
+                if let Some(memories) = &self.shared.memories {
+                    memories.forget_temporaries();
+                }
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// After a failure: lets what is in flight run out, and returns the error.
+    fn drain(&mut self) -> Result<(), RunError> {
+        self.wait()
+    }
+
+    /// Works, or sleeps, until `done` holds.
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), RunError> {
+        if done() {
+            return Ok(());
+        }
+        let _watch = self.watchdog.watch(&self.shared, || self.dump());
+        if let Some(worker) = &mut *self.main.borrow_mut() {
+            worker.turn(&self.shared, done);
+            return Ok(());
+        }
+        while !done() {
+            self.shared.sleep.sleep(self.shared.main_bed, || done().then_some(()));
+        }
+        Ok(())
+    }
+
+    /// Who waits for what, for people.
+    pub fn dump(&self) -> String {
+        use std::fmt::Write;
+        let mut out = String::new();
+        let asleep = self.shared.sleep.asleep();
+        for (unit, asleep) in self.shared.machine.units.iter().zip(&asleep) {
+            let _ = writeln!(out, "  {}: {}", unit.name, if *asleep { "asleep" } else { "awake" });
+        }
+        for (queue, tasks) in self.shared.policy.backlog() {
+            let _ = writeln!(out, "  queue of {queue}: {tasks} tasks");
+        }
+        for (instance, serial) in self.in_flight.borrow().iter() {
+            let _ = writeln!(out, "  launch {serial}: {} tasks left", instance.remaining());
+            let waits = (0..instance.graph().len() as u32)
+                .map(|t| (t, instance.pending[t as usize].load(Ordering::Relaxed)))
+                .filter(|&(_, n)| n > 0);
+            for (task, n) in waits.take(8) {
+                let _ = writeln!(out, "    {} waits for {n}", instance.graph().describe(task));
+            }
+        }
+        out
+    }
+
+    /// Waits for the tasks that a reader, or a writer, of an array must wait for, and for no others.
+    fn settle(&self, handle: &Handle, to_write: bool) -> Result<(), RunError> {
+        let Some(layers) = self.layers.get(&handle.storage.id) else { return Ok(()) };
+        let waiter = Waiter { left: AtomicU32::new(1) };
+        let who = std::ptr::from_ref(&waiter).expose_provenance();
+        let mut nodes: Vec<Box<[Node]>> = Vec::new();
+        for layer in layers.iter().filter(|l| !l.instance.has_ended(l.serial)) {
+            let graph = layer.instance.graph();
+            let tasks =
+                graph.boundary.last_users(layer.storage, &handle.whole, &handle.region, to_write);
+            let own: Box<[Node]> = tasks.iter().map(|_| Node::default()).collect();
+            for (&task, node) in tasks.iter().zip(&own) {
+                let exit = layer.instance.exit(task).expect("last users have exits");
+                waiter.left.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: `nodes` keeps the node until the waiter has been told of every task.
+                if !unsafe { exit.add(node, who, FOR_WAITER) } {
+                    waiter.left.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            nodes.push(own);
+        }
+        // The last one down, here or in a worker, sees zero; acquire what the tasks wrote.
+        waiter.left.fetch_sub(1, Ordering::AcqRel);
+        self.wait_until(|| waiter.left.load(Ordering::Acquire) == 0)
+    }
+
+    fn place<'h>(&self, handle: &'h Handle) -> Result<&'h dahl_core::arena::Place, RunError> {
+        match &handle.storage.home {
+            dahl_core::array::Home::Temporary { .. } => {
+                Err(RunError::Temporary(handle.storage.label()))
+            }
+            dahl_core::array::Home::Arena(p) if !p.is_live() => {
+                Err(RunError::Stale(handle.storage.label()))
+            }
+            dahl_core::array::Home::Arena(p) if !p.chunk.lease(self.id) => {
+                Err(RunError::InUse(handle.storage.label()))
+            }
+            dahl_core::array::Home::Arena(p) => Ok(p),
+        }
+    }
+
+    fn check_type<T: Element>(&self, handle: &Handle) -> Result<(), RunError> {
+        if handle.dtype() == T::DTYPE {
+            return Ok(());
+        }
+        let (array, holds) = (handle.storage.label(), handle.dtype());
+        Err(RunError::WrongType { array, holds, asked: T::DTYPE })
+    }
+
+    /// The values of an array. Waits for the tasks that produce them, and for no others.
+    pub fn read<'r, T: Element, const R: usize>(
+        &'r self,
+        array: &'r Array<'_, T, R>,
+    ) -> Result<ReadGuard<'r, T>, RunError> {
+        self.read_handle(array.handle())
+    }
+
+    /// As [`Runtime::read`], for an array without types.
+    pub fn read_handle<T: Element>(&self, handle: &Handle) -> Result<ReadGuard<'_, T>, RunError> {
+        self.check_type::<T>(handle)?;
+        let place = self.place(handle)?;
+        self.settle(handle, false).inspect_err(|_| place.chunk.release())?;
+        if self.shared.is_failing() {
+            place.chunk.release();
+            return Err(self.failure());
+        }
+        if let Some(memories) = &self.shared.memories {
+            memories.to_host(handle);
+        }
+        // SAFETY: the chunk is leased; the writers have ended, and nothing can be launched while the
+        // guard borrows the runtime.
+        Ok(unsafe { ReadGuard::new(handle, place.base(), place.chunk.clone()) })
+    }
+
+    /// The error of a failed launch, seen through a shared borrow: it stays until somebody waits.
+    fn failure(&self) -> RunError {
+        self.shared.peek_error()
+    }
+
+    /// The values of an array, to be changed. Waits for the tasks that use them, and for no others.
+    pub fn write<'r, T: Element, const R: usize>(
+        &'r mut self,
+        array: &'r mut Array<'_, T, R>,
+    ) -> Result<WriteGuard<'r, T>, RunError> {
+        self.write_handle(array.handle())
+    }
+
+    /// As [`Runtime::write`], for an array without types.
+    pub fn write_handle<T: Element>(&mut self, handle: &Handle) -> Result<WriteGuard<'_, T>, RunError> {
+        self.check_type::<T>(handle)?;
+        let (strides, start) = (handle.whole.strides4(), handle.region.start());
+        let offset: usize = (0..4).map(|a| start[a] * strides[a]).sum();
+        let mut runs = 0;
+        dahl_core::graph::runs::runs(&handle.whole, &handle.region, |_, _| runs += 1);
+        if runs != 1 {
+            return Err(RunError::Gaps(handle.storage.label()));
+        }
+        let place = self.place(handle)?;
+        self.settle(handle, true).inspect_err(|_| place.chunk.release())?;
+        if let Some(memories) = &self.shared.memories {
+            memories.to_host(handle);
+        }
+        // SAFETY: the chunk is leased, the region is one run of elements inside the storage; all users
+        // have ended, and the guard borrows the runtime mutably, so there is no other guard either.
+        Ok(unsafe {
+            let ptr = place.base().cast::<T>().add(offset);
+            WriteGuard::new(handle.clone(), ptr, place.chunk.clone(), self.shared.memories.as_ref())
+        })
+    }
+}
+
+/// Makes a launch wait for what it must in earlier ones, and adds it to the layers of its arrays.
+fn register(entry: &mut Entry, place: usize, layers: &mut HashMap<u64, Vec<Layer>, FastBuild>, serial: u64) {
+    let graph = entry.prepared.graph.clone();
+    let Slot { instance, nodes } = &mut entry.ring[place];
+    let mut total = 0;
+    let persistent = graph.storages.iter().enumerate().filter(|(_, s)| s.temporary.is_none());
+    for (i, s) in persistent.clone() {
+        let below = layers.entry(s.storage.id).or_default();
+        below.retain(|l| !l.instance.has_ended(l.serial));
+        for layer in below.iter() {
+            let earlier = &layer.instance.prepared.graph;
+            let key = (earlier.id, i as u32);
+            total += match entry.from.get(&key) {
+                Some(edges) => edges.len(),
+                None => {
+                    let edges = edges_between(earlier, layer.storage, &graph, i as u32);
+                    let n = edges.len();
+                    entry.from.insert(key, edges.into());
+                    n
+                }
+            };
+        }
+    }
+    if nodes.len() < total {
+        *nodes = (0..total).map(|_| Node::default()).collect();
+    }
+    let mut free = nodes.iter();
+    for (i, s) in persistent {
+        let below = layers.get_mut(&s.storage.id).expect("made above");
+        for layer in below.iter() {
+            let edges = entry.from[&(layer.instance.prepared.graph.id, i as u32)].clone();
+            for &(from, to) in edges.iter() {
+                let exit = layer.instance.exit(from).expect("outlets have exits");
+                let node = free.next().expect("counted above");
+                let pending = &instance.pending[to as usize];
+                pending.fetch_add(1, Ordering::Relaxed);
+                let who = instance.task(to).launch;
+                // SAFETY: the slot keeps its nodes while the launch is in flight, and the launch cannot
+                // end before `to` has, which waits for this message.
+                if !unsafe { exit.add(node, who, to) } {
+                    pending.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+        if graph.boundary.overwrites(i as u32) {
+            below.clear();
+        }
+        below.push(Layer { instance: instance.clone(), serial, storage: i as u32 });
+    }
+}
+
+fn spawn(
+    name: String,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<crate::sync::thread::JoinHandle<()>, RunError> {
+    let builder = crate::sync::thread::Builder::new().name(name.clone());
+    builder.spawn(body).map_err(|e| RunError::Start(format!("thread {name}: {e}")))
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Whatever has not begun is not begun any more; what runs is waited for.
+        self.shared.cancel();
+        let _ = self.wait();
+        self.shared.stop();
+        if let Some(memories) = &self.shared.memories {
+            memories.stop();
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

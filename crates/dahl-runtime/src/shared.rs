@@ -1,0 +1,248 @@
+//! What all threads of a runtime share: the policy, the units, who sleeps, what failed.
+
+use std::time::Instant;
+
+use dahl_core::{Machine, MemoryId, Seconds, UnitId};
+use dahl_sched::policy::{Policy, TaskRef, World};
+
+use crate::driver::Driver;
+use crate::error::RunError;
+use crate::instance::Instance;
+use crate::memory::Memories;
+use crate::sleep::Sleep;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+
+/// A unit, as it is driven.
+pub struct UnitState {
+    /// How it executes tasks.
+    pub driver: Box<dyn Driver>,
+    /// The memory its operands must be in.
+    pub memory: MemoryId,
+}
+
+/// How long a task took.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// The graph's id.
+    pub graph: u64,
+    /// The class of the task.
+    pub class: u32,
+    /// Where it ran.
+    pub unit: UnitId,
+    /// How long.
+    pub seconds: Seconds,
+}
+
+/// A thread that waits for single tasks; told through their exits.
+#[derive(Debug)]
+pub struct Waiter {
+    /// Tasks that have not ended.
+    pub left: AtomicU32,
+}
+
+/// A message whose `what` is this is for a [`Waiter`], not for an instance.
+pub const FOR_WAITER: u32 = u32::MAX;
+
+/// See the module.
+pub struct Shared {
+    /// The machine.
+    pub machine: Machine,
+    /// Its units.
+    pub units: Vec<UnitState>,
+    /// Who decides.
+    pub policy: Box<dyn Policy>,
+    /// Memories other than the host's, if there are any.
+    pub memories: Option<Memories>,
+    /// Where idle threads sleep. One bed per unit; the last is for a main thread that is not a unit.
+    pub sleep: Sleep,
+    /// The bed of the main thread.
+    pub main_bed: usize,
+    /// Whether tasks are timed.
+    pub timed: bool,
+    uniform: bool,
+    start: Instant,
+    stopping: AtomicBool,
+    failing: AtomicBool,
+    error: Mutex<Option<RunError>>,
+    samples: Mutex<Vec<Sample>>,
+    ended: AtomicU64,
+}
+
+impl Shared {
+    /// For a machine.
+    pub fn new(
+        machine: Machine,
+        units: Vec<UnitState>,
+        policy: Box<dyn Policy>,
+        memories: Option<Memories>,
+        main_is_unit: bool,
+    ) -> Self {
+        let n = units.len();
+        let kind = units[0].driver.kind();
+        Shared {
+            sleep: Sleep::new(n + 1),
+            main_bed: if main_is_unit { 0 } else { n },
+            timed: policy.needs_time(),
+            uniform: units.iter().all(|u| u.driver.kind() == kind),
+            machine,
+            units,
+            policy,
+            memories,
+            start: Instant::now(),
+            stopping: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            error: Mutex::new(None),
+            samples: Mutex::new(Vec::new()),
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    /// Time since the runtime started, where anybody wants to know.
+    #[inline]
+    pub fn now(&self) -> Seconds {
+        if self.timed { Seconds(self.start.elapsed().as_secs_f64()) } else { Seconds(0.0) }
+    }
+
+    /// How often to look for work before sleeping.
+    pub fn looks(&self, usual: u32) -> u32 {
+        // Under a model checker spinning only makes schedules longer.
+        if cfg!(any(loom, shuttle)) { 1 } else { usual }
+    }
+
+    /// Whether workers should end.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Lets workers end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.sleep.wake_all();
+    }
+
+    /// Whether a task has failed and those in flight are only drained.
+    #[inline]
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Notes the first error; tasks in flight are drained from now on.
+    pub fn fail(&self, error: RunError) {
+        lock(&self.error).get_or_insert(error);
+        self.failing.store(true, Ordering::Release);
+    }
+
+    /// Stops what is in flight. Safe to call in a signal handler: it only writes a flag.
+    pub fn cancel(&self) {
+        self.failing.store(true, Ordering::Release);
+    }
+
+    /// The error that stopped the launches in flight, which have all been drained.
+    pub fn take_error(&self) -> Option<RunError> {
+        if !self.failing.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        Some(lock(&self.error).take().unwrap_or(RunError::Cancelled))
+    }
+
+    /// The error, left in place.
+    pub fn peek_error(&self) -> RunError {
+        lock(&self.error).clone().unwrap_or(RunError::Cancelled)
+    }
+
+    /// Hands over a message from an exit.
+    pub fn tell(&self, who: usize, what: u32, released: &mut Vec<TaskRef>) {
+        if what == FOR_WAITER {
+            // SAFETY: the waiter stays in place until it has been told of every task.
+            let waiter = unsafe { &*std::ptr::with_exposed_provenance::<Waiter>(who) };
+            if waiter.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.sleep.wake(self.main_bed);
+            }
+            return;
+        }
+        let task = TaskRef { launch: who, task: what };
+        // SAFETY: the launch waits for this message, so it has not ended.
+        if unsafe { Instance::of(task) }.release(what) {
+            released.push(task);
+        }
+    }
+
+    /// A launch has ended: the main thread may be waiting for it.
+    pub fn launch_ended(&self) {
+        self.sleep.wake(self.main_bed);
+    }
+
+    /// Counts ended tasks, for the watchdog.
+    pub fn progress(&self, ended: usize) {
+        self.ended.fetch_add(ended as u64, Ordering::Relaxed);
+    }
+
+    /// How many tasks have ended since the start.
+    pub fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Takes a worker's samples.
+    pub fn collect(&self, samples: &mut Vec<Sample>) {
+        let mut all = lock(&self.samples);
+        if all.len() < 1 << 16 {
+            all.append(samples);
+        } else {
+            samples.clear();
+        }
+    }
+
+    /// All samples collected since the last call.
+    pub fn take_samples(&self) -> Vec<Sample> {
+        std::mem::take(&mut *lock(&self.samples))
+    }
+}
+
+impl World for Shared {
+    fn can_run(&self, task: TaskRef, unit: UnitId) -> bool {
+        // SAFETY: policies hold tasks of launches that have not ended.
+        let instance = unsafe { Instance::of(task) };
+        let kind = self.units[usize::from(unit.0)].driver.kind();
+        instance.graph().implementation(task.task, kind).is_some()
+    }
+
+    fn is_uniform(&self) -> bool {
+        self.uniform
+    }
+
+    fn duration(&self, task: TaskRef, unit: UnitId) -> Seconds {
+        // SAFETY: as above.
+        let instance = unsafe { Instance::of(task) };
+        instance.prepared.estimate(instance.graph().tasks[task.task as usize].class, unit)
+    }
+
+    fn transfer(&self, task: TaskRef, unit: UnitId) -> Seconds {
+        let Some(memories) = &self.memories else { return Seconds(0.0) };
+        // SAFETY: as above.
+        let instance = unsafe { Instance::of(task) };
+        memories.transfer_time(instance, task.task, self.units[usize::from(unit.0)].memory)
+    }
+
+    fn priority(&self, task: TaskRef) -> i32 {
+        // SAFETY: as above.
+        unsafe { Instance::of(task) }.graph().tasks[task.task as usize].priority
+    }
+
+    fn wake(&self, unit: Option<UnitId>) {
+        match unit {
+            Some(unit) => self.sleep.wake(usize::from(unit.0)),
+            None => self.sleep.wake_any(self.units.len()),
+        }
+    }
+}
+
+/// A short pause between two looks for work, longer as they go on in vain.
+pub fn relax(looks: u32) {
+    if cfg!(any(loom, shuttle)) {
+        crate::sync::thread::yield_now();
+        return;
+    }
+    for _ in 0..looks.min(32) {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,106 @@
+//! Sleep: how idle threads stop using the processor, and how none of them misses its work.
+//!
+//! A thread that found nothing to do announces that it sleeps, *looks once more*, and only then parks.
+//! Whoever makes work available does so first and *then* looks for sleepers. Both put a sequentially
+//! consistent fence between the two steps, so that at least one of them sees the other:
+//!
+//! ```text
+//!     sleeper: announce; fence; look for work        waker: publish work; fence; look for sleepers
+//! ```
+//!
+//! If the sleeper misses the work, its announcement came first in the fences' total order, so the
+//! waker sees it. Waking takes the announcement back with a swap; the one who gets it unparks, so a
+//! thread is unparked once per sleep.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Thread, fence, lock, thread};
+
+/// Where threads sleep; each has a bed of its own.
+#[derive(Debug)]
+pub struct Sleep {
+    asleep: CachePadded<AtomicUsize>,
+    beds: Vec<CachePadded<Bed>>,
+}
+
+#[derive(Debug)]
+struct Bed {
+    taken: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+}
+
+impl Sleep {
+    /// Beds for so many threads.
+    pub fn new(threads: usize) -> Self {
+        let bed = || CachePadded::new(Bed { taken: AtomicBool::new(false), thread: Mutex::new(None) });
+        Sleep {
+            asleep: CachePadded::new(AtomicUsize::new(0)),
+            beds: (0..threads).map(|_| bed()).collect(),
+        }
+    }
+
+    /// Sleeps in bed `me` until woken, unless `look` finds something to do after all; what it finds is
+    /// returned. One thread per bed.
+    pub fn sleep<T>(&self, me: usize, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        let bed = &self.beds[me];
+        *lock(&bed.thread) = Some(thread::current());
+        bed.taken.store(true, Ordering::Relaxed);
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let found = look();
+        if found.is_some() {
+            self.rouse(me);
+            return found;
+        }
+        while bed.taken.load(Ordering::Acquire) {
+            thread::park();
+        }
+        None
+    }
+
+    /// Takes back the announcement of bed `i`; true if this call did.
+    fn rouse(&self, i: usize) -> bool {
+        let mine = self.beds[i].taken.swap(false, Ordering::AcqRel);
+        if mine {
+            self.asleep.fetch_sub(1, Ordering::Relaxed);
+        }
+        mine
+    }
+
+    fn wake_bed(&self, i: usize) -> bool {
+        if !self.beds[i].taken.load(Ordering::Relaxed) || !self.rouse(i) {
+            return false;
+        }
+        if let Some(thread) = &*lock(&self.beds[i].thread) {
+            thread.unpark();
+        }
+        true
+    }
+
+    /// Wakes the thread of one bed, if it sleeps. What it should find must be there already.
+    pub fn wake(&self, i: usize) {
+        fence(Ordering::SeqCst);
+        self.wake_bed(i);
+    }
+
+    /// Wakes one thread of the first `beds`, if any sleeps.
+    pub fn wake_any(&self, beds: usize) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            let _ = (0..beds).any(|i| self.wake_bed(i));
+        }
+    }
+
+    /// Wakes everybody.
+    pub fn wake_all(&self) {
+        fence(Ordering::SeqCst);
+        (0..self.beds.len()).for_each(|i| {
+            self.wake_bed(i);
+        });
+    }
+
+    /// Which beds are taken.
+    pub fn asleep(&self) -> Vec<bool> {
+        self.beds.iter().map(|b| b.taken.load(Ordering::Relaxed)).collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! Workers: what a unit's thread does, over and over.
+//!
+//! A worker asks the policy for a task, runs it, counts down the successors and hands those that
+//! became ready back to the policy. When there is nothing to do it looks around for a short while and
+//! then sleeps; an idle machine uses no power for us.
+
+use std::panic::AssertUnwindSafe;
+
+use dahl_core::{MemoryId, Seconds, UnitId};
+use dahl_sched::policy::TaskRef;
+
+use crate::driver::{Job, Scratch};
+use crate::error::RunError;
+use crate::instance::Instance;
+use crate::shared::{Sample, Shared};
+
+/// How often an idle worker looks for work before it sleeps. About 20 µs: longer than the gaps inside
+/// a training step, much shorter than anything a person or a power meter notices.
+const LOOKS: u32 = 400;
+
+/// Samples kept between two collections; more are dropped, they would say nothing new.
+const SAMPLES: usize = 4096;
+
+/// A unit's worker; owned by the one thread that drives the unit.
+pub struct Worker {
+    unit: UnitId,
+    scratch: Scratch,
+    /// Tasks that became ready when the last one ended.
+    released: Vec<TaskRef>,
+    /// Tasks ended and not yet accounted for, all of one instance.
+    ended: usize,
+    ended_of: usize,
+    /// Timings not yet collected.
+    samples: Vec<Sample>,
+}
+
+impl Worker {
+    /// The worker of a unit.
+    pub fn new(unit: UnitId) -> Self {
+        Worker {
+            unit,
+            scratch: Scratch::default(),
+            released: Vec::with_capacity(64),
+            ended: 0,
+            ended_of: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Works until the runtime stops: the body of a unit's thread.
+    pub fn run(&mut self, shared: &Shared) {
+        while !shared.is_stopping() {
+            self.turn(shared, || shared.is_stopping());
+        }
+        self.settle(shared);
+    }
+
+    /// Works until `until` holds or there is nothing to do; in that case sleeps until woken.
+    pub fn turn(&mut self, shared: &Shared, until: impl Fn() -> bool) {
+        let mut looks = 0;
+        while !until() {
+            if let Some(task) = shared.policy.next(shared, self.unit, shared.now()) {
+                self.work(shared, task, &until);
+                looks = 0;
+                continue;
+            }
+            self.settle(shared);
+            looks += 1;
+            if looks < shared.looks(LOOKS) {
+                crate::shared::relax(looks);
+                continue;
+            }
+            let bed = usize::from(self.unit.0);
+            let found = shared.sleep.sleep(bed, || {
+                if until() {
+                    return Some(None);
+                }
+                shared.policy.next(shared, self.unit, shared.now()).map(Some)
+            });
+            match found {
+                Some(Some(task)) => self.work(shared, task, &until),
+                Some(None) => {}
+                None => looks = 0,
+            }
+        }
+        self.settle(shared);
+    }
+
+    /// Runs a task, and then whatever the policy hands back at once. A unit with a memory of its own
+    /// looks one task ahead, so that its operands travel while this one runs.
+    fn work(&mut self, shared: &Shared, task: TaskRef, until: &impl Fn() -> bool) {
+        let ahead = shared.memories.as_ref().filter(|_| self.memory(shared) != MemoryId::HOST);
+        let mut next = Some(task);
+        while let Some(task) = next {
+            let mut coming = None;
+            if let Some(memories) = ahead {
+                coming = shared.policy.next(shared, self.unit, shared.now());
+                if let Some(t) = coming {
+                    // SAFETY: the task has not run, so its launch has not ended.
+                    memories.prefetch(unsafe { Instance::of(t) }, t.task, self.memory(shared));
+                }
+            }
+            self.execute(shared, task);
+            next = self.complete(shared, task);
+            if let Some(t) = coming
+                && let Some(handed) = next.replace(t)
+            {
+                shared.policy.ready(shared, None, &[handed], shared.now());
+            }
+            if let Some(task) = next
+                && until()
+            {
+                // Somebody waits for this thread: leave the task to others.
+                shared.policy.ready(shared, None, &[task], shared.now());
+                return;
+            }
+        }
+    }
+
+    fn memory(&self, shared: &Shared) -> MemoryId {
+        shared.units[usize::from(self.unit.0)].memory
+    }
+
+    fn execute(&mut self, shared: &Shared, task: TaskRef) {
+        if shared.is_failing() {
+            return;
+        }
+        // SAFETY: a task that has not completed belongs to a launch that has not ended.
+        let instance = unsafe { Instance::of(task) };
+        let unit = &shared.units[usize::from(self.unit.0)];
+        if !unit.driver.executes() {
+            return;
+        }
+        let start = if shared.timed { shared.now() } else { Seconds(0.0) };
+        if let Err(error) = self.try_execute(shared, instance, task.task) {
+            shared.fail(error);
+        } else if shared.timed && self.samples.len() < SAMPLES {
+            let class = instance.graph().tasks[task.task as usize].class;
+            let seconds = Seconds(shared.now().0 - start.0);
+            self.samples.push(Sample { graph: instance.graph().id, class, unit: self.unit, seconds });
+        }
+    }
+
+    fn try_execute(&mut self, shared: &Shared, instance: &Instance, task: u32) -> Result<(), RunError> {
+        let graph = instance.graph();
+        let unit = &shared.units[usize::from(self.unit.0)];
+        let record = &graph.tasks[task as usize];
+        let implementation = graph
+            .implementation(task, unit.driver.kind())
+            .ok_or_else(|| RunError::NoImplementation(graph.describe(task)))?;
+        let class = graph.class_of(task);
+        let need = (implementation.scratch)(&class.call);
+        let hold = match &shared.memories {
+            Some(memories) => Some(memories.acquire(instance, task, unit.memory)?),
+            None => None,
+        };
+        let job = Job {
+            implementation,
+            accesses: hold.as_ref().map_or(graph.accesses_of(task), |h| h.accesses()),
+            arrays: hold.as_ref().map_or(&instance.placed, |h| h.placed()),
+            params: &class.call.params,
+            zeroes: record.zeroes,
+        };
+        let scratch = self.scratch.get(need);
+        let run = AssertUnwindSafe(|| {
+            // SAFETY: the task is ready, so all tasks it conflicts with have ended or wait for it; its
+            // operands are in this unit's memory, and `hold` keeps them there.
+            unsafe { unit.driver.execute(&job, scratch) }
+        });
+        let message = match std::panic::catch_unwind(run) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+        };
+        if let Some(hold) = hold {
+            hold.release(message.is_none());
+        }
+        match message {
+            None => Ok(()),
+            Some(message) => Err(RunError::Task { task: graph.describe(task), message }),
+        }
+    }
+
+    /// A task has ended: counts down who waits for it and reports those that became ready.
+    fn complete(&mut self, shared: &Shared, task: TaskRef) -> Option<TaskRef> {
+        // SAFETY: as in `execute`.
+        let instance = unsafe { Instance::of(task) };
+        let number = task.task;
+        for &s in instance.graph().successors(number) {
+            if instance.release(s) {
+                self.released.push(TaskRef { launch: task.launch, task: s });
+            }
+        }
+        if let Some(exit) = instance.exit(number) {
+            exit.close(|who, what| shared.tell(who, what, &mut self.released));
+        }
+        if shared.timed {
+            shared.policy.ended(shared, self.unit, task, shared.now());
+        }
+        if self.ended_of != task.launch {
+            self.settle_ended(shared);
+            self.ended_of = task.launch;
+        }
+        self.ended += 1;
+        if self.released.is_empty() {
+            return None;
+        }
+        let next = shared.policy.ready(shared, Some(self.unit), &self.released, shared.now());
+        self.released.clear();
+        next
+    }
+
+    fn settle_ended(&mut self, shared: &Shared) {
+        if self.ended > 0 {
+            shared.progress(self.ended);
+            let any = TaskRef { launch: self.ended_of, task: 0 };
+            // SAFETY: these tasks are not accounted for, so the launch has not ended.
+            if unsafe { Instance::of(any) }.account(self.ended) {
+                shared.launch_ended();
+            }
+            self.ended = 0;
+        }
+    }
+
+    /// Accounts for everything done so far, before looking for work elsewhere.
+    pub fn settle(&mut self, shared: &Shared) {
+        self.settle_ended(shared);
+        if !self.samples.is_empty() {
+            shared.collect(&mut self.samples);
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
