@@ -1,2 +1,51 @@
-//! The binary `dahl`.
-fn main() {}
+//! The binary `dahl`: one file per command, one printer.
+
+mod commands;
+mod print;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Train neural networks on the machines you have, with the least electricity.
+#[derive(Parser)]
+#[command(name = "dahl", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What this machine has: units, memories, caches, and what can be measured on it
+    Machine(commands::machine::Args),
+    /// Measure DAHL itself
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
+    /// Draw the graph of a recorded program as DOT, or print it as JSON
+    Graph(commands::graph::Args),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> std::process::ExitCode {
+    // A closed pipe (`dahl … | head`) ends us quietly, as it ends every other Unix tool.
+    print::die_with_the_pipe();
+    let result = match Cli::parse().command {
+        Command::Machine(args) => commands::machine::run(&args),
+        Command::Bench(command) => commands::bench::run(&command),
+        Command::Graph(args) => commands::graph::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -14,6 +14,7 @@
 //! | `perf_store` | performance models on disk |
 
 mod builder;
+pub mod discover;
 pub mod driver;
 pub mod error;
 pub mod exit;

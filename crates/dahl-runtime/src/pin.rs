@@ -22,8 +22,14 @@ pub fn to_core(_: usize) -> bool {
 }
 
 /// The cores this process may use.
+#[cfg(not(target_os = "linux"))]
+pub fn allowed_cores() -> Vec<usize> {
+    (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+}
+
+/// The cores this process may use.
 #[cfg(target_os = "linux")]
-fn allowed_cores() -> Vec<usize> {
+pub fn allowed_cores() -> Vec<usize> {
     use std::sync::OnceLock;
     // Asked once: later a pinned thread would only see its own core.
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();

@@ -1,0 +1,17 @@
+//! `dahl bench`: measures DAHL itself.
+
+mod tasks;
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// The cost of an empty task: recording, first execution, replay
+    Tasks(tasks::Args),
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Tasks(args) => tasks::run(args),
+    }
+}

@@ -1,0 +1,126 @@
+//! `dahl bench tasks`: nanoseconds per empty task.
+//!
+//! Peers run the same graphs in `bench/tasks`; the generator of `pairs` is specified there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dahl_core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
+use dahl_runtime::Runtime;
+
+use crate::print;
+
+/// Arguments of `dahl bench tasks`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What tasks depend on: nothing, the one before, or two of 64 arrays chosen pseudo-randomly
+    #[arg(long, value_enum, default_value = "pairs")]
+    pattern: Pattern,
+    /// Number of tasks
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    tasks: u32,
+    /// Number of workers
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
+    /// The policy
+    #[arg(long, default_value = "ws")]
+    policy: String,
+    /// How many replays; the median is reported
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    replays: u32,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Pattern {
+    Independent,
+    Chain,
+    Pairs,
+}
+
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    pattern: Pattern,
+    tasks: u32,
+    workers: u16,
+    policy: &'a str,
+    submit_ns: f64,
+    first_ns: f64,
+    replay_ns: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut runtime =
+        Runtime::builder().workers(usize::from(args.workers)).policy(&args.policy).build()?;
+    let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
+    let arena = Arena::new();
+
+    let start = Instant::now();
+    let graph = record(args, &arena)?;
+    let submit_ns = per_task(start);
+
+    let mut run = || -> anyhow::Result<f64> {
+        let start = Instant::now();
+        runtime.launch(&graph)?;
+        runtime.wait()?;
+        Ok(per_task(start))
+    };
+    let first_ns = run()?;
+    let mut replays = (0..args.replays).map(|_| run()).collect::<anyhow::Result<Vec<f64>>>()?;
+    replays.sort_by(f64::total_cmp);
+    let replay_ns = replays[replays.len() / 2];
+
+    let Args { pattern, tasks, workers, .. } = *args;
+    let policy = &args.policy;
+    let report = Report { pattern, tasks, workers, policy, submit_ns, first_ns, replay_ns };
+    if args.json {
+        return print::json(&report);
+    }
+    let mut table = print::table(&["nanoseconds per empty task", ""]);
+    table.add_row(["recording".to_string(), format!("{submit_ns:.0}")]);
+    table.add_row(["first execution".to_string(), format!("{first_ns:.0}")]);
+    table.add_row(["replay".to_string(), format!("{replay_ns:.0}")]);
+    println!("{table}");
+    Ok(())
+}
+
+fn record(args: &Args, arena: &Arena) -> anyhow::Result<Arc<Graph>> {
+    let empty = Arc::new(Codelet::new("empty").implement("empty", UnitKind::Cpu, |_| Ok(())));
+    let arrays = (0..64)
+        .map(|i| arena.alloc(&format!("a{i}"), &[], DType::F64))
+        .collect::<Result<Vec<_>, _>>()?;
+    let recorder = Recorder::new();
+    let mut random = SplitMix(42);
+    for _ in 0..args.tasks {
+        match args.pattern {
+            Pattern::Independent => recorder.submit(Task::new(&empty, &[])),
+            Pattern::Chain => recorder.submit(Task::new(&empty, &[arrays[0].with(Mode::ReadWrite)])),
+            Pattern::Pairs => {
+                let r = random.next() % 64;
+                let w = random.next() % 63;
+                let w = w + u64::from(w >= r);
+                let operands =
+                    [arrays[r as usize].with(Mode::Read), arrays[w as usize].with(Mode::ReadWrite)];
+                recorder.submit(Task::new(&empty, &operands))
+            }
+        };
+    }
+    Ok(recorder.finish()?)
+}
+
+/// The generator that all engines share: splitmix64.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
