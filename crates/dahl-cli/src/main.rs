@@ -1,6 +1,7 @@
 //! The binary `dahl`: one file per command, one printer.
 
 mod commands;
+mod interrupt;
 mod print;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -15,6 +16,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Train a model
+    Train(Box<commands::train::Args>),
+    /// Loss and accuracy of trained weights
+    Eval(commands::eval::Args),
+    /// The table of operations, and which implementation would be chosen for a shape
+    Ops(commands::ops::Args),
     /// What this machine has: units, memories, caches, and what can be measured on it
     Machine(commands::machine::Args),
     /// Measure DAHL itself
@@ -33,6 +40,9 @@ fn main() -> std::process::ExitCode {
     // A closed pipe (`dahl … | head`) ends us quietly, as it ends every other Unix tool.
     print::die_with_the_pipe();
     let result = match Cli::parse().command {
+        Command::Train(args) => commands::train::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Ops(args) => commands::ops::run(&args),
         Command::Machine(args) => commands::machine::run(&args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Graph(args) => commands::graph::run(&args),

@@ -7,9 +7,14 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use dahl_core::{View, ViewMut};
+use dahl_ops::batch_norm::{backward, moments, normalise};
 use dahl_ops::conv2d::{conv_pool, conv_pool_grad, direct, direct_filter};
 use dahl_ops::cross_entropy::{self, Labels};
+use dahl_ops::dropout::{self, Place};
 use dahl_ops::optim::sgd::{self, Sgd};
+use dahl_ops::philox::Stream;
+use dahl_ops::pool::average::{self, Divisor};
+use dahl_ops::pool::max;
 use dahl_ops::window::Window;
 use dahl_ops::{elementwise, linear, reduce};
 
@@ -94,8 +99,9 @@ fn small_cnn(batch: usize, side: usize) {
     let mut losses = vec![0.0; batch];
     let len = conv_pool::forward_scratch(xd, yd, &win, 2);
     let mut scratch = vec![0.0; len.max(conv_pool_grad::filter_grad_scratch(xd, yd, &win, 2))];
+    // Scaled so that the loss falls whatever the number of features.
     let sgd = Sgd {
-        rate: 1e-3,
+        rate: 0.676 / features as f32,
         decay: 0.0,
         momentum: 0.0,
         nesterov: false,
@@ -199,6 +205,58 @@ fn conv(name: &str, x: [usize; 4], outs: usize, win: Window, pad: usize) {
     report(&format!("{name} input grad"), t, dys.len(), bytes, flops);
 }
 
+/// Pooling, batch normalisation and dropout of a batch of planes.
+fn layers() {
+    let (xd, yd) = ([16, 8, 32, 32], [16, 8, 16, 16]);
+    let (len, small): (usize, usize) = (xd.iter().product(), yd.iter().product());
+    let (x, mut out) = (numbers(len), vec![0.0; len]);
+    let (mut y, mut places) = (vec![0.0; small], vec![0.0; small]);
+    let win = Window {
+        kernel: [2, 2],
+        stride: [2, 2],
+        shift: [0, 0],
+    };
+    let t = best(|| {
+        let p = Some(cells(&mut places, yd));
+        max::forward(view(&x, xd), cells(&mut y, yd), p, &win);
+    });
+    report("max-pool 2×2 forward", t, len, 4 * (len + 2 * small), 0);
+    let t = best(|| max::backward(view(&y, yd), view(&places, yd), cells(&mut out, xd), &win));
+    report("max-pool 2×2 backward", t, len, 4 * (len + 2 * small), 0);
+    let t = best(|| average::forward(view(&x, xd), cells(&mut y, yd), &win, Divisor::Kernel));
+    report("average-pool 2×2 forward", t, len, 4 * (len + small), 0);
+    let mut m = vec![0.0; 24];
+    let t = best(|| moments::moments(view(&x, xd), cells(&mut m, [1, 1, 3, 8])));
+    report("batch norm moments", t, len, 8 * len, 0);
+    let mut stats = vec![0.0; 16];
+    moments::finish(
+        view(&m, [1, 1, 3, 8]),
+        1e-5,
+        cells(&mut stats, [1, 1, 2, 8]),
+        None,
+    );
+    let sv = view(&stats, [1, 1, 2, 8]);
+    let t = best(|| normalise::normalise(view(&x, xd), sv, None, true, cells(&mut out, xd)));
+    report("batch norm normalise", t, len, 8 * len, 0);
+    let mut sums = vec![0.0; 16];
+    let t = best(|| {
+        let to = cells(&mut sums, [1, 1, 2, 8]);
+        backward::sums(view(&x, xd), view(&x, xd), None, sv, to);
+    });
+    report("batch norm gradient sums", t, len, 8 * len, 0);
+    let place = Place {
+        start: [0; 4],
+        whole: xd,
+    };
+    let stream = Stream {
+        seed: 1,
+        step: 1,
+        layer: 1,
+    };
+    let t = best(|| dropout::apply(view(&x, xd), cells(&mut out, xd), 0.5, stream, place));
+    report("dropout", t, len, 8 * len, 0);
+}
+
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
     let wanted = |name: &str| name.contains(&filter);
@@ -224,6 +282,9 @@ fn main() {
             win(3, 1),
             1,
         );
+    }
+    if wanted("layers") {
+        layers();
     }
     if wanted("element") {
         for (n, place) in [(4096, "L1"), (1 << 22, "memory")] {

@@ -50,11 +50,11 @@ pub fn forward_backward<T: Float>(
         loss: T::ZERO,
         correct: 0,
     };
-    for b in 0..batch {
+    for (b, loss) in losses.iter_mut().enumerate().take(batch) {
         let (x, grad) = (logits.row([0, 0, b]), grad.row([0, 0, b]));
         let (sum, most) = exponentials(x, grad);
         let (factor, log) = (scale / sum, sum.ln());
-        losses[b] = match labels {
+        *loss = match labels {
             Labels::Classes(of) => {
                 grad.iter_mut().for_each(|g| *g *= factor);
                 match class(of, b, classes) {
@@ -72,21 +72,21 @@ pub fn forward_backward<T: Float>(
             Labels::Weights(of) => {
                 let of = of.row([0, 0, b]);
                 let weight: T = of.iter().copied().sum();
-                let mut loss = T::ZERO;
+                let mut sum = T::ZERO;
                 for ((g, &t), &x) in grad.iter_mut().zip(of).zip(x) {
                     *g = *g * factor * weight - scale * t;
                     // A class of no weight adds nothing, even at an infinite logit.
-                    loss += if t == T::ZERO {
+                    sum += if t == T::ZERO {
                         T::ZERO
                     } else {
                         t * (log - (x - most))
                     };
                 }
                 totals.correct += usize::from(first_largest(x) == first_largest(of));
-                loss
+                sum
             }
         };
-        totals.loss += losses[b];
+        totals.loss += *loss;
     }
     totals
 }

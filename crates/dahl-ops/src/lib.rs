@@ -1,6 +1,7 @@
 //! DAHL's operations: one file each, with shape rule, cost, gradient and CPU implementations.
 
 pub mod batch_norm;
+pub mod codelets;
 pub mod compare;
 pub mod conv2d;
 pub mod cross_entropy;

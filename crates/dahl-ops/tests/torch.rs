@@ -14,7 +14,7 @@ use dahl_ops::window::Window;
 use dahl_ops::{linear, softmax};
 use fixtures::{Array, Fixtures};
 
-fn window<T: Lane>(f: &Fixtures, name: &str) -> (Window, usize) {
+fn window(f: &Fixtures, name: &str) -> (Window, usize) {
     let v = f.get::<f64>(&format!("{name}.window")).data;
     let (k, s, p) = (v[0] as usize, v[1] as usize, v[2] as isize);
     (
@@ -37,7 +37,7 @@ fn direct_convolution<T: Lane>(f: &Fixtures) {
     for name in ["conv.a", "conv.b", "conv.c"] {
         let get = |key: &str| f.get::<T>(&format!("{name}.{key}"));
         let (x, w, b, dy) = (get("x"), get("w"), get("b"), get("dy"));
-        let (win, _) = window::<T>(f, name);
+        let (win, _) = window(f, name);
         let (mut y, mut dx, mut dw) = (dy.like(), x.like(), w.like());
         let mut scratch = vec![T::ZERO; direct::forward_scratch(x.dims, y.dims, &win)];
         direct::forward(
@@ -71,7 +71,7 @@ fn fused_convolution<T: Lane>(f: &Fixtures) {
     for name in ["pooled.a", "pooled.b", "pooled.c"] {
         let get = |key: &str| f.get::<T>(&format!("{name}.{key}"));
         let (x, w, b, dy) = (get("x"), get("w"), get("b"), get("dy"));
-        let (win, pool) = window::<T>(f, name);
+        let (win, pool) = window(f, name);
         let (mut y, mut dx, mut dw, mut db) = (dy.like(), x.like(), w.like(), b.like());
         let [n, o, ph, pw] = dy.dims;
         let mut codes = Array::<T>::zeros([n, o, ph, conv_pool::code_columns::<T>(pw)]);
@@ -167,7 +167,7 @@ fn pooling<T: Lane>(f: &Fixtures) {
             f.get::<T>(&format!("{name}.x")),
             f.get::<T>(&format!("{name}.dy")),
         );
-        let (win, _) = window::<T>(f, name);
+        let (win, _) = window(f, name);
         let (mut y, mut dx) = (dy.like(), x.like());
         match name.split_once('.').map_or("", |n| n.0) {
             "max" => {

@@ -8,7 +8,8 @@ use dahl_sched::policy;
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
 use crate::memory::{Device, HostDevice, Memories};
-use crate::runtime::Runtime;
+use crate::perf_store::PerfStore;
+use crate::runtime::{Runtime, Settings};
 use crate::shared::{Shared, UnitState};
 use crate::watchdog::Watchdog;
 
@@ -22,6 +23,7 @@ pub struct Builder {
     ring: usize,
     devices: Vec<HostDeviceSpec>,
     watchdog: Watchdog,
+    store: Option<PerfStore>,
 }
 
 /// A device made of host memory: a unit that reaches its operands by explicit copies only.
@@ -48,6 +50,7 @@ impl Default for Builder {
             ring: 2,
             devices: Vec::new(),
             watchdog: Watchdog::default(),
+            store: None,
         }
     }
 }
@@ -102,38 +105,73 @@ impl Builder {
         self
     }
 
+    /// Begins with what is known about durations, and lets [`Runtime::save_perf_model`] write down what
+    /// is learnt. Only policies that estimate look at it. Without one, they begin with a guess.
+    pub fn perf_model(mut self, store: PerfStore) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
-        if self.null { Box::new(NullDriver) } else { Box::new(CpuDriver) }
+        if self.null {
+            Box::new(NullDriver)
+        } else {
+            Box::new(CpuDriver)
+        }
     }
 
     /// Starts the runtime.
     pub fn build(self) -> Result<Runtime, RunError> {
         let mut machine = Machine::cpus(self.workers);
-        let state = |memory| UnitState { driver: self.driver(), memory };
+        let state = |memory| UnitState {
+            driver: self.driver(),
+            memory,
+        };
         let mut units: Vec<UnitState> = (0..self.workers).map(|_| state(MemoryId::HOST)).collect();
         let mut devices = Vec::new();
         for (i, spec) in self.devices.iter().enumerate() {
             let memory = MemoryId(i as u16 + 1);
             let name = format!("device:{i}");
             let backing = HostDevice::new(spec.bandwidth, spec.latency);
-            machine.memories.push(Memory { name: name.clone(), capacity: Some(spec.capacity) });
+            machine.memories.push(Memory {
+                name: name.clone(),
+                capacity: Some(spec.capacity),
+            });
             machine.links.extend(backing.links(memory));
             for u in 0..spec.units {
                 let name = format!("device:{i}.{u}");
-                machine.units.push(Unit { name, kind: UnitKind::Cpu, memory });
+                machine.units.push(Unit {
+                    name,
+                    kind: UnitKind::Cpu,
+                    memory,
+                });
                 units.push(state(memory));
             }
-            devices.push(Device { name, capacity: spec.capacity, backing: Box::new(backing) });
+            devices.push(Device {
+                name,
+                capacity: spec.capacity,
+                backing: Box::new(backing),
+            });
         }
         if units.is_empty() || units.len() > usize::from(u16::MAX) {
             let n = units.len();
             return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
         }
-        let policy = policy::by_name(&self.policy, &machine).map_err(|e| RunError::Start(e.to_string()))?;
-        let memories = (!devices.is_empty()).then(|| Memories::new(devices));
+        let policy =
+            policy::by_name(&self.policy, &machine).map_err(|e| RunError::Start(e.to_string()))?;
+        let id = crate::runtime::fresh_id();
+        let memories = (!devices.is_empty()).then(|| Memories::new(devices, id));
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
         let main_works = self.main_works && self.workers > 0;
         let shared = Shared::new(machine, units, policy, memories, main_works);
-        Runtime::start(shared, self.ring, self.pin, main_works, self.watchdog)
+        let settings = Settings {
+            id,
+            ring: self.ring,
+            pin: self.pin,
+            main_works,
+            watchdog: self.watchdog,
+            store: self.store,
+        };
+        Runtime::start(shared, settings)
     }
 }

@@ -79,8 +79,12 @@ fn read(root: &Path, path: &str) -> Option<String> {
 
 fn processor(root: &Path) -> String {
     let info = read(root, "proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find(|l| l.starts_with("model name") || l.starts_with("Model"));
-    let name = line.and_then(|l| l.split_once(':')).map(|(_, name)| name.trim().to_string());
+    let line = info
+        .lines()
+        .find(|l| l.starts_with("model name") || l.starts_with("Model"));
+    let name = line
+        .and_then(|l| l.split_once(':'))
+        .map(|(_, name)| name.trim().to_string());
     name.unwrap_or_else(|| "unknown processor".into())
 }
 
@@ -112,7 +116,10 @@ fn features() -> Vec<&'static str> {
 
 /// `32K` or `2M` as bytes.
 fn size(text: &str) -> Option<u64> {
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (digits, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
     let scale = match unit {
         "" => 1,
         "K" => 1 << 10,
@@ -142,7 +149,11 @@ fn measurable(root: &Path) -> Vec<Measurable> {
     let mut out = Vec::new();
     let rapl = root.join("sys/class/powercap/intel-rapl:0/energy_uj");
     out.push(match fs::read_to_string(&rapl) {
-        Ok(_) => Measurable { what: "energy of the processor (RAPL)".into(), available: true, remedy: String::new() },
+        Ok(_) => Measurable {
+            what: "energy of the processor (RAPL)".into(),
+            available: true,
+            remedy: String::new(),
+        },
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Measurable {
             what: "energy of the processor (RAPL)".into(),
             available: false,
@@ -154,22 +165,32 @@ fn measurable(root: &Path) -> Vec<Measurable> {
             remedy: "not offered here (a virtual machine, or no such counter)".into(),
         },
     });
-    let paranoid = read(root, "proc/sys/kernel/perf_event_paranoid").and_then(|s| s.parse::<i32>().ok());
+    let paranoid =
+        read(root, "proc/sys/kernel/perf_event_paranoid").and_then(|s| s.parse::<i32>().ok());
     out.push(Measurable {
         what: "hardware counters (perf events)".into(),
-        available: paranoid.is_some_and(|p| p <= 2) && root.join("sys/bus/event_source/devices/cpu").exists(),
+        available: paranoid.is_some_and(|p| p <= 2)
+            && root.join("sys/bus/event_source/devices/cpu").exists(),
         remedy: match paranoid {
             None => "this system has no perf events".into(),
             Some(p) if p > 2 => "sudo sysctl kernel.perf_event_paranoid=2".into(),
-            _ if !root.join("sys/bus/event_source/devices/cpu").exists() => "not offered here (a virtual machine)".into(),
+            _ if !root.join("sys/bus/event_source/devices/cpu").exists() => {
+                "not offered here (a virtual machine)".into()
+            }
             _ => String::new(),
         },
     });
-    let frequency = root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").exists();
+    let frequency = root
+        .join("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+        .exists();
     out.push(Measurable {
         what: "clock frequency".into(),
         available: frequency,
-        remedy: if frequency { String::new() } else { "not offered here (a virtual machine)".into() },
+        remedy: if frequency {
+            String::new()
+        } else {
+            "not offered here (a virtual machine)".into()
+        },
     });
     out
 }
@@ -193,6 +214,10 @@ mod tests {
         assert_eq!(processor(empty), "unknown processor");
         assert!(caches(empty).is_empty());
         assert_eq!(meminfo(empty, "MemTotal:"), None);
-        assert!(measurable(empty).iter().all(|m| !m.available && !m.remedy.is_empty()));
+        assert!(
+            measurable(empty)
+                .iter()
+                .all(|m| !m.available && !m.remedy.is_empty())
+        );
     }
 }

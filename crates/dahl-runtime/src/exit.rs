@@ -47,7 +47,9 @@ impl Exit {
     /// An open exit of a task that has not ended, or a closed one of a task that has nothing to wait
     /// for yet.
     pub fn new(closed: bool) -> Self {
-        Exit { head: AtomicPtr::new(if closed { CLOSED } else { std::ptr::null_mut() }) }
+        Exit {
+            head: AtomicPtr::new(if closed { CLOSED } else { std::ptr::null_mut() }),
+        }
     }
 
     /// Opens the exit for the next launch. Nobody may be using it.
@@ -72,7 +74,10 @@ impl Exit {
         while head != CLOSED {
             node.next.store(head, Ordering::Relaxed);
             let node = std::ptr::from_ref(node).cast_mut();
-            match self.head.compare_exchange_weak(head, node, Ordering::AcqRel, Ordering::Acquire) {
+            match self
+                .head
+                .compare_exchange_weak(head, node, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return true,
                 Err(now) => head = now,
             }

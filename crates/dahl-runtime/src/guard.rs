@@ -40,7 +40,11 @@ impl<'r, T: Element> ReadGuard<'r, T> {
         let offset: usize = (0..4).map(|a| start[a] * strides[a]).sum();
         // SAFETY: the region lies in the storage; nobody writes it.
         let view: View<'_, T> = unsafe {
-            View::from_raw(base.cast::<T>().add(offset).cast_const(), handle.region.dims4(), strides)
+            View::from_raw(
+                base.cast::<T>().add(offset).cast_const(),
+                handle.region.dims4(),
+                strides,
+            )
         };
         let values = match view.as_slice() {
             Some(slice) => Values::InPlace(slice.as_ptr(), slice.len()),
@@ -50,7 +54,12 @@ impl<'r, T: Element> ReadGuard<'r, T> {
                 Values::Packed(packed)
             }
         };
-        ReadGuard { values, shape: handle.shape, chunk, life: PhantomData }
+        ReadGuard {
+            values,
+            shape: handle.shape,
+            chunk,
+            life: PhantomData,
+        }
     }
 
     /// The array's shape.
@@ -99,7 +108,13 @@ impl<'r, T: Element> WriteGuard<'r, T> {
         chunk: Arc<Chunk>,
         memories: Option<&'r Memories>,
     ) -> Self {
-        WriteGuard { ptr, handle, chunk, memories, life: PhantomData }
+        WriteGuard {
+            ptr,
+            handle,
+            chunk,
+            memories,
+            life: PhantomData,
+        }
     }
 }
 
@@ -137,7 +152,10 @@ const SHOWN: usize = 8;
 impl<T: Element> fmt::Display for ReadGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(4);
-        let cells: Vec<String> = self.iter().map(|v| format!("{:.digits$}", v.to_f64())).collect();
+        let cells: Vec<String> = self
+            .iter()
+            .map(|v| format!("{:.digits$}", v.to_f64()))
+            .collect();
         let width = cells.iter().map(String::len).max().unwrap_or(0);
         if self.shape.rank() == 0 {
             return f.write_str(&cells[0]);
@@ -152,7 +170,11 @@ fn shown(len: usize) -> Vec<Option<usize>> {
         return (0..len).map(Some).collect();
     }
     let half = SHOWN / 2;
-    (0..half).map(Some).chain([None]).chain((len - half..len).map(Some)).collect()
+    (0..half)
+        .map(Some)
+        .chain([None])
+        .chain((len - half..len).map(Some))
+        .collect()
 }
 
 fn print_axis(
@@ -162,7 +184,9 @@ fn print_axis(
     width: usize,
     depth: usize,
 ) -> fmt::Result {
-    let [len, inner @ ..] = extents else { return Ok(()) };
+    let [len, inner @ ..] = extents else {
+        return Ok(());
+    };
     write!(f, "[")?;
     for (n, item) in shown(*len).into_iter().enumerate() {
         if inner.is_empty() {

@@ -10,9 +10,10 @@ use dahl_core::operands::Placed;
 use dahl_core::{Cost, Graph, Seconds, UnitId, UnitKind};
 use dahl_sched::policy::TaskRef;
 
+use crate::countdown::Countdown;
 use crate::error::RunError;
 use crate::exit::Exit;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Tasks that nobody outside the graph can wait for have no exit.
 pub const NO_EXIT: u32 = u32::MAX;
@@ -29,8 +30,11 @@ pub struct Prepared {
     pub chunks: Vec<(std::sync::Arc<Chunk>, String)>,
     /// For every storage, how many accesses go to it.
     pub uses: Vec<u32>,
-    /// Expected seconds by class and unit, as bits.
-    estimates: Vec<AtomicU64>,
+    /// Expected seconds by class and unit, as bits. Facts that policies ask for under their locks: no
+    /// ordering hangs on them, so they are not the model checker's atomics.
+    estimates: Vec<std::sync::atomic::AtomicU64>,
+    /// For every storage, an array that is the whole of it under some shape.
+    pub view_of: Vec<u32>,
     units: usize,
 }
 
@@ -42,7 +46,10 @@ impl Prepared {
         let mut chunks: Vec<(std::sync::Arc<Chunk>, String)> = Vec::new();
         for (i, s) in graph.storages.iter().enumerate() {
             let Some(place) = s.place() else { continue };
-            if !chunks.iter().any(|(c, _)| std::sync::Arc::ptr_eq(c, &place.chunk)) {
+            if !chunks
+                .iter()
+                .any(|(c, _)| std::sync::Arc::ptr_eq(c, &place.chunk))
+            {
                 chunks.push((place.chunk.clone(), s.storage.label()));
             }
             for task in graph.boundary.outlets(i as u32) {
@@ -55,27 +62,48 @@ impl Prepared {
         let estimates = graph
             .classes
             .iter()
-            .flat_map(|c| kinds.iter().map(|_| AtomicU64::new(static_estimate(&c.cost).to_bits())))
+            .flat_map(|c| {
+                kinds
+                    .iter()
+                    .map(|_| static_estimate(&c.cost).to_bits().into())
+            })
             .collect();
         let mut uses = vec![0; graph.storages.len()];
         for access in &graph.accesses {
             uses[graph.arrays[access.array as usize].storage as usize] += 1;
         }
-        Prepared { graph, exit_of, exits: exits as usize, chunks, uses, estimates, units: kinds.len() }
+        let mut view_of = vec![0; graph.storages.len()];
+        for (i, array) in graph.arrays.iter().enumerate() {
+            view_of[array.storage as usize] = i as u32;
+        }
+        Prepared {
+            view_of,
+            graph,
+            exit_of,
+            exits: exits as usize,
+            chunks,
+            uses,
+            estimates,
+            units: kinds.len(),
+        }
     }
 
-    fn place(&self, class: u32, unit: UnitId) -> &AtomicU64 {
+    fn place(&self, class: u32, unit: UnitId) -> &std::sync::atomic::AtomicU64 {
         &self.estimates[class as usize * self.units + usize::from(unit.0)]
     }
 
     /// How long a task of this class is expected to run on a unit.
     pub fn estimate(&self, class: u32, unit: UnitId) -> Seconds {
-        Seconds(f64::from_bits(self.place(class, unit).load(Ordering::Relaxed)))
+        Seconds(f64::from_bits(
+            self.place(class, unit)
+                .load(std::sync::atomic::Ordering::Relaxed),
+        ))
     }
 
     /// Sets what [`Prepared::estimate`] returns.
     pub fn set_estimate(&self, class: u32, unit: UnitId, seconds: Seconds) {
-        self.place(class, unit).store(seconds.0.to_bits(), Ordering::Relaxed);
+        self.place(class, unit)
+            .store(seconds.0.to_bits(), std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -90,7 +118,7 @@ pub struct Instance {
     /// What it shares with others.
     pub prepared: std::sync::Arc<Prepared>,
     /// For every task, how many it still waits for.
-    pub pending: Box<[AtomicU32]>,
+    pub pending: Box<[Countdown]>,
     exits: Box<[Exit]>,
     /// Where every array of the graph is, in the host's memory.
     pub placed: Box<[Placed]>,
@@ -145,7 +173,7 @@ impl Instance {
             }
         };
         Ok(Instance {
-            pending: (0..graph.len()).map(|_| AtomicU32::new(0)).collect(),
+            pending: (0..graph.len()).map(|_| Countdown::new()).collect(),
             exits: (0..prepared.exits).map(|_| Exit::new(true)).collect(),
             placed: placed.collect(),
             block_bytes,
@@ -167,7 +195,10 @@ impl Instance {
     /// The reference by which policies know a task of this launch.
     #[inline]
     pub fn task(&self, task: u32) -> TaskRef {
-        TaskRef { launch: std::ptr::from_ref(self).expose_provenance(), task }
+        TaskRef {
+            launch: std::ptr::from_ref(self).expose_provenance(),
+            task,
+        }
     }
 
     /// The instance that a reference names.
@@ -185,7 +216,7 @@ impl Instance {
     pub fn arm(&self, serial: u64) {
         for (pending, &degree) in self.pending.iter().zip(&self.graph().in_degree) {
             // Tasks without predecessors wait for the launch itself, which releases them last.
-            pending.store(degree.max(1), Ordering::Relaxed);
+            pending.reset(degree.max(1));
         }
         self.exits.iter().for_each(Exit::reopen);
         self.remaining.store(self.graph().len(), Ordering::Relaxed);
@@ -195,10 +226,7 @@ impl Instance {
     /// One thing that a task waited for has happened; true if it was the last.
     #[inline]
     pub fn release(&self, task: u32) -> bool {
-        let pending = &self.pending[task as usize];
-        // With one left, nobody else can be about to count down: no need to write. Acquire in both
-        // cases: what the predecessors wrote must be visible to the task.
-        pending.load(Ordering::Acquire) == 1 || pending.fetch_sub(1, Ordering::AcqRel) == 1
+        self.pending[task as usize].count_down()
     }
 
     /// The exit of a task, if it has one.
@@ -217,7 +245,8 @@ impl Instance {
             return false;
         }
         self.prepared.chunks.iter().for_each(|(c, _)| c.release());
-        self.finished.store(self.serial.load(Ordering::Relaxed), Ordering::Release);
+        self.finished
+            .store(self.serial.load(Ordering::Relaxed), Ordering::Release);
         true
     }
 

@@ -7,19 +7,23 @@
 //! | `instance` | the state of one launch of a graph |
 //! | `worker` | what a unit's thread does |
 //! | `shared` | what all threads share |
-//! | `exit`, `sleep` | the two lock-free primitives |
+//! | `countdown`, `exit`, `sleep` | the lock-free primitives |
 //! | `driver` | how a unit executes a task |
 //! | `memory` | copies in other memories, transfers, eviction |
-//! | `guard` | values, while somebody looks at them |
+//! | `values`, `guard` | how results are read, and what readers hold |
+//! | `learn` | timings become estimates |
 //! | `perf_store` | performance models on disk |
 
 mod builder;
+pub mod countdown;
 pub mod discover;
 pub mod driver;
 pub mod error;
+mod executor;
 pub mod exit;
 pub mod guard;
 mod instance;
+mod learn;
 pub mod memory;
 pub mod perf_store;
 mod pin;
@@ -27,6 +31,9 @@ mod runtime;
 mod shared;
 pub mod sleep;
 mod sync;
+#[cfg(helgrind)]
+mod told;
+mod values;
 mod watchdog;
 mod worker;
 

@@ -5,7 +5,9 @@
 #[cfg(target_os = "linux")]
 pub fn to_core(n: usize) -> bool {
     let allowed = allowed_cores();
-    let Some(&core) = allowed.get(n % allowed.len().max(1)) else { return false };
+    let Some(&core) = allowed.get(n % allowed.len().max(1)) else {
+        return false;
+    };
     // SAFETY: the set is a plain bit mask, initialised by zeroing; the call reads it and changes
     // nothing else.
     unsafe {
@@ -40,7 +42,9 @@ pub fn allowed_cores() -> Vec<usize> {
             if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
                 return Vec::new();
             }
-            (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &set)).collect()
+            (0..libc::CPU_SETSIZE as usize)
+                .filter(|&c| libc::CPU_ISSET(c, &set))
+                .collect()
         }
     };
     CORES.get_or_init(ask).clone()

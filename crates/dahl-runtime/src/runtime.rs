@@ -11,17 +11,19 @@ use std::sync::Arc;
 
 use dahl_core::graph::boundary::edges_between;
 use dahl_core::hash::FastBuild;
-use dahl_core::{Array, Element, Graph, Handle, Machine, MemoryId, Recorder, UnitId, UnitKind};
+use dahl_core::{Graph, Machine, MemoryId, Recorder, UnitId, UnitKind};
+use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
 
 use crate::builder::Builder;
 use crate::error::RunError;
 use crate::exit::Node;
-use crate::guard::{ReadGuard, WriteGuard};
 use crate::instance::{Instance, Prepared};
+use crate::learn::Learner;
 use crate::memory::Traffic;
-use crate::shared::{FOR_WAITER, Sample, Shared, Waiter};
-use crate::sync::{AtomicU32, Ordering};
+use crate::perf_store::PerfStore;
+use crate::shared::{Sample, Shared};
+use crate::values::Desk;
 use crate::watchdog::Watchdog;
 use crate::worker::Worker;
 
@@ -55,18 +57,36 @@ use crate::worker::Worker;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Runtime {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     threads: Vec<crate::sync::thread::JoinHandle<()>>,
     /// The worker of unit 0, if the thread that waits works too.
     main: RefCell<Option<Worker>>,
     graphs: HashMap<u64, Entry, FastBuild>,
-    layers: HashMap<u64, Vec<Layer>, FastBuild>,
+    pub(crate) layers: HashMap<u64, Vec<Layer>, FastBuild>,
     in_flight: RefCell<VecDeque<(Arc<Instance>, u64)>>,
     serial: u64,
-    id: u64,
+    pub(crate) id: u64,
     ring: usize,
     watchdog: Watchdog,
     roots: Vec<TaskRef>,
+    pub(crate) desk: RefCell<Desk>,
+    learner: Option<Learner>,
+}
+
+/// What a runtime is started with, beside what its threads share.
+pub(crate) struct Settings {
+    pub id: u64,
+    pub ring: usize,
+    pub pin: bool,
+    pub main_works: bool,
+    pub watchdog: Watchdog,
+    pub store: Option<PerfStore>,
+}
+
+/// A number that no other runtime of this process has: by it chunks know who leases them.
+pub(crate) fn fresh_id() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
 
 /// What the runtime keeps of a graph it has launched.
@@ -89,11 +109,14 @@ struct Slot {
 /// Idle graphs kept ready to be launched again; more are forgotten, the longest unused first.
 const KEPT: usize = 32;
 
+/// Launches between two times that timings are taken in, if nobody waits.
+const LEARN_EVERY: u64 = 16;
+
 /// A launch that touches an array.
-struct Layer {
-    instance: Arc<Instance>,
-    serial: u64,
-    storage: u32,
+pub(crate) struct Layer {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) serial: u64,
+    pub(crate) storage: u32,
 }
 
 /// Stops what a runtime has in flight, from anywhere.
@@ -113,13 +136,16 @@ impl Runtime {
         Builder::default()
     }
 
-    pub(crate) fn start(
-        shared: Shared,
-        ring: usize,
-        pin: bool,
-        main_works: bool,
-        watchdog: Watchdog,
-    ) -> Result<Self, RunError> {
+    pub(crate) fn start(shared: Shared, settings: Settings) -> Result<Self, RunError> {
+        let Settings {
+            id,
+            ring,
+            pin,
+            main_works,
+            watchdog,
+            store,
+        } = settings;
+        let learner = shared.timed.then(|| Learner::new(store, &shared.machine));
         let shared = Arc::new(shared);
         let mut threads = Vec::new();
         for u in usize::from(main_works)..shared.units.len() {
@@ -141,7 +167,6 @@ impl Runtime {
             };
             threads.push(spawn(format!("dahl-copy-{i}"), body)?);
         }
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         Ok(Runtime {
             main: RefCell::new(main_works.then(|| Worker::new(UnitId(0)))),
             threads,
@@ -149,10 +174,12 @@ impl Runtime {
             layers: HashMap::default(),
             in_flight: RefCell::default(),
             serial: 0,
-            id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            id,
             ring,
             watchdog,
             roots: Vec::new(),
+            desk: RefCell::default(),
+            learner,
             shared,
         })
     }
@@ -169,29 +196,75 @@ impl Runtime {
 
     /// What has been moved between memories.
     pub fn traffic(&self) -> Traffic {
-        self.shared.memories.as_ref().map(|m| m.traffic()).unwrap_or_default()
+        self.shared
+            .memories
+            .as_ref()
+            .map(|m| m.traffic())
+            .unwrap_or_default()
     }
 
     /// Bytes of copies in a memory that is not the host's: now, and at most so far.
     pub fn memory_usage(&self, memory: MemoryId) -> (dahl_core::Bytes, dahl_core::Bytes) {
         let none = (dahl_core::Bytes(0), dahl_core::Bytes(0));
-        self.shared.memories.as_ref().map_or(none, |m| m.usage(memory))
+        self.shared
+            .memories
+            .as_ref()
+            .map_or(none, |m| m.usage(memory))
     }
 
     /// Bytes set apart for the temporaries of all graphs launched and still known.
     pub fn temporary_bytes(&self) -> usize {
-        self.graphs.values().flat_map(|e| &e.ring).map(|s| s.instance.block_bytes).sum()
+        self.graphs
+            .values()
+            .flat_map(|e| &e.ring)
+            .map(|s| s.instance.block_bytes)
+            .sum()
     }
 
-    /// Timings since the last call, if the policy needs them.
-    pub fn take_samples(&self) -> Vec<Sample> {
-        self.shared.take_samples()
+    /// Timings since the last call, if the policy needs them; the oldest are dropped if nobody asks.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.learn();
+        self.learner
+            .as_mut()
+            .map(Learner::take_recent)
+            .unwrap_or_default()
+    }
+
+    /// What has been learnt of how long tasks take, if the policy wants to know.
+    pub fn perf_model(&self) -> Option<&PerfModel> {
+        self.learner.as_ref().map(Learner::model)
+    }
+
+    /// Writes down what has been learnt, where the builder was given a store.
+    pub fn save_perf_model(
+        &mut self,
+    ) -> Result<Option<crate::perf_store::Warning>, crate::perf_store::StoreError> {
+        self.learn();
+        self.learner.as_mut().map_or(Ok(None), Learner::save)
+    }
+
+    /// Takes in the timings gathered since the last time, and tells policies what to expect.
+    fn learn(&mut self) {
+        if let Some(learner) = &mut self.learner {
+            let graphs = &self.graphs;
+            self.shared.hand_samples(|samples| {
+                learner.learn(samples, |id| graphs.get(&id).map(|e| &*e.prepared));
+            });
+        }
     }
 
     /// Sets how long tasks of a graph's class are expected to run on a unit, for policies that ask.
-    pub fn set_estimate(&mut self, graph: &Arc<Graph>, class: u32, unit: UnitId, seconds: dahl_core::Seconds) {
+    pub fn set_estimate(
+        &mut self,
+        graph: &Arc<Graph>,
+        class: u32,
+        unit: UnitId,
+        seconds: dahl_core::Seconds,
+    ) {
         if let Ok(entry) = self.entry(graph) {
-            self.graphs[&entry].prepared.set_estimate(class, unit, seconds);
+            self.graphs[&entry]
+                .prepared
+                .set_estimate(class, unit, seconds);
         }
     }
 
@@ -214,7 +287,10 @@ impl Runtime {
     /// assert_eq!(runtime.read(&x)?[0], 1.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn run(&mut self, program: impl FnOnce(&Recorder)) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    pub fn run(
+        &mut self,
+        program: impl FnOnce(&Recorder),
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::new();
         program(&recorder);
         let graph = recorder.finish()?;
@@ -234,21 +310,42 @@ impl Runtime {
         self.lease(id)?;
         self.serial += 1;
         let serial = self.serial;
+        if serial.is_multiple_of(LEARN_EVERY) {
+            self.learn(); // For programs that read results and never wait for everything.
+        }
         let entry = self.graphs.get_mut(&id).expect("made above");
         entry.launched = serial;
         let instance = entry.ring[place].instance.clone();
         instance.arm(serial);
         register(entry, place, &mut self.layers, serial);
-        self.in_flight.get_mut().push_back((instance.clone(), serial));
+        let flights = self.in_flight.get_mut();
+        while flights
+            .front()
+            .is_some_and(|(i, serial)| i.has_ended(*serial))
+        {
+            flights.pop_front();
+        }
+        // Behind one that takes long, those that have ended go when the queue would have to grow.
+        if flights.len() == flights.capacity() {
+            flights.retain(|(i, serial)| !i.has_ended(*serial));
+        }
+        flights.push_back((instance.clone(), serial));
         self.roots.clear();
         self.roots.extend(
-            graph.roots.iter().filter(|&&t| instance.release(t)).map(|&t| instance.task(t)),
+            graph
+                .roots
+                .iter()
+                .filter(|&&t| instance.release(t))
+                .map(|&t| instance.task(t)),
         );
         if graph.len() == 0 {
             instance.account(0);
         }
         let now = self.shared.now();
-        let none = self.shared.policy.ready(&*self.shared, None, &self.roots, now);
+        let none = self
+            .shared
+            .policy
+            .ready(&*self.shared, None, &self.roots, now);
         debug_assert!(none.is_none(), "nobody is there to run it at once");
         Ok(())
     }
@@ -276,7 +373,16 @@ impl Runtime {
             self.forget();
             let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
             let prepared = Arc::new(Prepared::new(graph.clone(), &kinds));
-            let entry = Entry { prepared, ring: Vec::new(), next: 0, launched: 0, from: HashMap::default() };
+            let entry = Entry {
+                prepared,
+                ring: Vec::new(),
+                next: 0,
+                launched: 0,
+                from: HashMap::default(),
+            };
+            if let Some(learner) = &mut self.learner {
+                learner.expect(&entry.prepared);
+            }
             self.graphs.insert(graph.id, entry);
         }
         Ok(graph.id)
@@ -288,13 +394,18 @@ impl Runtime {
             layers.retain(|l| !l.instance.has_ended(l.serial));
             !layers.is_empty()
         });
-        self.in_flight.get_mut().retain(|(i, serial)| !i.has_ended(*serial));
+        self.in_flight
+            .get_mut()
+            .retain(|(i, serial)| !i.has_ended(*serial));
         let busy = |e: &Entry| !e.ring.iter().all(|s| s.instance.is_idle());
-        self.graphs.retain(|_, e| Arc::strong_count(&e.prepared.graph) > 1 || busy(e));
+        self.graphs
+            .retain(|_, e| Arc::strong_count(&e.prepared.graph) > 1 || busy(e));
         // Another runtime, or a collection somewhere, may know a graph that is never launched again.
         while self.graphs.len() > KEPT {
             let idle = self.graphs.iter().filter(|(_, e)| !busy(e));
-            let Some(oldest) = idle.min_by_key(|(_, e)| e.launched).map(|(id, _)| *id) else { break };
+            let Some(oldest) = idle.min_by_key(|(_, e)| e.launched).map(|(id, _)| *id) else {
+                break;
+            };
             self.graphs.remove(&oldest);
         }
         let known: Vec<u64> = self.graphs.keys().copied().collect();
@@ -311,7 +422,10 @@ impl Runtime {
         }
         if entry.ring.len() < self.ring {
             let instance = Arc::new(Instance::new(entry.prepared.clone())?);
-            entry.ring.push(Slot { instance, nodes: Box::new([]) });
+            entry.ring.push(Slot {
+                instance,
+                nodes: Box::new([]),
+            });
             return Ok(entry.ring.len() - 1);
         }
         let place = entry.next;
@@ -341,6 +455,7 @@ impl Runtime {
         let mut empty = flights;
         empty.clear();
         *self.in_flight.get_mut() = empty;
+        self.learn();
         match self.shared.take_error() {
             Some(error) => {
                 if let Some(memories) = &self.shared.memories {
@@ -358,7 +473,7 @@ impl Runtime {
     }
 
     /// Works, or sleeps, until `done` holds.
-    fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), RunError> {
+    pub(crate) fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), RunError> {
         if done() {
             return Ok(());
         }
@@ -368,7 +483,9 @@ impl Runtime {
             return Ok(());
         }
         while !done() {
-            self.shared.sleep.sleep(self.shared.main_bed, || done().then_some(()));
+            self.shared
+                .sleep
+                .sleep(self.shared.main_bed, || done().then_some(()));
         }
         Ok(())
     }
@@ -379,15 +496,24 @@ impl Runtime {
         let mut out = String::new();
         let asleep = self.shared.sleep.asleep();
         for (unit, asleep) in self.shared.machine.units.iter().zip(&asleep) {
-            let _ = writeln!(out, "  {}: {}", unit.name, if *asleep { "asleep" } else { "awake" });
+            let _ = writeln!(
+                out,
+                "  {}: {}",
+                unit.name,
+                if *asleep { "asleep" } else { "awake" }
+            );
         }
         for (queue, tasks) in self.shared.policy.backlog() {
             let _ = writeln!(out, "  queue of {queue}: {tasks} tasks");
         }
         for (instance, serial) in self.in_flight.borrow().iter() {
-            let _ = writeln!(out, "  launch {serial}: {} tasks left", instance.remaining());
+            let _ = writeln!(
+                out,
+                "  launch {serial}: {} tasks left",
+                instance.remaining()
+            );
             let waits = (0..instance.graph().len() as u32)
-                .map(|t| (t, instance.pending[t as usize].load(Ordering::Relaxed)))
+                .map(|t| (t, instance.pending[t as usize].left()))
                 .filter(|&(_, n)| n > 0);
             for (task, n) in waits.take(8) {
                 let _ = writeln!(out, "    {} waits for {n}", instance.graph().describe(task));
@@ -395,124 +521,23 @@ impl Runtime {
         }
         out
     }
-
-    /// Waits for the tasks that a reader, or a writer, of an array must wait for, and for no others.
-    fn settle(&self, handle: &Handle, to_write: bool) -> Result<(), RunError> {
-        let Some(layers) = self.layers.get(&handle.storage.id) else { return Ok(()) };
-        let waiter = Waiter { left: AtomicU32::new(1) };
-        let who = std::ptr::from_ref(&waiter).expose_provenance();
-        let mut nodes: Vec<Box<[Node]>> = Vec::new();
-        for layer in layers.iter().filter(|l| !l.instance.has_ended(l.serial)) {
-            let graph = layer.instance.graph();
-            let tasks =
-                graph.boundary.last_users(layer.storage, &handle.whole, &handle.region, to_write);
-            let own: Box<[Node]> = tasks.iter().map(|_| Node::default()).collect();
-            for (&task, node) in tasks.iter().zip(&own) {
-                let exit = layer.instance.exit(task).expect("last users have exits");
-                waiter.left.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: `nodes` keeps the node until the waiter has been told of every task.
-                if !unsafe { exit.add(node, who, FOR_WAITER) } {
-                    waiter.left.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            nodes.push(own);
-        }
-        // The last one down, here or in a worker, sees zero; acquire what the tasks wrote.
-        waiter.left.fetch_sub(1, Ordering::AcqRel);
-        self.wait_until(|| waiter.left.load(Ordering::Acquire) == 0)
-    }
-
-    fn place<'h>(&self, handle: &'h Handle) -> Result<&'h dahl_core::arena::Place, RunError> {
-        match &handle.storage.home {
-            dahl_core::array::Home::Temporary { .. } => {
-                Err(RunError::Temporary(handle.storage.label()))
-            }
-            dahl_core::array::Home::Arena(p) if !p.is_live() => {
-                Err(RunError::Stale(handle.storage.label()))
-            }
-            dahl_core::array::Home::Arena(p) if !p.chunk.lease(self.id) => {
-                Err(RunError::InUse(handle.storage.label()))
-            }
-            dahl_core::array::Home::Arena(p) => Ok(p),
-        }
-    }
-
-    fn check_type<T: Element>(&self, handle: &Handle) -> Result<(), RunError> {
-        if handle.dtype() == T::DTYPE {
-            return Ok(());
-        }
-        let (array, holds) = (handle.storage.label(), handle.dtype());
-        Err(RunError::WrongType { array, holds, asked: T::DTYPE })
-    }
-
-    /// The values of an array. Waits for the tasks that produce them, and for no others.
-    pub fn read<'r, T: Element, const R: usize>(
-        &'r self,
-        array: &'r Array<'_, T, R>,
-    ) -> Result<ReadGuard<'r, T>, RunError> {
-        self.read_handle(array.handle())
-    }
-
-    /// As [`Runtime::read`], for an array without types.
-    pub fn read_handle<T: Element>(&self, handle: &Handle) -> Result<ReadGuard<'_, T>, RunError> {
-        self.check_type::<T>(handle)?;
-        let place = self.place(handle)?;
-        self.settle(handle, false).inspect_err(|_| place.chunk.release())?;
-        if self.shared.is_failing() {
-            place.chunk.release();
-            return Err(self.failure());
-        }
-        if let Some(memories) = &self.shared.memories {
-            memories.to_host(handle);
-        }
-        // SAFETY: the chunk is leased; the writers have ended, and nothing can be launched while the
-        // guard borrows the runtime.
-        Ok(unsafe { ReadGuard::new(handle, place.base(), place.chunk.clone()) })
-    }
-
-    /// The error of a failed launch, seen through a shared borrow: it stays until somebody waits.
-    fn failure(&self) -> RunError {
-        self.shared.peek_error()
-    }
-
-    /// The values of an array, to be changed. Waits for the tasks that use them, and for no others.
-    pub fn write<'r, T: Element, const R: usize>(
-        &'r mut self,
-        array: &'r mut Array<'_, T, R>,
-    ) -> Result<WriteGuard<'r, T>, RunError> {
-        self.write_handle(array.handle())
-    }
-
-    /// As [`Runtime::write`], for an array without types.
-    pub fn write_handle<T: Element>(&mut self, handle: &Handle) -> Result<WriteGuard<'_, T>, RunError> {
-        self.check_type::<T>(handle)?;
-        let (strides, start) = (handle.whole.strides4(), handle.region.start());
-        let offset: usize = (0..4).map(|a| start[a] * strides[a]).sum();
-        let mut runs = 0;
-        dahl_core::graph::runs::runs(&handle.whole, &handle.region, |_, _| runs += 1);
-        if runs != 1 {
-            return Err(RunError::Gaps(handle.storage.label()));
-        }
-        let place = self.place(handle)?;
-        self.settle(handle, true).inspect_err(|_| place.chunk.release())?;
-        if let Some(memories) = &self.shared.memories {
-            memories.to_host(handle);
-        }
-        // SAFETY: the chunk is leased, the region is one run of elements inside the storage; all users
-        // have ended, and the guard borrows the runtime mutably, so there is no other guard either.
-        Ok(unsafe {
-            let ptr = place.base().cast::<T>().add(offset);
-            WriteGuard::new(handle.clone(), ptr, place.chunk.clone(), self.shared.memories.as_ref())
-        })
-    }
 }
 
 /// Makes a launch wait for what it must in earlier ones, and adds it to the layers of its arrays.
-fn register(entry: &mut Entry, place: usize, layers: &mut HashMap<u64, Vec<Layer>, FastBuild>, serial: u64) {
+fn register(
+    entry: &mut Entry,
+    place: usize,
+    layers: &mut HashMap<u64, Vec<Layer>, FastBuild>,
+    serial: u64,
+) {
     let graph = entry.prepared.graph.clone();
     let Slot { instance, nodes } = &mut entry.ring[place];
     let mut total = 0;
-    let persistent = graph.storages.iter().enumerate().filter(|(_, s)| s.temporary.is_none());
+    let persistent = graph
+        .storages
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| s.temporary.is_none());
     for (i, s) in persistent.clone() {
         let below = layers.entry(s.storage.id).or_default();
         below.retain(|l| !l.instance.has_ended(l.serial));
@@ -542,19 +567,23 @@ fn register(entry: &mut Entry, place: usize, layers: &mut HashMap<u64, Vec<Layer
                 let exit = layer.instance.exit(from).expect("outlets have exits");
                 let node = free.next().expect("counted above");
                 let pending = &instance.pending[to as usize];
-                pending.fetch_add(1, Ordering::Relaxed);
+                pending.add();
                 let who = instance.task(to).launch;
                 // SAFETY: the slot keeps its nodes while the launch is in flight, and the launch cannot
                 // end before `to` has, which waits for this message.
                 if !unsafe { exit.add(node, who, to) } {
-                    pending.fetch_sub(1, Ordering::Relaxed);
+                    pending.take_back();
                 }
             }
         }
         if graph.boundary.overwrites(i as u32) {
             below.clear();
         }
-        below.push(Layer { instance: instance.clone(), serial, storage: i as u32 });
+        below.push(Layer {
+            instance: instance.clone(),
+            serial,
+            storage: i as u32,
+        });
     }
 }
 
@@ -563,7 +592,9 @@ fn spawn(
     body: impl FnOnce() + Send + 'static,
 ) -> Result<crate::sync::thread::JoinHandle<()>, RunError> {
     let builder = crate::sync::thread::Builder::new().name(name.clone());
-    builder.spawn(body).map_err(|e| RunError::Start(format!("thread {name}: {e}")))
+    builder
+        .spawn(body)
+        .map_err(|e| RunError::Start(format!("thread {name}: {e}")))
 }
 
 impl Drop for Runtime {
@@ -577,6 +608,9 @@ impl Drop for Runtime {
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(memories) = &self.shared.memories {
+            memories.flush();
         }
     }
 }

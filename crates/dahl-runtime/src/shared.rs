@@ -80,7 +80,7 @@ impl Shared {
         let n = units.len();
         let kind = units[0].driver.kind();
         Shared {
-            sleep: Sleep::new(n + 1),
+            sleep: Sleep::new(n + 1, n),
             main_bed: if main_is_unit { 0 } else { n },
             timed: policy.needs_time(),
             uniform: units.iter().all(|u| u.driver.kind() == kind),
@@ -100,7 +100,11 @@ impl Shared {
     /// Time since the runtime started, where anybody wants to know.
     #[inline]
     pub fn now(&self) -> Seconds {
-        if self.timed { Seconds(self.start.elapsed().as_secs_f64()) } else { Seconds(0.0) }
+        if self.timed {
+            Seconds(self.start.elapsed().as_secs_f64())
+        } else {
+            Seconds(0.0)
+        }
     }
 
     /// How often to look for work before sleeping.
@@ -160,7 +164,10 @@ impl Shared {
             }
             return;
         }
-        let task = TaskRef { launch: who, task: what };
+        let task = TaskRef {
+            launch: who,
+            task: what,
+        };
         // SAFETY: the launch waits for this message, so it has not ended.
         if unsafe { Instance::of(task) }.release(what) {
             released.push(task);
@@ -192,9 +199,16 @@ impl Shared {
         }
     }
 
-    /// All samples collected since the last call.
-    pub fn take_samples(&self) -> Vec<Sample> {
-        std::mem::take(&mut *lock(&self.samples))
+    /// Hands all samples collected since the last call to `take`, and forgets them.
+    pub fn hand_samples(&self, take: impl FnOnce(&[Sample])) {
+        // Workers collect under the same lock: leave it soon, and leave them the memory.
+        let mut samples = std::mem::take(&mut *lock(&self.samples));
+        take(&samples);
+        samples.clear();
+        let mut all = lock(&self.samples);
+        if all.is_empty() {
+            *all = samples;
+        }
     }
 }
 
@@ -213,11 +227,15 @@ impl World for Shared {
     fn duration(&self, task: TaskRef, unit: UnitId) -> Seconds {
         // SAFETY: as above.
         let instance = unsafe { Instance::of(task) };
-        instance.prepared.estimate(instance.graph().tasks[task.task as usize].class, unit)
+        instance
+            .prepared
+            .estimate(instance.graph().tasks[task.task as usize].class, unit)
     }
 
     fn transfer(&self, task: TaskRef, unit: UnitId) -> Seconds {
-        let Some(memories) = &self.memories else { return Seconds(0.0) };
+        let Some(memories) = &self.memories else {
+            return Seconds(0.0);
+        };
         // SAFETY: as above.
         let instance = unsafe { Instance::of(task) };
         memories.transfer_time(instance, task.task, self.units[usize::from(unit.0)].memory)
@@ -231,7 +249,7 @@ impl World for Shared {
     fn wake(&self, unit: Option<UnitId>) {
         match unit {
             Some(unit) => self.sleep.wake(usize::from(unit.0)),
-            None => self.sleep.wake_any(self.units.len()),
+            None => self.sleep.wake_any(),
         }
     }
 }

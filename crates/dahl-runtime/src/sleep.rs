@@ -11,6 +11,9 @@
 //! If the sleeper misses the work, its announcement came first in the fences' total order, so the
 //! waker sees it. Waking takes the announcement back with a swap; the one who gets it unparks, so a
 //! thread is unparked once per sleep.
+//!
+//! A thread that finds work in its last look may have been chosen by a waker at the same moment, for
+//! other work. It then wakes the next one in its place, or that work would wait for it.
 
 use crossbeam_utils::CachePadded;
 
@@ -19,6 +22,8 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Thread, fence, lock,
 /// Where threads sleep; each has a bed of its own.
 #[derive(Debug)]
 pub struct Sleep {
+    /// The first so many beds are for threads that take any work.
+    workers: usize,
     asleep: CachePadded<AtomicUsize>,
     beds: Vec<CachePadded<Bed>>,
 }
@@ -30,10 +35,16 @@ struct Bed {
 }
 
 impl Sleep {
-    /// Beds for so many threads.
-    pub fn new(threads: usize) -> Self {
-        let bed = || CachePadded::new(Bed { taken: AtomicBool::new(false), thread: Mutex::new(None) });
+    /// Beds for so many threads, of which the first `workers` take any work.
+    pub fn new(threads: usize, workers: usize) -> Self {
+        let bed = || {
+            CachePadded::new(Bed {
+                taken: AtomicBool::new(false),
+                thread: Mutex::new(None),
+            })
+        };
         Sleep {
+            workers,
             asleep: CachePadded::new(AtomicUsize::new(0)),
             beds: (0..threads).map(|_| bed()).collect(),
         }
@@ -49,7 +60,9 @@ impl Sleep {
         fence(Ordering::SeqCst);
         let found = look();
         if found.is_some() {
-            self.rouse(me);
+            if !self.rouse(me) {
+                self.wake_any();
+            }
             return found;
         }
         while bed.taken.load(Ordering::Acquire) {
@@ -83,11 +96,11 @@ impl Sleep {
         self.wake_bed(i);
     }
 
-    /// Wakes one thread of the first `beds`, if any sleeps.
-    pub fn wake_any(&self, beds: usize) {
+    /// Wakes one worker, if any sleeps.
+    pub fn wake_any(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) > 0 {
-            let _ = (0..beds).any(|i| self.wake_bed(i));
+            let _ = (0..self.workers).any(|i| self.wake_bed(i));
         }
     }
 
@@ -101,6 +114,9 @@ impl Sleep {
 
     /// Which beds are taken.
     pub fn asleep(&self) -> Vec<bool> {
-        self.beds.iter().map(|b| b.taken.load(Ordering::Relaxed)).collect()
+        self.beds
+            .iter()
+            .map(|b| b.taken.load(Ordering::Relaxed))
+            .collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Atomics, locks and threads: the standard library's, or those of the model checker that explores
-//! their interleavings (`--cfg loom` for the primitives, `--cfg shuttle` for the whole runtime).
+//! their interleavings (`--cfg loom` for the primitives, `--cfg shuttle` for the whole runtime), or ones
+//! that helgrind understands (`--cfg helgrind`).
 
 #[cfg(loom)]
 pub use loom::{
@@ -13,14 +14,24 @@ pub use shuttle::{
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(loom, shuttle, helgrind)))]
 pub use std::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
+#[cfg(helgrind)]
+pub use {
+    crate::told::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
+    },
+    std::sync::atomic::{Ordering, fence},
+    std::thread::{self, Thread},
+};
 
 /// Locks, poisoned or not: see [`dahl_sched::lock`].
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -20,18 +20,26 @@ impl Watchdog {
     /// dump taken when the watch began, the state of the queues, and ends the process: a test that
     /// hangs fails, and says why.
     pub fn watch(&self, shared: &std::sync::Arc<Shared>, dump: impl FnOnce() -> String) -> Watch {
-        let Some(patience) = self.patience else { return Watch(None) };
+        let Some(patience) = self.patience else {
+            return Watch(None);
+        };
         let (stop, stopped) = channel();
         let shared = shared.clone();
         let dump = dump();
         let watch = move || {
             let mut ended = shared.ended();
-            while stopped.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
                 let now = shared.ended();
                 if now == ended {
-                    eprintln!("no task has ended for {patience:?}; when the wait began:\n{dump}now:");
+                    eprintln!(
+                        "no task has ended for {patience:?}; when the wait began:\n{dump}now:"
+                    );
                     for (bed, asleep) in shared.sleep.asleep().iter().enumerate() {
-                        eprintln!("  thread {bed}: {}", if *asleep { "asleep" } else { "awake" });
+                        eprintln!(
+                            "  thread {bed}: {}",
+                            if *asleep { "asleep" } else { "awake" }
+                        );
                     }
                     for (queue, tasks) in shared.policy.backlog() {
                         eprintln!("  queue of {queue}: {tasks} tasks");
@@ -42,7 +50,9 @@ impl Watchdog {
             }
         };
         // Without a thread there is no watch; the wait itself is not affected.
-        let _ = std::thread::Builder::new().name("dahl-watchdog".into()).spawn(watch);
+        let _ = std::thread::Builder::new()
+            .name("dahl-watchdog".into())
+            .spawn(watch);
         Watch(Some(stop))
     }
 }

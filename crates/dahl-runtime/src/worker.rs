@@ -75,7 +75,10 @@ impl Worker {
                 if until() {
                     return Some(None);
                 }
-                shared.policy.next(shared, self.unit, shared.now()).map(Some)
+                shared
+                    .policy
+                    .next(shared, self.unit, shared.now())
+                    .map(Some)
             });
             match found {
                 Some(Some(task)) => self.work(shared, task, &until),
@@ -84,23 +87,21 @@ impl Worker {
             }
         }
         self.settle(shared);
+        // This thread leaves, perhaps woken for a task that it has not taken: let another look.
+        shared.sleep.wake_any();
     }
 
     /// Runs a task, and then whatever the policy hands back at once. A unit with a memory of its own
     /// looks one task ahead, so that its operands travel while this one runs.
     fn work(&mut self, shared: &Shared, task: TaskRef, until: &impl Fn() -> bool) {
-        let ahead = shared.memories.as_ref().filter(|_| self.memory(shared) != MemoryId::HOST);
+        let ahead = shared.memories.is_some() && self.memory(shared) != MemoryId::HOST;
         let mut next = Some(task);
         while let Some(task) = next {
             let mut coming = None;
-            if let Some(memories) = ahead {
+            if ahead {
                 coming = shared.policy.next(shared, self.unit, shared.now());
-                if let Some(t) = coming {
-                    // SAFETY: the task has not run, so its launch has not ended.
-                    memories.prefetch(unsafe { Instance::of(t) }, t.task, self.memory(shared));
-                }
             }
-            self.execute(shared, task);
+            self.execute(shared, task, coming);
             next = self.complete(shared, task);
             if let Some(t) = coming
                 && let Some(handed) = next.replace(t)
@@ -121,8 +122,13 @@ impl Worker {
         shared.units[usize::from(self.unit.0)].memory
     }
 
-    fn execute(&mut self, shared: &Shared, task: TaskRef) {
+    /// Executes a task. The operands of the one that is `coming` are sent for once this one's are
+    /// there, so that it does not take the room this one needs.
+    fn execute(&mut self, shared: &Shared, task: TaskRef, coming: Option<TaskRef>) {
         if shared.is_failing() {
+            if let Some(memories) = &shared.memories {
+                memories.abandon(task);
+            }
             return;
         }
         // SAFETY: a task that has not completed belongs to a launch that has not ended.
@@ -131,17 +137,30 @@ impl Worker {
         if !unit.driver.executes() {
             return;
         }
-        let start = if shared.timed { shared.now() } else { Seconds(0.0) };
-        if let Err(error) = self.try_execute(shared, instance, task.task) {
-            shared.fail(error);
-        } else if shared.timed && self.samples.len() < SAMPLES {
-            let class = instance.graph().tasks[task.task as usize].class;
-            let seconds = Seconds(shared.now().0 - start.0);
-            self.samples.push(Sample { graph: instance.graph().id, class, unit: self.unit, seconds });
+        match self.try_execute(shared, instance, task.task, coming) {
+            Err(error) => shared.fail(error),
+            Ok(seconds) if shared.timed && self.samples.len() < SAMPLES => {
+                let class = instance.graph().tasks[task.task as usize].class;
+                let graph = instance.graph().id;
+                self.samples.push(Sample {
+                    graph,
+                    class,
+                    unit: self.unit,
+                    seconds,
+                });
+            }
+            Ok(_) => {}
         }
     }
 
-    fn try_execute(&mut self, shared: &Shared, instance: &Instance, task: u32) -> Result<(), RunError> {
+    /// Executes a task and says how long its body took, transfers not counted.
+    fn try_execute(
+        &mut self,
+        shared: &Shared,
+        instance: &Instance,
+        task: u32,
+        coming: Option<TaskRef>,
+    ) -> Result<Seconds, RunError> {
         let graph = instance.graph();
         let unit = &shared.units[usize::from(self.unit.0)];
         let record = &graph.tasks[task as usize];
@@ -154,9 +173,15 @@ impl Worker {
             Some(memories) => Some(memories.acquire(instance, task, unit.memory)?),
             None => None,
         };
+        if let (Some(memories), Some(next)) = (&shared.memories, coming) {
+            // SAFETY: the task has not run, so its launch has not ended.
+            memories.prefetch(unsafe { Instance::of(next) }, next.task, unit.memory);
+        }
         let job = Job {
             implementation,
-            accesses: hold.as_ref().map_or(graph.accesses_of(task), |h| h.accesses()),
+            accesses: hold
+                .as_ref()
+                .map_or(graph.accesses_of(task), |h| h.accesses()),
             arrays: hold.as_ref().map_or(&instance.placed, |h| h.placed()),
             params: &class.call.params,
             zeroes: record.zeroes,
@@ -167,7 +192,10 @@ impl Worker {
             // operands are in this unit's memory, and `hold` keeps them there.
             unsafe { unit.driver.execute(&job, scratch) }
         });
-        let message = match std::panic::catch_unwind(run) {
+        let start = shared.now();
+        let caught = std::panic::catch_unwind(run);
+        let seconds = Seconds(shared.now().0 - start.0);
+        let message = match caught {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
@@ -176,8 +204,11 @@ impl Worker {
             hold.release(message.is_none());
         }
         match message {
-            None => Ok(()),
-            Some(message) => Err(RunError::Task { task: graph.describe(task), message }),
+            None => Ok(seconds),
+            Some(message) => Err(RunError::Task {
+                task: graph.describe(task),
+                message,
+            }),
         }
     }
 
@@ -188,7 +219,10 @@ impl Worker {
         let number = task.task;
         for &s in instance.graph().successors(number) {
             if instance.release(s) {
-                self.released.push(TaskRef { launch: task.launch, task: s });
+                self.released.push(TaskRef {
+                    launch: task.launch,
+                    task: s,
+                });
             }
         }
         if let Some(exit) = instance.exit(number) {
@@ -205,7 +239,9 @@ impl Worker {
         if self.released.is_empty() {
             return None;
         }
-        let next = shared.policy.ready(shared, Some(self.unit), &self.released, shared.now());
+        let next = shared
+            .policy
+            .ready(shared, Some(self.unit), &self.released, shared.now());
         self.released.clear();
         next
     }
@@ -213,7 +249,10 @@ impl Worker {
     fn settle_ended(&mut self, shared: &Shared) {
         if self.ended > 0 {
             shared.progress(self.ended);
-            let any = TaskRef { launch: self.ended_of, task: 0 };
+            let any = TaskRef {
+                launch: self.ended_of,
+                task: 0,
+            };
             // SAFETY: these tasks are not accounted for, so the launch has not ended.
             if unsafe { Instance::of(any) }.account(self.ended) {
                 shared.launch_ended();
@@ -233,5 +272,6 @@ impl Worker {
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }

@@ -17,8 +17,16 @@ fn edges_equal_brute_force() {
         let arena = Arena::new();
         let (graph, _) = program.record(&arena);
         let got: BTreeSet<(u32, u32)> = graph.edges().collect();
-        assert_eq!(got.len(), graph.edges().count(), "an edge was made twice (seed {seed})");
-        assert_eq!(got, program.brute_force_edges(), "seed {seed}: {program:#?}");
+        assert_eq!(
+            got.len(),
+            graph.edges().count(),
+            "an edge was made twice (seed {seed})"
+        );
+        assert_eq!(
+            got,
+            program.brute_force_edges(),
+            "seed {seed}: {program:#?}"
+        );
     }
 }
 
@@ -34,7 +42,14 @@ fn any_policy_and_number_of_workers_gives_the_sequential_result() {
         let (graph, handles) = program.record(&arena);
         for (what, runtime) in &mut runtimes {
             // Two launches in a row: the second depends on the first by the graph's boundary.
-            check(&program, &graph, &handles, runtime, 1 + (seed % 3) as usize, &format!("{what}, seed {seed}"));
+            check(
+                &program,
+                &graph,
+                &handles,
+                runtime,
+                1 + (seed % 3) as usize,
+                &format!("{what}, seed {seed}"),
+            );
         }
     }
 }
@@ -51,7 +66,8 @@ fn launches_of_different_graphs_follow_each_other() {
         second.arrays = first.arrays.clone();
         let same = |u: &common::Use| {
             u.array < first.arrays.len()
-                && u.shape.iter().product::<usize>() == first.arrays[u.array].iter().product::<usize>()
+                && u.shape.iter().product::<usize>()
+                    == first.arrays[u.array].iter().product::<usize>()
         };
         second.steps.iter_mut().for_each(|s| s.uses.retain(same));
         let recorder = dahl_core::Recorder::new();
@@ -59,7 +75,12 @@ fn launches_of_different_graphs_follow_each_other() {
             let parts: Vec<_> = step
                 .uses
                 .iter()
-                .map(|u| (handles[u.array].reshape(&u.shape).unwrap().part(&u.region), u.mode))
+                .map(|u| {
+                    (
+                        handles[u.array].reshape(&u.shape).unwrap().part(&u.region),
+                        u.mode,
+                    )
+                })
                 .collect();
             let operands: Vec<_> = parts.iter().map(|(h, m)| h.with(*m)).collect();
             let params = [dahl_core::Param::Int(step.salt)];
@@ -78,7 +99,11 @@ fn launches_of_different_graphs_follow_each_other() {
             runtime.launch(&other).unwrap();
             runtime.launch(&graph).unwrap();
             for (h, want) in handles.iter().zip(&want) {
-                assert_eq!(&runtime.read_handle::<f64>(h).unwrap()[..], &want[..], "seed {seed}");
+                assert_eq!(
+                    &runtime.read_handle::<f64>(h).unwrap()[..],
+                    &want[..],
+                    "seed {seed}"
+                );
             }
             runtime.wait().unwrap();
         }

@@ -4,3 +4,5 @@ pub mod model;
 
 pub mod lock;
 pub mod policy;
+#[cfg(helgrind)]
+pub mod told;

@@ -1,1 +1,66 @@
 //! DAHL: train neural networks on the machines you have, with the least electricity.
+//!
+//! This crate is what users import. The words of the project (arrays, arenas, splits, codelets, graphs)
+//! are at its root; what executes, decides and trains is one module each:
+//!
+//! | module | what |
+//! |---|---|
+//! | the root | arrays, arenas, splits, tasks, graphs: no threads, no clock, no I/O |
+//! | [`ops`] | operations over views: convolution, pooling, linear algebra, losses, optimisers |
+//! | [`sched`] | everything that decides or predicts: policies, performance models |
+//! | [`runtime`] | everything that executes: workers, memories, transfers |
+//! | [`nn`] | what networks need: data sets, batches |
+//!
+//! It adds nothing of its own, so code may just as well depend on the crates behind it.
+//!
+//! # A first program
+//!
+//! Tasks are *recorded* in program order, each with the arrays it reads and writes. The graph that
+//! comes out can be launched any number of times; what must wait for what follows from the accesses.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use dahl::prelude::*;
+//!
+//! let double = Arc::new(Codelet::new("double").implement("reference", UnitKind::Cpu, |operands| {
+//!     let mut x = operands.write::<f32>(0);
+//!     for_rows(x.dims(), |at| x.row(at).iter_mut().for_each(|x| *x *= 2.0));
+//!     Ok(())
+//! }));
+//!
+//! let arena = Arena::new();
+//! let mut x = arena.from_slice([2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+//!
+//! let recorder = Recorder::new();
+//! recorder.submit(Task::new(&double, &[x.read_write()]));
+//! for mut row in x.split_mut(&Split::new().axis(0, By::Size(1)))? {
+//!     recorder.submit(Task::new(&double, &[row.read_write()])); // one task per row, side by side
+//! }
+//! let graph = recorder.finish()?;
+//! assert_eq!(graph.edges().collect::<Vec<_>>(), [(0, 1), (0, 2)]);
+//!
+//! let mut runtime = Runtime::builder().workers(2).build()?;
+//! runtime.launch(&graph)?;
+//! assert_eq!(*runtime.read(&x)?, [4.0, 8.0, 12.0, 16.0, 20.0, 24.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The crate's `examples` go on from here: `least_squares` trains a model by replaying one graph,
+//! `splits` cuts arrays in different ways and reduces into one of them.
+
+pub use dahl_core::*;
+pub use dahl_nn as nn;
+pub use dahl_ops as ops;
+pub use dahl_runtime as runtime;
+pub use dahl_sched as sched;
+
+/// What almost every program needs: `use dahl::prelude::*;`.
+pub mod prelude {
+    pub use dahl_core::view::for_rows;
+    pub use dahl_core::{
+        Arena, Array, Block, By, Codelet, Cost, DType, Element, Graph, Handle, Matrix, Mode,
+        Operands, Param, Recorder, Scalar, Shape, Split, Task, TaskError, Tensor, UnitKind, Vector,
+        View, ViewMut,
+    };
+    pub use dahl_runtime::{RunError, Runtime};
+}

@@ -38,7 +38,11 @@ impl Boundary {
     pub(super) fn close(&mut self, storage: u32, tracker: &Tracker, whole: Shape) {
         let (shape, outlets) = tracker.last(storage as usize);
         let side = &mut self.storages[storage as usize];
-        let written: usize = outlets.iter().filter(|e| e.writes).map(|e| e.region.len()).sum();
+        let written: usize = outlets
+            .iter()
+            .filter(|e| e.writes)
+            .map(|e| e.region.len())
+            .sum();
         side.overwritten = written == whole.len();
         (side.outlet_shape, side.outlets) = (Some(shape), outlets);
     }
@@ -51,37 +55,53 @@ impl Boundary {
 
     /// Tasks that other launches may have to wait for.
     pub fn outlets(&self, storage: u32) -> impl Iterator<Item = u32> + '_ {
-        self.storages[storage as usize].outlets.iter().map(|e| e.task)
+        self.storages[storage as usize]
+            .outlets
+            .iter()
+            .map(|e| e.task)
     }
 
     /// Tasks that may have to wait for other launches.
     pub fn inlets(&self, storage: u32) -> impl Iterator<Item = u32> + '_ {
-        self.storages[storage as usize].inlets.iter().map(|(_, e)| e.task)
+        self.storages[storage as usize]
+            .inlets
+            .iter()
+            .map(|(_, e)| e.task)
     }
 
-    /// Tasks after which a part of a storage is as this graph leaves it: its last writers, and, for
-    /// somebody who wants to write, its readers too.
-    pub fn last_users(&self, storage: u32, shape: &Shape, region: &Region, to_write: bool) -> Vec<u32> {
+    /// Calls `user` with the tasks after which a part of a storage is as this graph leaves it: its last
+    /// writers, and, for somebody who wants to write, its readers too. Some may come more than once.
+    pub fn last_users(
+        &self,
+        storage: u32,
+        shape: &Shape,
+        region: &Region,
+        to_write: bool,
+        user: impl FnMut(u32),
+    ) {
         let side = &self.storages[storage as usize];
-        let Some(outlet_shape) = &side.outlet_shape else { return Vec::new() };
-        let mut tasks: Vec<u32> = side
-            .outlets
+        let Some(outlet_shape) = &side.outlet_shape else {
+            return;
+        };
+        side.outlets
             .iter()
             .filter(|e| e.writes || to_write)
             .filter(|e| runs::overlap((outlet_shape, &e.region), (shape, region)))
             .map(|e| e.task)
-            .collect();
-        tasks.sort_unstable();
-        tasks.dedup();
-        tasks
+            .for_each(user);
     }
 }
 
 /// Pairs of a task of a launch of `earlier` and a task of a later launch of `later` that must wait for
 /// it, because of the storage numbered `from` in one and `to` in the other.
 pub fn edges_between(earlier: &Graph, from: u32, later: &Graph, to: u32) -> Vec<(u32, u32)> {
-    let (out, inn) = (&earlier.boundary.storages[from as usize], &later.boundary.storages[to as usize]);
-    let Some(out_shape) = &out.outlet_shape else { return Vec::new() };
+    let (out, inn) = (
+        &earlier.boundary.storages[from as usize],
+        &later.boundary.storages[to as usize],
+    );
+    let Some(out_shape) = &out.outlet_shape else {
+        return Vec::new();
+    };
     let mut edges = Vec::new();
     for o in &out.outlets {
         for (shape, i) in &inn.inlets {

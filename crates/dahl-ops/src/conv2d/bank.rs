@@ -26,15 +26,18 @@ pub(super) struct Bank {
     pub win: Window,
     /// Output rows that one filling serves.
     pub out_rows: usize,
-    /// Registers' worth of columns are read up to here.
+    /// Number of phases, `D` above.
     period: usize,
+    /// Elements of a phase: whole registers beyond the last column read.
     phase: usize,
+    /// Input rows held.
     rows: usize,
+    /// [`Bank::offset`] of the first taps.
     offsets: [usize; TABLE],
 }
 
 impl Bank {
-    /// For `outs` = rows and columns of output, in groups of `group` rows by `group_cols` columns.
+    /// For `outs` rows and columns of output, accumulated in groups of `group` rows and columns.
     pub fn new(channels: usize, win: &Window, outs: [usize; 2], group: [usize; 2]) -> Self {
         let [sh, sw] = win.stride;
         let period = sw * group[1];

@@ -85,6 +85,12 @@ pub fn scratch_len(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
     Plan::new(x, y, win).scratch_len()
 }
 
+/// Panics unless input, filter and output belong to one convolution: kernels trust these extents.
+pub(super) fn check_extents(x: [usize; 4], w: [usize; 4], y: [usize; 4], win: &Window) {
+    let fits = x[0] == y[0] && w == [y[1], x[1], win.kernel[0], win.kernel[1]];
+    assert!(fits, "convolution of {x:?} by {w:?} ({win:?}) to {y:?}");
+}
+
 /// Whether the window only mixes channels and both images can be multiplied where they lie.
 fn is_pointwise(win: &Window, x: ([usize; 4], [usize; 4]), y: ([usize; 4], [usize; 4])) -> bool {
     let flat = |(dims, strides): ([usize; 4], [usize; 4])| dims[2] == 1 || strides[2] == dims[3];
@@ -228,6 +234,7 @@ pub fn forward<T: Float>(
     win: &Window,
     scratch: &mut [T],
 ) {
+    check_extents(x.dims(), w.dims(), y.dims(), win);
     let plan = Plan::new(x.dims(), y.dims(), win);
     let [unfolded, outputs, spare] = plan.split(scratch);
     let w = filter_matrix(w, spare);
@@ -290,6 +297,7 @@ pub fn input_grad<T: Float>(
     win: &Window,
     scratch: &mut [T],
 ) {
+    check_extents(dx.dims(), w.dims(), dy.dims(), win);
     let plan = Plan::new(dx.dims(), dy.dims(), win);
     let [unfolded, outputs, spare] = plan.split(scratch);
     let w = filter_matrix(w, spare).transposed();
@@ -325,6 +333,7 @@ pub fn filter_grad<T: Float>(
     win: &Window,
     scratch: &mut [T],
 ) {
+    check_extents(x.dims(), dw.dims(), dy.dims(), win);
     let plan = Plan::new(x.dims(), dy.dims(), win);
     let [unfolded, outputs, spare] = plan.split(scratch);
     if !is_flat(dw.dims(), dw.strides()) {
@@ -382,8 +391,8 @@ mod tests {
         for (k, case) in cases::<T>(count, seed, draw).iter().enumerate() {
             let (win, bias, relu) = (
                 &case.win,
-                (k % 3 > 0).then_some(case.bias.view()),
-                k % 2 == 0,
+                (!k.is_multiple_of(3)).then_some(case.bias.view()),
+                k.is_multiple_of(2),
             );
             let nan = T::from_f64(f64::NAN);
             let mut scratch =

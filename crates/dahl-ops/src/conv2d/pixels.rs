@@ -31,6 +31,7 @@ impl<T: Float> Kernel<T> for Gather<'_, T> {
     #[inline(always)]
     fn run<S: Lanes<T>>(self, s: S) {
         let ([_, channels, height, width], strides) = (self.image.dims(), self.image.strides());
+        assert!(self.sample < self.image.dims()[0] && self.channel < channels);
         let lanes = CHUNK.min(channels - self.channel);
         // The pixels of the strip that the image has.
         let start = (-self.left).clamp(0, self.width as isize) as usize;

@@ -53,13 +53,10 @@ impl<T: Float> Masks<T, [T; WIDTH]> for Portable {
 
     #[inline(always)]
     unsafe fn load_n(self, from: *const T, n: usize) -> [T; WIDTH] {
-        // SAFETY: the caller's promise for `n` elements.
-        std::array::from_fn(|i| {
-            if i < n {
-                unsafe { *from.add(i) }
-            } else {
-                T::ZERO
-            }
+        std::array::from_fn(|i| match i < n {
+            // SAFETY: the caller's promise for `n` elements.
+            true => unsafe { *from.add(i) },
+            false => T::ZERO,
         })
     }
     #[inline(always)]

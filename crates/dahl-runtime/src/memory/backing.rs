@@ -36,7 +36,13 @@ pub trait Backing: Send + Sync {
     /// # Safety
     /// The ranges are inside the buffer and inside the host's array; nothing else writes them, nor
     /// reads the destination, meanwhile.
-    unsafe fn copy(&self, buffer: &dyn Buffer, host: *mut u8, ranges: &[Range<usize>], way: Direction);
+    unsafe fn copy(
+        &self,
+        buffer: &dyn Buffer,
+        host: *mut u8,
+        ranges: &[Range<usize>],
+        way: Direction,
+    );
 
     /// How long a copy is expected to take.
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds;
@@ -56,7 +62,11 @@ pub struct HostDevice {
 impl HostDevice {
     /// A device behind a link of this speed.
     pub fn new(bandwidth: f64, latency: Duration) -> Self {
-        HostDevice { bandwidth, latency, busy: [Mutex::new(()), Mutex::new(())] }
+        HostDevice {
+            bandwidth,
+            latency,
+            busy: [Mutex::new(()), Mutex::new(())],
+        }
     }
 
     /// Its links, for the machine's description.
@@ -82,7 +92,13 @@ impl Backing for HostDevice {
         Some(Box::new(dahl_core::arena::Block::new(bytes)?))
     }
 
-    unsafe fn copy(&self, buffer: &dyn Buffer, host: *mut u8, ranges: &[Range<usize>], way: Direction) {
+    unsafe fn copy(
+        &self,
+        buffer: &dyn Buffer,
+        host: *mut u8,
+        ranges: &[Range<usize>],
+        way: Direction,
+    ) {
         let _one_at_a_time = lock(&self.busy[way as usize]);
         let start = Instant::now();
         let bytes: usize = ranges.iter().map(Range::len).sum();

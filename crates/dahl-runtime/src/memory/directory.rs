@@ -7,12 +7,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use dahl_core::array::Home;
 use dahl_core::graph::runs;
 use dahl_core::hash::FastBuild;
-use dahl_core::{Handle, MemoryId, Region, RegionSet, Shape, Storage};
+use dahl_core::{MemoryId, Region, RegionSet, Shape, Storage};
 
 use super::backing::Buffer;
 use crate::instance::Instance;
+
+/// Fewer storages than this are not searched for dead ones.
+const SWEEP_FROM: usize = 64;
 
 /// A copy of a storage in one memory.
 pub struct Copy {
@@ -42,6 +46,8 @@ pub struct Entry {
     pub uses_left: usize,
     /// Keeps a persistent storage's memory.
     pub owner: Option<Arc<Storage>>,
+    /// Whether the storage's chunk is leased because some elements are current only elsewhere.
+    leased: bool,
 }
 
 // SAFETY: the address is only used by transfers, which argue for it; everything else is plain data.
@@ -58,12 +64,54 @@ impl Entry {
         if *shape == self.shape {
             piece(*region);
         } else {
-            runs::runs(shape, region, |lo, hi| runs::boxes(&self.shape, lo, hi, &mut piece));
+            runs::runs(shape, region, |lo, hi| {
+                runs::boxes(&self.shape, lo, hi, &mut piece)
+            });
+        }
+    }
+
+    /// Whether some elements are not current in the host.
+    pub fn is_away(&self) -> bool {
+        self.copies[0]
+            .valid
+            .boxes()
+            .iter()
+            .map(Region::len)
+            .sum::<usize>()
+            < self.shape.len()
+    }
+
+    /// Whether elements of a region are on their way to anywhere.
+    pub fn is_moving(&self, shape: &Shape, region: &Region) -> bool {
+        let mut moving = false;
+        if self.copies.iter().any(|c| !c.arriving.is_empty()) {
+            self.translate(shape, region, |piece| {
+                self.copies
+                    .iter()
+                    .for_each(|c| c.arriving.common(&piece, |_| moving = true));
+            });
+        }
+        moving
+    }
+
+    /// Takes or gives back the lease, as [`Entry::is_away`] demands. Called after every change.
+    pub fn mind_lease(&mut self, runtime: u64) {
+        let Some(Home::Arena(place)) = self.owner.as_ref().map(|o| &o.home) else {
+            return;
+        };
+        match (self.is_away(), self.leased) {
+            // Whoever caused the change has a lease, so no other runtime can have one.
+            (true, false) => self.leased = place.chunk.lease(runtime),
+            (false, true) => {
+                place.chunk.release();
+                self.leased = false;
+            }
+            _ => {}
         }
     }
 
     /// The value of these elements is now the one in `memory`, and no other.
-    pub fn written(&mut self, memory: MemoryId, region: &Region) {
+    fn written(&mut self, memory: MemoryId, region: &Region) {
         for (m, copy) in self.copies.iter_mut().enumerate() {
             if m == usize::from(memory.0) {
                 copy.valid.add(region);
@@ -85,6 +133,16 @@ impl Entry {
     }
 }
 
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.leased
+            && let Some(Home::Arena(place)) = self.owner.as_ref().map(|o| &o.home)
+        {
+            place.chunk.release();
+        }
+    }
+}
+
 /// All storages, and how full memories are.
 pub struct Directory {
     /// By the keys of [`Instance::keys`].
@@ -93,19 +151,21 @@ pub struct Directory {
     pub used: Vec<u64>,
     /// Most bytes ever in use, per memory.
     pub peak: Vec<u64>,
+    runtime: u64,
     clock: u64,
     sweep_at: usize,
 }
 
 impl Directory {
-    /// For so many memories.
-    pub fn new(memories: usize) -> Self {
+    /// For so many memories of a runtime.
+    pub fn new(memories: usize, runtime: u64) -> Self {
         Directory {
             entries: HashMap::default(),
             used: vec![0; memories],
             peak: vec![0; memories],
+            runtime,
             clock: 0,
-            sweep_at: 256,
+            sweep_at: SWEEP_FROM,
         }
     }
 
@@ -114,20 +174,73 @@ impl Directory {
         self.sweep();
         let memories = self.used.len();
         let graph = instance.graph();
-        self.entries.entry(instance.keys[storage as usize]).or_insert_with(|| {
-            let s = &graph.storages[storage as usize];
-            let array = graph.arrays.iter().position(|a| a.storage == storage).expect("used");
-            let (owner, uses_left) = match s.temporary {
-                None => (Some(s.storage.clone()), 0),
-                Some(_) => (None, instance.prepared.uses[storage as usize] as usize),
-            };
-            new_entry(&s.storage, instance.placed[array].base, memories, owner, uses_left)
-        })
+        self.entries
+            .entry(instance.keys[storage as usize])
+            .or_insert_with(|| {
+                let s = &graph.storages[storage as usize];
+                let array = instance.prepared.view_of[storage as usize] as usize;
+                let (owner, uses_left) = match s.temporary {
+                    None => (Some(s.storage.clone()), 0),
+                    Some(_) => (None, instance.prepared.uses[storage as usize] as usize),
+                };
+                new_entry(
+                    &s.storage,
+                    instance.placed[array].base,
+                    memories,
+                    owner,
+                    uses_left,
+                )
+            })
     }
 
-    /// The entry of an array outside any graph, if there is one.
-    pub fn entry_of(&mut self, handle: &Handle) -> Option<&mut Entry> {
-        self.entries.get_mut(&handle.storage.id)
+    /// Where a storage is in a memory; `None` for the host, where the storage knows itself.
+    pub fn address(&self, key: u64, memory: MemoryId) -> Option<*mut u8> {
+        let copy = &self.entries.get(&key)?.copies[usize::from(memory.0)];
+        copy.buffer.as_ref().map(|b| b.base())
+    }
+
+    /// A region of a storage, seen under `shape`, was written in a memory: it is current there and
+    /// nowhere else.
+    pub fn written(&mut self, key: u64, shape: &Shape, region: &Region, memory: MemoryId) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        if *shape == entry.shape {
+            entry.written(memory, region);
+        } else {
+            let mut pieces = Vec::new();
+            entry.translate(shape, region, |p| pieces.push(p));
+            pieces.iter().for_each(|p| entry.written(memory, p));
+        }
+        entry.mind_lease(self.runtime);
+    }
+
+    /// Keeps a copy in place.
+    pub fn pin(&mut self, key: u64, memory: MemoryId) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.copies[usize::from(memory.0)].pins += 1;
+        }
+    }
+
+    /// Takes back a [`Directory::pin`].
+    pub fn unpin(&mut self, key: u64, memory: MemoryId) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            let pins = &mut entry.copies[usize::from(memory.0)].pins;
+            debug_assert!(*pins > 0, "unpinned more often than pinned");
+            *pins -= 1;
+        }
+    }
+
+    /// Counts one use of a storage; true if it is a temporary and this was its last.
+    pub fn used_once(&mut self, key: u64) -> bool {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return false;
+        };
+        if entry.owner.is_some() {
+            return false;
+        }
+        entry.uses_left = entry.uses_left.saturating_sub(1);
+        entry.uses_left == 0
     }
 
     /// Notes that a copy is needed now.
@@ -165,14 +278,16 @@ impl Directory {
         self.entries.remove(&key);
     }
 
-    /// The copy in `memory` that was needed longest ago and that nobody needs now.
-    pub fn victim(&self, memory: MemoryId) -> Option<u64> {
+    /// The copy in `memory` that was needed longest ago, that nobody needs now and that is none of
+    /// `keep`.
+    pub fn victim(&self, memory: MemoryId, keep: &[u64]) -> Option<u64> {
         let m = usize::from(memory.0);
-        let idle = self.entries.iter().filter(|(_, e)| {
+        let idle = self.entries.iter().filter(|(key, e)| {
             let c = &e.copies[m];
-            c.buffer.is_some() && c.pins == 0 && c.arriving.is_empty()
+            c.buffer.is_some() && c.pins == 0 && c.arriving.is_empty() && !keep.contains(key)
         });
-        idle.min_by_key(|(key, e)| (e.copies[m].last_use, **key)).map(|(key, _)| *key)
+        idle.min_by_key(|(key, e)| (e.copies[m].last_use, **key))
+            .map(|(key, _)| *key)
     }
 
     /// Forgets persistent storages that nobody else knows any more.
@@ -182,11 +297,18 @@ impl Directory {
         }
         let dead = |e: &Entry| {
             e.owner.as_ref().is_some_and(|o| Arc::strong_count(o) == 1)
-                && e.copies.iter().all(|c| c.pins == 0 && c.arriving.is_empty())
+                && e.copies
+                    .iter()
+                    .all(|c| c.pins == 0 && c.arriving.is_empty())
         };
-        let keys: Vec<u64> = self.entries.iter().filter(|(_, e)| dead(e)).map(|(k, _)| *k).collect();
+        let keys: Vec<u64> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| dead(e))
+            .map(|(k, _)| *k)
+            .collect();
         keys.iter().for_each(|&k| self.remove(k));
-        self.sweep_at = (self.entries.len() * 2).max(256);
+        self.sweep_at = (self.entries.len() * 2).max(SWEEP_FROM);
     }
 }
 
@@ -199,7 +321,11 @@ fn new_entry(
 ) -> Entry {
     let copy = |m: usize| Copy {
         buffer: None,
-        valid: if m == 0 { RegionSet::of(Region::whole(&storage.shape)) } else { RegionSet::default() },
+        valid: if m == 0 {
+            RegionSet::of(Region::whole(&storage.shape))
+        } else {
+            RegionSet::default()
+        },
         arriving: RegionSet::default(),
         pins: 0,
         last_use: 0,
@@ -211,5 +337,6 @@ fn new_entry(
         copies: (0..memories).map(copy).collect(),
         uses_left,
         owner,
+        leased: false,
     }
 }

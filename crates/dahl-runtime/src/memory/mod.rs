@@ -1,19 +1,27 @@
 //! Memories: copies of arrays in more than one place, and the transfers between them.
 //!
-//! Before a task runs, its operands are *held* in its unit's memory: room is found (others are evicted
-//! if it is short), what is missing is copied from where it is current, and the copies are pinned.
-//! When the task has ended, what it wrote is current there and nowhere else.
+//! Before a task runs, its operands are *held* in its unit's memory: room is found for all of them at
+//! once (others are evicted if it is short), the copies are pinned, and what is missing is copied from
+//! where it is current. When the task has ended, what it wrote is current there and nowhere else.
 //!
 //! All bookkeeping is behind one lock; no bytes are copied while it is held. Elements on their way are
-//! marked as *arriving*, so that nobody fetches them twice: others wait for them. Dependencies between
-//! tasks already guarantee that nothing is written while it is read, copied or prefetched: a transfer
-//! for a task ends before the task does, and a prefetch that has not begun is dropped when its task
-//! asks for its operands itself.
+//! marked as *arriving*: nobody fetches them twice, and nobody writes them before they have arrived.
+//! The rest follows from the dependencies between tasks: nothing is written while a task reads it, a
+//! transfer for a task ends before the task does, and a prefetch that has not begun is dropped when
+//! its task asks for its operands itself.
+//!
+//! Nobody waits for room while holding any, so tasks cannot wait for each other in a circle.
+//!
+//! While elements of a persistent array are current only on a device, its chunk stays leased: another
+//! runtime would see old values in the host, and an arena must not reuse the bytes they will be
+//! written back to.
 //!
 //! A machine with host memory only has none of this, and pays nothing for it.
 
 mod backing;
 mod directory;
+mod prefetch;
+mod room;
 mod transfer;
 
 pub use backing::{Backing, Buffer, Direction, HostDevice};
@@ -21,13 +29,13 @@ pub use backing::{Backing, Buffer, Direction, HostDevice};
 use dahl_core::access::Access;
 use dahl_core::operands::Placed;
 use dahl_core::{Bytes, Handle, MemoryId, Region, Seconds};
+use dahl_sched::policy::TaskRef;
 
 use crate::error::RunError;
 use crate::instance::Instance;
-use dahl_sched::policy::TaskRef;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
 use directory::Directory;
-use transfer::Request;
+use prefetch::Request;
 
 /// A memory other than the host's.
 pub struct Device {
@@ -64,6 +72,8 @@ struct Counters {
 
 /// All memories of a machine that has more than the host's.
 pub struct Memories {
+    /// The runtime, as chunks know it.
+    runtime: u64,
     devices: Vec<Device>,
     state: Mutex<State>,
     changed: Condvar,
@@ -83,16 +93,17 @@ struct State {
 }
 
 impl Memories {
-    /// For these devices; device `i` is memory `i + 1`.
-    pub fn new(devices: Vec<Device>) -> Self {
+    /// For these devices of a runtime; device `i` is memory `i + 1`.
+    pub fn new(devices: Vec<Device>, runtime: u64) -> Self {
         let state = State {
-            directory: Directory::new(devices.len() + 1),
+            directory: Directory::new(devices.len() + 1, runtime),
             requests: std::collections::VecDeque::new(),
             stopping: false,
             serving: Vec::new(),
             spare: Vec::new(),
         };
         Memories {
+            runtime,
             devices,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -101,7 +112,9 @@ impl Memories {
     }
 
     fn device(&self, memory: MemoryId) -> Option<&Device> {
-        usize::from(memory.0).checked_sub(1).map(|i| &self.devices[i])
+        usize::from(memory.0)
+            .checked_sub(1)
+            .map(|i| &self.devices[i])
     }
 
     /// What has been moved so far.
@@ -120,142 +133,188 @@ impl Memories {
     pub fn usage(&self, memory: MemoryId) -> (Bytes, Bytes) {
         let state = lock(&self.state);
         let m = usize::from(memory.0);
-        (Bytes(state.directory.used[m]), Bytes(state.directory.peak[m]))
+        (
+            Bytes(state.directory.used[m]),
+            Bytes(state.directory.peak[m]),
+        )
     }
 
     /// How long it would take to bring a task's missing operands to a memory.
     pub fn transfer_time(&self, instance: &Instance, task: u32, memory: MemoryId) -> Seconds {
-        let mut state = lock(&self.state);
+        let state = lock(&self.state);
+        let graph = instance.graph();
         let mut seconds = 0.0;
-        for access in instance.accesses(task).iter().filter(|a| a.mode.reads() && !a.zeroed) {
-            let array = &instance.graph().arrays[access.array as usize];
-            let Some(entry) = state.directory.entries.get_mut(&instance.keys[array.storage as usize]) else {
-                if let Some(device) = self.device(memory) {
-                    let bytes = access.region.len() * instance.graph().storages[array.storage as usize].storage.dtype.size();
-                    seconds += device.backing.duration(Bytes(bytes as u64), Direction::In).0;
-                }
+        let mut add = |memory: MemoryId, way: Direction, elements: usize, size: usize| {
+            if elements > 0
+                && let Some(device) = self.device(memory)
+            {
+                seconds += device
+                    .backing
+                    .duration(Bytes((elements * size) as u64), way)
+                    .0;
+            }
+        };
+        for access in instance
+            .accesses(task)
+            .iter()
+            .filter(|a| a.mode.reads() && !a.zeroed)
+        {
+            let array = &graph.arrays[access.array as usize];
+            let size = graph.storages[array.storage as usize].storage.dtype.size();
+            let Some(entry) = state
+                .directory
+                .entries
+                .get(&instance.keys[array.storage as usize])
+            else {
+                add(memory, Direction::In, access.region.len(), size);
                 continue;
             };
-            let mut missing = 0;
+            let (mut missing, mut away) = (0, vec![0; entry.copies.len()]);
             entry.translate(&array.shape, &access.region, |piece| {
-                entry.copies[usize::from(memory.0)].valid.missing(&piece, |p| missing += p.len());
+                entry.copies[usize::from(memory.0)]
+                    .valid
+                    .missing(&piece, |p| {
+                        missing += p.len();
+                        entry.copies[0].valid.missing(&p, |p| {
+                            // From the first device that has some of it, as a fetch would.
+                            for (copy, away) in entry.copies.iter().zip(&mut away).skip(1) {
+                                let before = *away;
+                                copy.valid.common(&p, |p| *away += p.len());
+                                if *away > before {
+                                    break;
+                                }
+                            }
+                        });
+                    });
             });
-            if missing > 0 {
-                let bytes = Bytes((missing * entry.size) as u64);
-                let (device, way) = match self.device(memory) {
-                    Some(device) => (device, Direction::In),
-                    None => (&self.devices[0], Direction::Out),
-                };
-                seconds += device.backing.duration(bytes, way).0;
+            add(memory, Direction::In, missing, size);
+            for (m, &elements) in away.iter().enumerate() {
+                add(MemoryId(m as u16), Direction::Out, elements, size);
             }
         }
         Seconds(seconds)
     }
 
     /// Brings a task's operands to a memory and keeps them there.
-    pub fn acquire(&self, instance: &Instance, task: u32, memory: MemoryId) -> Result<Hold<'_>, RunError> {
-        let me = instance.task(task);
-        let mut state = lock(&self.state);
-        state.requests.retain(|r| r.task != me);
-        while state.serving.contains(&me) {
-            state = self.wait(state);
-        }
+    pub fn acquire(
+        &self,
+        instance: &Instance,
+        task: u32,
+        memory: MemoryId,
+    ) -> Result<Hold<'_>, RunError> {
+        let mut state = self.drop_request(lock(&self.state), instance.task(task));
         let (mut accesses, mut placed, mut keys) = state.spare.pop().unwrap_or_default();
-        drop(state);
         let graph = instance.graph();
-        let mut failed = None;
         for (i, access) in instance.accesses(task).iter().enumerate() {
             let array = &graph.arrays[access.array as usize];
-            let key = instance.keys[array.storage as usize];
-            let fetch = access.mode.reads() && !access.zeroed;
-            lock(&self.state).directory.entry(instance, array.storage);
-            match self.hold(key, &array.shape, &access.region, fetch, memory) {
-                Ok(base) => {
-                    let dtype = instance.placed[access.array as usize].dtype;
-                    let base = base.unwrap_or(instance.placed[access.array as usize].base);
-                    placed.push(Placed { base, shape: array.shape, dtype });
-                    accesses.push(Access { array: i as u32, ..*access });
-                    keys.push(key);
-                }
-                Err(NoRoom) => {
-                    failed = Some(self.too_small(instance, task, memory));
-                    break;
-                }
+            state.directory.entry(instance, array.storage);
+            keys.push(instance.keys[array.storage as usize]);
+            accesses.push(Access {
+                array: i as u32,
+                ..*access
+            });
+            placed.push(Placed {
+                shape: array.shape,
+                ..instance.placed[access.array as usize]
+            });
+        }
+        let (guard, room) = self.reserve(state, &keys, memory);
+        state = guard;
+        if let Err(none) = room {
+            state
+                .spare
+                .push((accesses.cleared(), placed.cleared(), keys.cleared()));
+            return Err(none.explain(graph.describe(task), self, memory));
+        }
+        for ((access, place), &key) in accesses.iter().zip(&mut placed).zip(&keys) {
+            let reads = access.mode.reads() && !access.zeroed;
+            if reads {
+                state = self
+                    .fetch(state, key, &place.shape, &access.region, memory)
+                    .0;
+            }
+            if access.mode.writes() {
+                state = self.claim(state, key, &place.shape, &access.region, memory, !reads);
+            }
+            if let Some(base) = state.directory.address(key, memory) {
+                place.base = base;
             }
         }
-        let hold = Hold { memories: self, memory, accesses, placed, keys };
-        match failed {
-            None => Ok(hold),
-            Some(error) => {
-                hold.release(false);
-                Err(error)
-            }
-        }
-    }
-
-    fn too_small(&self, instance: &Instance, task: u32, memory: MemoryId) -> RunError {
-        let graph = instance.graph();
-        let mut storages: Vec<u32> =
-            instance.accesses(task).iter().map(|a| graph.arrays[a.array as usize].storage).collect();
-        storages.sort_unstable();
-        storages.dedup();
-        let need = storages.iter().map(|&s| graph.storages[s as usize].storage.bytes() as u64).sum();
-        let device = self.device(memory).expect("the host has room for what it holds");
-        RunError::TooSmall {
-            task: graph.describe(task),
-            need: Bytes(need),
-            memory: device.name.clone(),
-            capacity: device.capacity,
-        }
+        drop(state);
+        Ok(Hold {
+            memories: self,
+            memory,
+            accesses,
+            placed,
+            keys,
+        })
     }
 
     /// Brings an array to the host, to be read there.
     pub fn to_host(&self, handle: &Handle) {
-        let known = lock(&self.state).directory.entry_of(handle).is_some();
-        if known {
-            let key = handle.storage.id;
-            let held = self.hold(key, &handle.whole, &handle.region, true, MemoryId::HOST);
-            if held.is_ok() {
-                self.unpin(key, MemoryId::HOST);
-            }
+        let state = lock(&self.state);
+        let _ = self.fetch(
+            state,
+            handle.storage.id,
+            &handle.whole,
+            &handle.region,
+            MemoryId::HOST,
+        );
+    }
+
+    /// Brings everything that is current only on a device back to the host: nobody will afterwards.
+    pub fn flush(&self) {
+        let mut state = lock(&self.state);
+        let entries = state.directory.entries.iter();
+        let away = |e: &directory::Entry| e.owner.is_some() && e.is_away();
+        let dirty: Vec<_> = entries
+            .filter(|(_, e)| away(e))
+            .map(|(k, e)| (*k, e.shape))
+            .collect();
+        for (key, shape) in dirty {
+            state = self
+                .fetch(state, key, &shape, &Region::whole(&shape), MemoryId::HOST)
+                .0;
         }
     }
 
     /// The host has written an array.
     pub fn host_wrote(&self, handle: &Handle) {
         let mut state = lock(&self.state);
-        if let Some(entry) = state.directory.entry_of(handle) {
-            let mut pieces = Vec::new();
-            entry.translate(&handle.whole, &handle.region, |p| pieces.push(p));
-            pieces.iter().for_each(|p| entry.written(MemoryId::HOST, p));
-        }
+        state.directory.written(
+            handle.storage.id,
+            &handle.whole,
+            &handle.region,
+            MemoryId::HOST,
+        );
     }
 
     fn wait<'s>(&self, state: StateGuard<'s>) -> StateGuard<'s> {
-        self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.changed
+            .wait(state)
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Forgets all temporaries, after launches that were stopped half-way. Nothing may be in flight.
     pub fn forget_temporaries(&self) {
         let mut state = lock(&self.state);
         let entries = &state.directory.entries;
-        let keys: Vec<u64> = entries.iter().filter(|(_, e)| e.owner.is_none()).map(|(k, _)| *k).collect();
+        let keys: Vec<u64> = entries
+            .iter()
+            .filter(|(_, e)| e.owner.is_none())
+            .map(|(k, _)| *k)
+            .collect();
         keys.iter().for_each(|&k| state.directory.remove(k));
-    }
-
-    fn unpin(&self, key: u64, memory: MemoryId) {
-        let mut state = lock(&self.state);
-        if let Some(entry) = state.directory.entries.get_mut(&key) {
-            entry.copies[usize::from(memory.0)].pins -= 1;
-        }
-        drop(state);
-        self.changed.notify_all();
     }
 
     /// Forgets a temporary that no task will use again. Its bytes in the host may be another's from now
     /// on, so whoever still writes it back must have finished first.
     fn bury<'s>(&self, mut state: StateGuard<'s>, key: u64) -> StateGuard<'s> {
-        let in_use = |e: &directory::Entry| e.copies.iter().any(|c| c.pins > 0 || !c.arriving.is_empty());
+        let in_use = |e: &directory::Entry| {
+            e.copies
+                .iter()
+                .any(|c| c.pins > 0 || !c.arriving.is_empty())
+        };
         while state.directory.entries.get(&key).is_some_and(in_use) {
             state = self.wait(state);
         }
@@ -269,8 +328,17 @@ impl Memories {
     }
 }
 
-/// There is no room, and nothing to evict.
-pub(crate) struct NoRoom;
+/// A vector emptied, its memory kept.
+trait Cleared {
+    fn cleared(self) -> Self;
+}
+
+impl<T> Cleared for Vec<T> {
+    fn cleared(mut self) -> Self {
+        self.clear();
+        self
+    }
+}
 
 /// The operands of a task, kept in a memory until released.
 pub struct Hold<'a> {
@@ -296,27 +364,20 @@ impl Hold<'_> {
     pub fn release(mut self, succeeded: bool) {
         let mut state = lock(&self.memories.state);
         for ((access, placed), &key) in self.accesses.iter().zip(&self.placed).zip(&self.keys) {
-            let Some(entry) = state.directory.entries.get_mut(&key) else { continue };
-            entry.copies[usize::from(self.memory.0)].pins -= 1;
+            state.directory.unpin(key, self.memory);
             if succeeded && access.mode.writes() {
-                let mut pieces: Vec<Region> = Vec::new();
-                entry.translate(&placed.shape, &access.region, |p| pieces.push(p));
-                pieces.iter().for_each(|p| entry.written(self.memory, p));
+                state
+                    .directory
+                    .written(key, &placed.shape, &access.region, self.memory);
             }
-            if entry.owner.is_none() {
-                entry.uses_left = entry.uses_left.saturating_sub(1);
-                if entry.uses_left == 0 {
-                    state = self.memories.bury(state, key);
-                }
+            if state.directory.used_once(key) {
+                state = self.memories.bury(state, key);
             }
         }
-        self.accesses.clear();
-        self.placed.clear();
-        self.keys.clear();
         let buffers = (
-            std::mem::take(&mut self.accesses),
-            std::mem::take(&mut self.placed),
-            std::mem::take(&mut self.keys),
+            std::mem::take(&mut self.accesses).cleared(),
+            std::mem::take(&mut self.placed).cleared(),
+            std::mem::take(&mut self.keys).cleared(),
         );
         state.spare.push(buffers);
         drop(state);

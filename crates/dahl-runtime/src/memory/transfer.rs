@@ -1,27 +1,19 @@
-//! Transfers: finding room, moving what is missing, fetching ahead.
+//! Transfers: moving what is missing to where it is needed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use dahl_core::graph::runs;
 use dahl_core::{MemoryId, Region, Shape};
-use dahl_sched::policy::TaskRef;
 
 use super::backing::{Buffer, Direction};
-use super::{Memories, NoRoom};
-use crate::instance::Instance;
-use crate::sync::{Ordering, lock};
+use super::directory::Entry;
+use super::{Memories, StateGuard};
+use crate::sync::lock;
 
-/// Operands to fetch before their task asks for them.
-pub struct Request {
-    /// The task.
-    pub task: TaskRef,
-    memory: MemoryId,
-    parts: Vec<(u64, Shape, Region)>,
-}
-
-/// A copy to make, decided under the lock and made without it.
-struct Move {
+/// A copy to make, decided under the lock and made without it. From its planning until it has been
+/// carried out, the elements are marked as arriving and the device's buffer is pinned.
+pub(super) struct Move {
     buffer: Arc<dyn Buffer>,
     host: *mut u8,
     device: MemoryId,
@@ -30,103 +22,56 @@ struct Move {
     way: Direction,
 }
 
+impl Move {
+    /// Plans to move a piece of a storage between the host and a device where it has a buffer.
+    pub fn plan(entry: &mut Entry, piece: Region, device: MemoryId, way: Direction) -> Move {
+        let mut ranges = Vec::new();
+        runs::runs(&entry.shape, &piece, |lo, hi| {
+            ranges.push(lo * entry.size..hi * entry.size)
+        });
+        let there = &mut entry.copies[usize::from(device.0)];
+        there.pins += 1;
+        let buffer = there
+            .buffer
+            .clone()
+            .expect("what is valid or has room has a buffer");
+        let mv = Move {
+            buffer,
+            host: entry.host,
+            device,
+            piece,
+            ranges,
+            way,
+        };
+        entry.copies[mv.to()].arriving.add(&piece);
+        mv
+    }
+
+    /// The place of the memory it goes to.
+    fn to(&self) -> usize {
+        match self.way {
+            Direction::In => usize::from(self.device.0),
+            Direction::Out => 0,
+        }
+    }
+}
+
 impl Memories {
-    /// Gives a storage room in a memory, fetches a region of it there if `fetch`, and pins it. Returns
-    /// its address, or `None` for the host, where it has one already.
-    pub(super) fn hold(
-        &self,
+    /// Makes a region of a storage current in a memory, where it has room and keeps it. Device to
+    /// device goes by way of the host. Returns how many bytes had to be moved there.
+    pub(super) fn fetch<'s>(
+        &'s self,
+        mut state: StateGuard<'s>,
         key: u64,
         shape: &Shape,
         region: &Region,
-        fetch: bool,
         memory: MemoryId,
-    ) -> Result<Option<*mut u8>, NoRoom> {
-        let base = self.allocate(key, memory, true)?;
-        if fetch {
-            self.fetch(key, shape, region, memory);
-        }
-        Ok(base)
-    }
-
-    /// Room for a storage in a memory, pinned if `pin`. Evicts others only for a pinned one.
-    fn allocate(&self, key: u64, memory: MemoryId, pin: bool) -> Result<Option<*mut u8>, NoRoom> {
-        let m = usize::from(memory.0);
-        let mut state = lock(&self.state);
-        loop {
-            state.directory.touch(key, memory);
-            let Some(entry) = state.directory.entries.get_mut(&key) else { return Err(NoRoom) };
-            let bytes = entry.bytes();
-            let copy = &mut entry.copies[m];
-            let Some(device) = self.device(memory) else {
-                copy.pins += usize::from(pin);
-                return Ok(None);
-            };
-            if let Some(buffer) = &copy.buffer {
-                copy.pins += usize::from(pin);
-                return Ok(Some(buffer.base()));
-            }
-            if state.directory.used[m] + bytes as u64 <= device.capacity.0 {
-                if let Some(buffer) = device.backing.allocate(bytes) {
-                    let entry = state.directory.entries.get_mut(&key).expect("looked up above");
-                    entry.copies[m].buffer = Some(Arc::from(buffer));
-                    state.directory.grow(memory, bytes);
-                    continue;
-                }
-            }
-            if !pin || bytes as u64 > device.capacity.0 {
-                return Err(NoRoom);
-            }
-            if let Some(victim) = state.directory.victim(memory) {
-                drop(state);
-                self.evict(victim, memory);
-                state = lock(&self.state);
-                continue;
-            }
-            // Everything here is in use. If all of it is by tasks of this thread, waiting is in vain.
-            let others = state.directory.entries.values().any(|e| {
-                !e.copies[m].arriving.is_empty() || e.copies.iter().any(|c| !c.arriving.is_empty())
-            });
-            if !others {
-                return Err(NoRoom);
-            }
-            state = self.wait(state);
-        }
-    }
-
-    /// Writes back what is current nowhere else, then gives the copy up.
-    fn evict(&self, key: u64, memory: MemoryId) {
-        let m = usize::from(memory.0);
-        let mut state = lock(&self.state);
-        let Some(entry) = state.directory.entries.get_mut(&key) else { return };
-        if entry.copies[m].pins > 0 || entry.copies[m].buffer.is_none() {
-            return; // Somebody was faster, and needs it or evicted it.
-        }
-        entry.copies[m].pins += 1;
-        let shape = entry.shape;
-        let only = entry.only_in(memory);
-        drop(state);
-        for piece in &only {
-            self.fetch(key, &shape, piece, MemoryId::HOST);
-        }
-        let mut state = lock(&self.state);
-        if let Some(entry) = state.directory.entries.get_mut(&key) {
-            entry.copies[m].pins -= 1;
-            if entry.copies[m].pins == 0 && entry.only_in(memory).is_empty() {
-                state.directory.discard(key, memory);
-                self.counters.evictions.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Makes a region of a storage current in a memory where it has room. Device to device goes by way
-    /// of the host.
-    fn fetch(&self, key: u64, shape: &Shape, region: &Region, memory: MemoryId) -> usize {
+    ) -> (StateGuard<'s>, usize) {
         let mut fetched = 0;
-        let mut state = lock(&self.state);
         loop {
-            let Some(entry) = state.directory.entries.get_mut(&key) else { return fetched };
+            let Some(entry) = state.directory.entries.get_mut(&key) else {
+                return (state, fetched);
+            };
             let target = &entry.copies[usize::from(memory.0)];
             let (mut missing, mut arriving) = (Vec::new(), false);
             entry.translate(shape, region, |piece| {
@@ -137,147 +82,119 @@ impl Memories {
             });
             if missing.is_empty() {
                 if !arriving {
-                    return fetched;
+                    return (state, fetched);
                 }
                 state = self.wait(state);
                 continue;
             }
             let mut moves = Vec::new();
-            let (mut by_host, mut unwritten) = (Vec::new(), Vec::new());
+            let mut by_host = Vec::new();
             for piece in missing {
-                plan_move(entry, piece, memory, &mut moves, &mut by_host, &mut unwritten);
-            }
-            // A failed task may leave elements that are current nowhere: any value will do.
-            unwritten.iter().for_each(|p| entry.written(memory, p));
-            for mv in &moves {
-                entry.copies[usize::from(memory.0)].arriving.add(&mv.piece);
-                entry.copies[usize::from(mv.device.0)].pins += 1;
+                if memory == MemoryId::HOST {
+                    plan_home(entry, piece, &mut moves);
+                } else {
+                    let mut here = Vec::new();
+                    entry.copies[0].valid.common(&piece, |p| here.push(p));
+                    entry.copies[0].valid.missing(&piece, |p| by_host.push(p));
+                    moves.extend(
+                        here.into_iter()
+                            .map(|p| Move::plan(entry, p, memory, Direction::In)),
+                    );
+                }
             }
             let own = entry.shape;
-            drop(state);
+            if !moves.is_empty() {
+                let (guard, bytes) = self.carry_out(state, key, &moves);
+                (state, fetched) = (guard, fetched + bytes);
+            }
             for piece in by_host {
-                self.fetch(key, &own, &piece, MemoryId::HOST);
+                state = self.fetch(state, key, &own, &piece, MemoryId::HOST).0;
             }
-            for mv in &moves {
-                fetched += self.make(mv);
-            }
-            state = lock(&self.state);
-            if let Some(entry) = state.directory.entries.get_mut(&key) {
-                for mv in &moves {
-                    let target = &mut entry.copies[usize::from(memory.0)];
-                    target.arriving.remove(&mv.piece);
-                    target.valid.add(&mv.piece);
-                    entry.copies[usize::from(mv.device.0)].pins -= 1;
-                }
-            }
-            self.changed.notify_all();
         }
     }
 
-    fn make(&self, mv: &Move) -> usize {
-        let bytes: usize = mv.ranges.iter().map(Range::len).sum();
-        let device = self.device(mv.device).expect("one side is a device");
-        // SAFETY: the ranges come from a region inside the storage; the buffer is pinned; the region is
-        // marked as arriving, so nobody else fills it, and the task this is for reads it, so no task
-        // writes it meanwhile.
-        unsafe { device.backing.copy(&*mv.buffer, mv.host, &mv.ranges, mv.way) };
-        self.count(bytes, mv.way);
-        bytes
-    }
-
-    /// Asks for a task's operands to be fetched while others run.
-    pub fn prefetch(&self, instance: &Instance, task: u32, memory: MemoryId) {
-        let graph = instance.graph();
-        let mut state = lock(&self.state);
-        let mut parts = Vec::new();
-        for access in instance.accesses(task).iter().filter(|a| a.mode.reads() && !a.zeroed) {
-            let array = &graph.arrays[access.array as usize];
-            state.directory.entry(instance, array.storage);
-            parts.push((instance.keys[array.storage as usize], array.shape, access.region));
-        }
-        state.requests.push_back(Request { task: instance.task(task), memory, parts });
+    /// Makes copies that were planned, without the lock, and notes that they have arrived.
+    pub(super) fn carry_out<'s>(
+        &'s self,
+        state: StateGuard<'s>,
+        key: u64,
+        moves: &[Move],
+    ) -> (StateGuard<'s>, usize) {
         drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Serves prefetch requests until told to stop: the body of the copying thread.
-    pub fn serve(&self) {
-        let mut state = lock(&self.state);
-        while !state.stopping {
-            let Some(request) = state.requests.pop_front() else {
-                state = self.wait(state);
-                continue;
+        let mut bytes = 0;
+        for mv in moves {
+            let device = self.device(mv.device).expect("one side is a device");
+            // SAFETY: the ranges come from a region inside the storage; the buffer is pinned; the
+            // elements are marked as arriving, so nobody else fills them and no task writes them.
+            unsafe {
+                device
+                    .backing
+                    .copy(&*mv.buffer, mv.host, &mv.ranges, mv.way)
             };
-            // Pinned under the same lock that takes the request: from here on the task that asks for
-            // its operands waits for what is arriving instead of dropping the request.
-            let m = usize::from(request.memory.0);
-            for (key, ..) in &request.parts {
-                if let Some(entry) = state.directory.entries.get_mut(key) {
-                    entry.copies[m].pins += 1;
-                }
-            }
-            state.serving.push(request.task);
-            drop(state);
-            for (key, shape, region) in &request.parts {
-                if self.allocate(*key, request.memory, false).is_ok() {
-                    let bytes = self.fetch(*key, shape, region, request.memory);
-                    self.counters.prefetched.fetch_add(bytes as u64, Ordering::Relaxed);
-                }
-            }
-            state = lock(&self.state);
-            for (key, ..) in &request.parts {
-                if let Some(entry) = state.directory.entries.get_mut(key) {
-                    entry.copies[m].pins -= 1;
-                }
-            }
-            state.serving.retain(|t| *t != request.task);
-            self.changed.notify_all();
+            let moved = mv.ranges.iter().map(Range::len).sum();
+            self.count(moved, mv.way);
+            bytes += moved;
         }
+        let mut state = lock(&self.state);
+        if let Some(entry) = state.directory.entries.get_mut(&key) {
+            for mv in moves {
+                let target = &mut entry.copies[mv.to()];
+                target.arriving.remove(&mv.piece);
+                target.valid.add(&mv.piece);
+                entry.copies[usize::from(mv.device.0)].pins -= 1;
+            }
+            entry.mind_lease(self.runtime);
+        }
+        self.changed.notify_all();
+        (state, bytes)
     }
 
-    /// Lets [`Memories::serve`] return.
-    pub fn stop(&self) {
-        lock(&self.state).stopping = true;
-        self.changed.notify_all();
+    /// Prepares a region for being written in a memory: what is still on its way (an eviction's
+    /// write-back, say) arrives first. If the old values do not matter they are given up, so that
+    /// nobody moves them any more.
+    pub(super) fn claim<'s>(
+        &'s self,
+        mut state: StateGuard<'s>,
+        key: u64,
+        shape: &Shape,
+        region: &Region,
+        memory: MemoryId,
+        overwrite: bool,
+    ) -> StateGuard<'s> {
+        let moving = |state: &StateGuard<'_>| {
+            state
+                .directory
+                .entries
+                .get(&key)
+                .is_some_and(|e| e.is_moving(shape, region))
+        };
+        while moving(&state) {
+            state = self.wait(state);
+        }
+        if overwrite {
+            state.directory.written(key, shape, region, memory);
+        }
+        state
     }
 }
 
-/// Plans how a missing piece gets to `memory`: directly if host and device are the two ends, else by
-/// way of the host.
-fn plan_move(
-    entry: &super::directory::Entry,
-    piece: Region,
-    memory: MemoryId,
-    moves: &mut Vec<Move>,
-    by_host: &mut Vec<Region>,
-    unwritten: &mut Vec<Region>,
-) {
-    let mut add = |device: MemoryId, piece: Region, way: Direction| {
-        let buffer = entry.copies[usize::from(device.0)].buffer.clone();
-        let mut ranges = Vec::new();
-        runs::runs(&entry.shape, &piece, |lo, hi| ranges.push(lo * entry.size..hi * entry.size));
-        moves.push(Move {
-            buffer: buffer.expect("what is valid or has room has a buffer"),
-            host: entry.host,
-            device,
-            piece,
-            ranges,
-            way,
-        });
-    };
-    if memory != MemoryId::HOST {
-        entry.copies[0].valid.common(&piece, |p| add(memory, p, Direction::In));
-        entry.copies[0].valid.missing(&piece, |p| by_host.push(p));
-        return;
-    }
+/// Plans how a piece that the host lacks gets there, from whichever devices have it.
+fn plan_home(entry: &mut Entry, piece: Region, moves: &mut Vec<Move>) {
     let mut rest = vec![piece];
-    for (m, copy) in entry.copies.iter().enumerate().skip(1) {
-        let mut left = Vec::new();
+    for m in 1..entry.copies.len() {
+        let (mut found, mut left) = (Vec::new(), Vec::new());
         for r in &rest {
-            copy.valid.common(r, |p| add(MemoryId(m as u16), p, Direction::Out));
-            copy.valid.missing(r, |p| left.push(p));
+            entry.copies[m].valid.common(r, |p| found.push(p));
+            entry.copies[m].valid.missing(r, |p| left.push(p));
         }
+        moves.extend(
+            found
+                .into_iter()
+                .map(|p| Move::plan(entry, p, MemoryId(m as u16), Direction::Out)),
+        );
         rest = left;
     }
-    unwritten.append(&mut rest);
+    debug_assert!(rest.is_empty(), "every element is current somewhere");
+    // Were it not so, any value would do: better that than waiting for what nobody has.
+    rest.iter().for_each(|p| entry.copies[0].valid.add(p));
 }

@@ -21,7 +21,10 @@ pub struct Dice {
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
-        Dice { random: Random::new(seed, 77), at: 0 }
+        Dice {
+            random: Random::new(seed, 77),
+            at: 0,
+        }
     }
 
     pub fn below(&mut self, n: usize) -> usize {
@@ -68,8 +71,13 @@ const FAMILIES: &[&[&[usize]]] = &[
 impl Program {
     pub fn random(seed: u64, reduce: bool) -> Program {
         let mut dice = Dice::new(seed);
-        let arrays: Vec<usize> = (0..1 + dice.below(3)).map(|_| dice.below(FAMILIES.len())).collect();
-        let own: Vec<Vec<usize>> = arrays.iter().map(|&f| pick(&mut dice, FAMILIES[f]).to_vec()).collect();
+        let arrays: Vec<usize> = (0..1 + dice.below(3))
+            .map(|_| dice.below(FAMILIES.len()))
+            .collect();
+        let own: Vec<Vec<usize>> = arrays
+            .iter()
+            .map(|&f| pick(&mut dice, FAMILIES[f]).to_vec())
+            .collect();
         let relabel = dice.chance(30);
         let steps = (0..2 + dice.below(18))
             .map(|_| {
@@ -89,12 +97,21 @@ impl Program {
                     };
                     // Reductions meet on the same few regions, or they would never form groups.
                     let region = region(&mut dice, &shape, mode == Mode::Reduce);
-                    let new = Use { array, shape, region, mode };
+                    let new = Use {
+                        array,
+                        shape,
+                        region,
+                        mode,
+                    };
                     if uses.iter().all(|u| !conflicts(u, &new)) {
                         uses.push(new);
                     }
                 }
-                Step { uses, salt: dice.below(50) as i64, priority: dice.below(3) as i32 }
+                Step {
+                    uses,
+                    salt: dice.below(50) as i64,
+                    priority: dice.below(3) as i32,
+                }
             })
             .collect();
         Program { arrays: own, steps }
@@ -103,7 +120,11 @@ impl Program {
     /// The arrays' values before the program runs.
     pub fn initial(&self) -> Vec<Vec<f64>> {
         let len = |e: &Vec<usize>| e.iter().product::<usize>();
-        self.arrays.iter().enumerate().map(|(i, e)| (0..len(e)).map(|j| (i * 7 + j) as f64).collect()).collect()
+        self.arrays
+            .iter()
+            .enumerate()
+            .map(|(i, e)| (0..len(e)).map(|j| (i * 7 + j) as f64).collect())
+            .collect()
     }
 
     /// The arrays' values after running one step after another.
@@ -128,8 +149,11 @@ impl Program {
     pub fn brute_force_edges(&self) -> BTreeSet<(u32, u32)> {
         type History = (Option<u32>, BTreeSet<u32>);
         let len = |e: &Vec<usize>| e.iter().product::<usize>();
-        let mut history: Vec<Vec<History>> =
-            self.arrays.iter().map(|e| vec![(None, BTreeSet::new()); len(e)]).collect();
+        let mut history: Vec<Vec<History>> = self
+            .arrays
+            .iter()
+            .map(|e| vec![(None, BTreeSet::new()); len(e)])
+            .collect();
         let mut edges = BTreeSet::new();
         for (t, step) in self.steps.iter().enumerate() {
             let t = t as u32;
@@ -160,18 +184,30 @@ impl Program {
     }
 
     pub fn record(&self, arena: &Arena) -> (Arc<Graph>, Vec<Handle>) {
-        let handles: Vec<Handle> =
-            self.arrays.iter().map(|e| arena.alloc("", e, DType::F64).unwrap()).collect();
+        let handles: Vec<Handle> = self
+            .arrays
+            .iter()
+            .map(|e| arena.alloc("", e, DType::F64).unwrap())
+            .collect();
         let recorder = Recorder::new();
         for step in &self.steps {
             let parts: Vec<(Handle, Mode)> = step
                 .uses
                 .iter()
-                .map(|u| (handles[u.array].reshape(&u.shape).unwrap().part(&u.region), u.mode))
+                .map(|u| {
+                    (
+                        handles[u.array].reshape(&u.shape).unwrap().part(&u.region),
+                        u.mode,
+                    )
+                })
                 .collect();
             let operands: Vec<_> = parts.iter().map(|(h, m)| h.with(*m)).collect();
             let params = [Param::Int(step.salt)];
-            recorder.submit(Task::new(&MIX, &operands).params(&params).priority(step.priority));
+            recorder.submit(
+                Task::new(&MIX, &operands)
+                    .params(&params)
+                    .priority(step.priority),
+            );
         }
         (recorder.finish().unwrap(), handles)
     }
@@ -205,7 +241,9 @@ pub fn elements(u: &Use) -> Vec<usize> {
     for i in s[0]..e[0] {
         for j in s[1]..e[1] {
             for k in s[2]..e[2] {
-                out.extend((s[3]..e[3]).map(|l| i * strides[0] + j * strides[1] + k * strides[2] + l));
+                out.extend(
+                    (s[3]..e[3]).map(|l| i * strides[0] + j * strides[1] + k * strides[2] + l),
+                );
             }
         }
     }
@@ -260,9 +298,19 @@ pub fn runtime(workers: usize, policy: &str) -> Runtime {
 }
 
 /// Runs a program and compares what it leaves with sequential execution.
-pub fn check(program: &Program, graph: &Arc<Graph>, handles: &[Handle], runtime: &mut Runtime, times: usize, what: &str) {
+pub fn check(
+    program: &Program,
+    graph: &Arc<Graph>,
+    handles: &[Handle],
+    runtime: &mut Runtime,
+    times: usize,
+    what: &str,
+) {
     for (handle, values) in handles.iter().zip(program.initial()) {
-        runtime.write_handle::<f64>(handle).unwrap().copy_from_slice(&values);
+        runtime
+            .write_handle::<f64>(handle)
+            .unwrap()
+            .copy_from_slice(&values);
     }
     for _ in 0..times {
         runtime.launch(graph).unwrap();

@@ -13,6 +13,7 @@
 //! Estimates err, so `free(u)` is corrected whenever a task ends: it is then `now` plus the estimates
 //! of what is still queued.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -27,7 +28,8 @@ pub struct Dm {
     name: &'static str,
     transfers: bool,
     sorted: bool,
-    units: Mutex<Vec<Lane>>,
+    units: usize,
+    lanes: Mutex<Vec<Lane>>,
 }
 
 /// What one unit was given.
@@ -36,8 +38,10 @@ struct Lane {
     queue: VecDeque<(TaskRef, f64)>,
     /// Sum of the estimates in the queue.
     queued: f64,
-    /// Estimates of tasks taken and not ended.
+    /// Estimates of tasks taken and not ended: a unit may take the next one before it has ended one.
     running: f64,
+    /// The estimate of the task taken last.
+    last: f64,
     /// When the running ones were last known to be under way.
     since: f64,
 }
@@ -55,33 +59,55 @@ impl Dm {
             name,
             transfers: name != "dm",
             sorted: name == "dmdas",
-            units: Mutex::new(machine.units.iter().map(|_| Lane::default()).collect()),
+            units: machine.units.len(),
+            lanes: Mutex::new(machine.units.iter().map(|_| Lane::default()).collect()),
         }
     }
 
-    fn place(&self, world: &dyn World, lanes: &mut [Lane], task: TaskRef, now: f64) -> UnitId {
-        let rate = |(u, lane): (usize, &Lane)| {
-            let unit = UnitId(u as u16);
-            let transfer = if self.transfers { world.transfer(task, unit).0 } else { 0.0 };
-            let length = transfer + world.duration(task, unit).0;
-            (unit, length, lane.free_at(now) + length)
-        };
-        let able = lanes.iter().enumerate().filter(|(u, _)| {
-            world.is_uniform() || world.can_run(task, UnitId(*u as u16))
-        });
-        let best = able.map(rate).min_by(|a, b| a.2.total_cmp(&b.2));
-        let (unit, length, _) = best.expect("a launch is refused if a task can run nowhere");
-        let lane = &mut lanes[usize::from(unit.0)];
+    /// How long a task would keep each unit busy; infinite where it cannot run. Asked before the lock is
+    /// taken: the world may have locks of its own.
+    fn lengths(&self, world: &dyn World, task: TaskRef, units: usize, out: &mut Vec<f64>) {
+        out.clear();
+        out.extend((0..units as u16).map(UnitId).map(|unit| {
+            if !world.is_uniform() && !world.can_run(task, unit) {
+                return f64::INFINITY;
+            }
+            let transfer = if self.transfers {
+                world.transfer(task, unit).0
+            } else {
+                0.0
+            };
+            transfer + world.duration(task, unit).0
+        }));
+    }
+
+    fn place(&self, world: &dyn World, task: TaskRef, lengths: &[f64], now: f64) -> UnitId {
+        let mut lanes = lock(&self.lanes);
+        let ends = lanes
+            .iter()
+            .zip(lengths)
+            .map(|(lane, length)| lane.free_at(now) + length);
+        let best = ends.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let (unit, _) = best.expect("a machine has units");
+        let lane = &mut lanes[unit];
         let at = if self.sorted {
             let p = world.priority(task);
-            lane.queue.iter().position(|(t, _)| world.priority(*t) < p).unwrap_or(lane.queue.len())
+            lane.queue
+                .iter()
+                .position(|(t, _)| world.priority(*t) < p)
+                .unwrap_or(lane.queue.len())
         } else {
             lane.queue.len()
         };
-        lane.queue.insert(at, (task, length));
-        lane.queued += length;
-        unit
+        lane.queue.insert(at, (task, lengths[unit]));
+        lane.queued += lengths[unit];
+        UnitId(unit as u16)
     }
+}
+
+thread_local! {
+    /// Room for [`Dm::lengths`], so that nothing is allocated per task.
+    static LENGTHS: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Policy for Dm {
@@ -93,33 +119,57 @@ impl Policy for Dm {
         true
     }
 
-    fn ready(&self, world: &dyn World, _: Option<UnitId>, tasks: &[TaskRef], now: Seconds) -> Option<TaskRef> {
+    fn ready(
+        &self,
+        world: &dyn World,
+        _: Option<UnitId>,
+        tasks: &[TaskRef],
+        now: Seconds,
+    ) -> Option<TaskRef> {
+        let mut lengths = LENGTHS.take();
         for &task in tasks {
+            self.lengths(world, task, self.units, &mut lengths);
             // The lock is released before anybody is woken.
-            let unit = self.place(world, &mut lock(&self.units), task, now.0);
+            let unit = self.place(world, task, &lengths, now.0);
             world.wake(Some(unit));
         }
+        LENGTHS.set(lengths);
         None
     }
 
     fn next(&self, _: &dyn World, unit: UnitId, now: Seconds) -> Option<TaskRef> {
-        let mut lanes = lock(&self.units);
+        let mut lanes = lock(&self.lanes);
         let lane = &mut lanes[usize::from(unit.0)];
         let (task, length) = lane.queue.pop_front()?;
-        lane.queued = if lane.queue.is_empty() { 0.0 } else { lane.queued - length };
-        lane.running = length;
+        lane.queued = if lane.queue.is_empty() {
+            0.0
+        } else {
+            lane.queued - length
+        };
+        lane.running += length;
+        lane.last = length;
         lane.since = now.0;
         Some(task)
     }
 
     fn ended(&self, _: &dyn World, unit: UnitId, _: TaskRef, now: Seconds) {
-        let mut lanes = lock(&self.units);
+        let mut lanes = lock(&self.lanes);
         let lane = &mut lanes[usize::from(unit.0)];
-        (lane.running, lane.since) = (0.0, now.0);
+        // If two were taken, it was the first that ended.
+        lane.running = if lane.running > lane.last {
+            lane.last
+        } else {
+            0.0
+        };
+        lane.since = now.0;
     }
 
     fn backlog(&self) -> Vec<(String, usize)> {
-        let lanes = lock(&self.units);
-        lanes.iter().enumerate().map(|(i, l)| (format!("unit {i}"), l.queue.len())).collect()
+        let lanes = lock(&self.lanes);
+        lanes
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (format!("unit {i}"), l.queue.len()))
+            .collect()
     }
 }

@@ -29,7 +29,13 @@ impl Policy for Eager {
         "eager"
     }
 
-    fn ready(&self, world: &dyn World, _: Option<UnitId>, tasks: &[TaskRef], _: Seconds) -> Option<TaskRef> {
+    fn ready(
+        &self,
+        world: &dyn World,
+        _: Option<UnitId>,
+        tasks: &[TaskRef],
+        _: Seconds,
+    ) -> Option<TaskRef> {
         lock(&self.queue).extend(tasks);
         for _ in tasks {
             world.wake(None);

@@ -85,11 +85,25 @@ pub trait Policy: Send + Sync {
 
 /// One line per policy: the name, what it is, and how to make it. Everything else derives from this.
 pub const POLICIES: &[(&str, &str, fn(&Machine) -> Box<dyn Policy>)] = &[
-    ("eager", "one queue for all units, first come first served", |m| Box::new(Eager::new(m))),
-    ("ws", "a queue per unit; idle units steal; data stays warm", |m| Box::new(Ws::new(m))),
-    ("dm", "each task where it is expected to end first", |m| Box::new(Dm::new(m, "dm"))),
-    ("dmda", "as dm, counting the time to bring the data", |m| Box::new(Dm::new(m, "dmda"))),
-    ("dmdas", "as dmda, urgent tasks first", |m| Box::new(Dm::new(m, "dmdas"))),
+    (
+        "eager",
+        "one queue for all units, first come first served",
+        |m| Box::new(Eager::new(m)),
+    ),
+    (
+        "ws",
+        "a queue per unit; idle units steal; data stays warm",
+        |m| Box::new(Ws::new(m)),
+    ),
+    ("dm", "each task where it is expected to end first", |m| {
+        Box::new(Dm::new(m, "dm"))
+    }),
+    ("dmda", "as dm, counting the time to bring the data", |m| {
+        Box::new(Dm::new(m, "dmda"))
+    }),
+    ("dmdas", "as dmda, urgent tasks first", |m| {
+        Box::new(Dm::new(m, "dmdas"))
+    }),
 ];
 
 /// The policy of this name, for a machine.
@@ -123,7 +137,11 @@ mod tests {
             !self.split
         }
         fn duration(&self, task: TaskRef, unit: UnitId) -> Seconds {
-            Seconds(if self.can_run(task, unit) { self.cost[usize::from(unit.0)] } else { f64::INFINITY })
+            Seconds(if self.can_run(task, unit) {
+                self.cost[usize::from(unit.0)]
+            } else {
+                f64::INFINITY
+            })
         }
         fn transfer(&self, _: TaskRef, unit: UnitId) -> Seconds {
             Seconds(if unit.0 == 0 { 0.0 } else { 10.0 })
@@ -159,18 +177,32 @@ mod tests {
     fn every_policy_runs_every_task_once_where_it_can() {
         for split in [false, true] {
             for (name, _, make) in POLICIES {
-                let world = Fake { cost: vec![1.0, 2.0, 3.0], split };
+                let world = Fake {
+                    cost: vec![1.0, 2.0, 3.0],
+                    split,
+                };
                 let policy = make(&Machine::cpus(3));
                 let mut ran = Vec::new();
-                ran.extend(policy.ready(&world, None, &tasks(10), Seconds(0.0)).map(|t| (0, t.task)));
+                ran.extend(
+                    policy
+                        .ready(&world, None, &tasks(10), Seconds(0.0))
+                        .map(|t| (0, t.task)),
+                );
                 let more: Vec<_> = (10..20).map(|task| TaskRef { launch: 0, task }).collect();
-                ran.extend(policy.ready(&world, Some(UnitId(1)), &more, Seconds(0.0)).map(|t| (1, t.task)));
+                ran.extend(
+                    policy
+                        .ready(&world, Some(UnitId(1)), &more, Seconds(0.0))
+                        .map(|t| (1, t.task)),
+                );
                 ran.extend(drain(&*policy, &world));
                 let mut seen: Vec<u32> = ran.iter().map(|r| r.1).collect();
                 seen.sort_unstable();
                 assert_eq!(seen, (0..20).collect::<Vec<_>>(), "{name}");
                 for (u, task) in ran {
-                    assert!(world.can_run(TaskRef { launch: 0, task }, UnitId(u)), "{name} {task} on {u}");
+                    assert!(
+                        world.can_run(TaskRef { launch: 0, task }, UnitId(u)),
+                        "{name} {task} on {u}"
+                    );
                 }
             }
         }
@@ -178,10 +210,17 @@ mod tests {
 
     #[test]
     fn dm_balances_by_speed_and_dmda_minds_transfers() {
-        let world = Fake { cost: vec![1.0, 3.0], split: false };
+        let world = Fake {
+            cost: vec![1.0, 3.0],
+            split: false,
+        };
         let share = |name: &str| {
             let policy = by_name(name, &Machine::cpus(2)).unwrap();
-            assert!(policy.ready(&world, None, &tasks(8), Seconds(0.0)).is_none());
+            assert!(
+                policy
+                    .ready(&world, None, &tasks(8), Seconds(0.0))
+                    .is_none()
+            );
             policy.backlog().iter().map(|b| b.1).collect::<Vec<_>>()
         };
         assert_eq!(share("dm"), [6, 2]);
@@ -190,7 +229,10 @@ mod tests {
 
     #[test]
     fn dmdas_runs_urgent_tasks_first() {
-        let world = Fake { cost: vec![1.0], split: false };
+        let world = Fake {
+            cost: vec![1.0],
+            split: false,
+        };
         let policy = by_name("dmdas", &Machine::cpus(1)).unwrap();
         policy.ready(&world, None, &tasks(4), Seconds(0.0));
         assert_eq!(drain(&*policy, &world), [(0, 3), (0, 2), (0, 1), (0, 0)]);
@@ -198,7 +240,13 @@ mod tests {
 
     #[test]
     fn unknown_names_list_the_known() {
-        let error = by_name("dmdar", &Machine::cpus(1)).err().unwrap().to_string();
-        assert_eq!(error, "unknown policy `dmdar`: use one of eager, ws, dm, dmda, dmdas");
+        let error = by_name("dmdar", &Machine::cpus(1))
+            .err()
+            .unwrap()
+            .to_string();
+        assert_eq!(
+            error,
+            "unknown policy `dmdar`: use one of eager, ws, dm, dmda, dmdas"
+        );
     }
 }

@@ -42,10 +42,18 @@ impl Queue {
         }
         let mut queue = lock(&self.tasks);
         let task = if world.is_uniform() {
-            if newest { queue.pop_back() } else { queue.pop_front() }
+            if newest {
+                queue.pop_back()
+            } else {
+                queue.pop_front()
+            }
         } else {
             let able = |t: &TaskRef| world.can_run(*t, unit);
-            let place = if newest { queue.iter().rposition(able) } else { queue.iter().position(able) };
+            let place = if newest {
+                queue.iter().rposition(able)
+            } else {
+                queue.iter().position(able)
+            };
             place.and_then(|i| queue.remove(i))
         };
         self.len.store(queue.len(), Ordering::Release);
@@ -56,7 +64,13 @@ impl Queue {
 impl Ws {
     /// For a machine.
     pub fn new(machine: &Machine) -> Self {
-        Ws { queues: machine.units.iter().map(|_| CachePadded::default()).collect() }
+        Ws {
+            queues: machine
+                .units
+                .iter()
+                .map(|_| CachePadded::default())
+                .collect(),
+        }
     }
 
     fn deal(&self, world: &dyn World, tasks: &[TaskRef]) {
@@ -76,13 +90,21 @@ impl Policy for Ws {
         "ws"
     }
 
-    fn ready(&self, world: &dyn World, by: Option<UnitId>, tasks: &[TaskRef], _: Seconds) -> Option<TaskRef> {
+    fn ready(
+        &self,
+        world: &dyn World,
+        by: Option<UnitId>,
+        tasks: &[TaskRef],
+        _: Seconds,
+    ) -> Option<TaskRef> {
         let Some(by) = by else {
             self.deal(world, tasks);
             return None;
         };
         let (mine, rest) = match tasks {
-            [first, rest @ ..] if world.is_uniform() || world.can_run(*first, by) => (Some(*first), rest),
+            [first, rest @ ..] if world.is_uniform() || world.can_run(*first, by) => {
+                (Some(*first), rest)
+            }
             all => (None, all),
         };
         if !rest.is_empty() {
@@ -100,7 +122,9 @@ impl Policy for Ws {
         let stolen = |world: &dyn World| {
             (1..n).find_map(|d| self.queues[(me + d) % n].take(world, unit, false))
         };
-        self.queues[me].take(world, unit, true).or_else(|| stolen(world))
+        self.queues[me]
+            .take(world, unit, true)
+            .or_else(|| stolen(world))
     }
 
     fn backlog(&self) -> Vec<(String, usize)> {

@@ -91,7 +91,13 @@ pub struct Pass {
 }
 
 impl Pass {
-    pub fn new(taps: Taps, samples: usize, grid: [usize; 2], sources: usize, results: usize) -> Self {
+    pub fn new(
+        taps: Taps,
+        samples: usize,
+        grid: [usize; 2],
+        sources: usize,
+        results: usize,
+    ) -> Self {
         let total = samples * grid[0] * grid[1];
         let depth = taps.len() * sources.next_multiple_of(CHUNK);
         let block = (BLOCK / depth.max(1))
@@ -114,7 +120,12 @@ impl Pass {
     }
 
     /// For the input gradient of the pixels of a phase, if there are any.
-    pub fn of_phase(dx: [usize; 4], dy: [usize; 4], win: &Window, phase: [usize; 2]) -> Option<Self> {
+    pub fn of_phase(
+        dx: [usize; 4],
+        dy: [usize; 4],
+        win: &Window,
+        phase: [usize; 2],
+    ) -> Option<Self> {
         let grid = [0, 1].map(|a| dx[2 + a].saturating_sub(phase[a]).div_ceil(win.stride[a]));
         let taps = Taps::of_phase(win, phase);
         (grid[0] > 0 && grid[1] > 0).then(|| Pass::new(taps, dx[0], grid, dy[1], dx[1]))

@@ -1,0 +1,67 @@
+//! Options that every command shares which executes graphs.
+
+use anyhow::Context;
+use dahl_core::DType;
+use dahl_nn::lower::grain::Grain;
+use dahl_nn::model::Model;
+use dahl_runtime::Runtime;
+
+use crate::interrupt;
+
+/// How to execute.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RunOptions {
+    /// CPU workers [default: one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas
+    #[arg(long, default_value = "ws")]
+    pub policy: String,
+    /// Numbers to compute with: f32 or f64
+    #[arg(long, default_value = "f32")]
+    pub dtype: DType,
+    /// How layers are cut into tasks: auto, or parts of each dimension such as
+    /// sample=8,channel=2,height=1,width=1
+    #[arg(long, default_value = "auto")]
+    pub grain: Grain,
+}
+
+impl RunOptions {
+    /// A runtime with these options; Ctrl-C stops it.
+    pub fn runtime(&self, in_flight: usize) -> anyhow::Result<Runtime> {
+        let mut builder = Runtime::builder().policy(&self.policy).in_flight(in_flight);
+        if let Some(workers) = self.workers {
+            builder = builder.workers(usize::from(workers));
+        }
+        let runtime = builder.build()?;
+        interrupt::cancels(runtime.canceller());
+        Ok(runtime)
+    }
+}
+
+/// The network of the default command.
+const FIRST: &str = include_str!("../../../../models/first.toml");
+
+/// Models that can be named without a file.
+const SHIPPED: &[(&str, &str)] = &[
+    ("first", FIRST),
+    ("small-cnn", include_str!("../../../../models/small-cnn.toml")),
+    ("small-cnn-512", include_str!("../../../../models/small-cnn-512.toml")),
+    ("lenet5", include_str!("../../../../models/lenet5.toml")),
+    ("vgg-small", include_str!("../../../../models/vgg-small.toml")),
+    ("resnet18-32", include_str!("../../../../models/resnet18-32.toml")),
+];
+
+/// The model in a file, or a shipped one by its name, or the default.
+pub fn model(path: Option<&std::path::Path>) -> anyhow::Result<Model> {
+    let Some(path) = path else { return Ok(Model::from_toml(FIRST, "models/first.toml")?) };
+    if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| path.as_os_str() == *name)
+        && !path.exists()
+    {
+        return Ok(Model::from_toml(text, &format!("models/{name}.toml"))?);
+    }
+    Model::load(path).with_context(|| {
+        let names: Vec<&str> = SHIPPED.iter().map(|s| s.0).collect();
+        format!("cannot use {} (shipped models: {})", path.display(), names.join(", "))
+    })
+}

@@ -1,0 +1,183 @@
+//! Grain: into how many tasks a layer's work is cut.
+//!
+//! `auto` is a pure function of the model, the batch and the element type, never of the machine: the
+//! grain is part of what is computed (it fixes the order of additions), and default runs must give the
+//! same bits everywhere. It aims at tasks that are large beside the runtime's overhead and few enough
+//! that kernels stay efficient, yet more of them than a workstation has cores where there is work.
+
+use std::str::FromStr;
+
+/// Parts along each of the four dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Parts {
+    /// Of the batch.
+    pub sample: usize,
+    /// Of a layer's output channels, or features.
+    pub channel: usize,
+    /// Of the output's height.
+    pub height: usize,
+    /// Of the output's width.
+    pub width: usize,
+}
+
+impl Parts {
+    /// Everything in one task.
+    pub const ONE: Parts = Parts { sample: 1, channel: 1, height: 1, width: 1 };
+}
+
+/// How task sizes are chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Grain {
+    /// From static costs.
+    #[default]
+    Auto,
+    /// The same parts for every layer, as far as its extents go.
+    Fixed(Parts),
+    /// Chosen for every layer by somebody who measured; in the order of the model's layers.
+    Layers(Vec<Parts>),
+}
+
+/// Why a grain cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("grain `{text}`: {problem}; use auto, or for example sample=8,channel=2,height=1,width=1")]
+pub struct GrainError {
+    text: String,
+    problem: String,
+}
+
+impl FromStr for Grain {
+    type Err = GrainError;
+
+    fn from_str(text: &str) -> Result<Self, GrainError> {
+        if text == "auto" {
+            return Ok(Grain::Auto);
+        }
+        let wrong = |problem: String| GrainError { text: text.to_string(), problem };
+        let mut parts = Parts::ONE;
+        for item in text.split(',') {
+            let (key, value) = item.split_once('=').ok_or_else(|| wrong(format!("`{item}` has no `=`")))?;
+            let n: usize = match value.trim().parse() {
+                Ok(n) if n > 0 => n,
+                _ => return Err(wrong(format!("`{value}` is not a number of parts"))),
+            };
+            match key.trim() {
+                "sample" => parts.sample = n,
+                "channel" => parts.channel = n,
+                "height" => parts.height = n,
+                "width" => parts.width = n,
+                other => return Err(wrong(format!("there is no dimension `{other}`"))),
+            }
+        }
+        Ok(Grain::Fixed(parts))
+    }
+}
+
+impl std::fmt::Display for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Parts { sample, channel, height, width } = self;
+        write!(f, "sample={sample},channel={channel},height={height},width={width}")
+    }
+}
+
+/// Operations one task should have, about: some tens of microseconds on one core.
+const TASK_FLOPS: f64 = 1.5e6;
+
+/// Elements one elementwise task should touch, about.
+const TASK_ELEMENTS: f64 = 48e3;
+
+/// Most tasks a layer is cut into by default.
+const MOST: usize = 16;
+
+fn wanted(work: f64, per_task: f64) -> usize {
+    ((work / per_task).round() as usize).clamp(1, MOST)
+}
+
+/// Tasks of an elementwise layer over `elements` elements of a batch.
+pub fn light(batch: usize, elements: usize) -> Parts {
+    Parts { sample: wanted(elements as f64, TASK_ELEMENTS).min(batch), ..Parts::ONE }
+}
+
+/// A convolution's numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Conv {
+    /// Samples.
+    pub batch: usize,
+    /// Channels in and out.
+    pub channels: [usize; 2],
+    /// Kernel positions.
+    pub taps: usize,
+    /// Output positions per sample.
+    pub positions: usize,
+}
+
+impl Conv {
+    fn flops(&self) -> f64 {
+        2.0 * (self.batch * self.channels[0] * self.channels[1]) as f64 * (self.taps * self.positions) as f64
+    }
+
+    /// Parts of the batch beyond which a task has too few positions to use the filter it reads well.
+    fn most_samples(&self) -> usize {
+        let least = match self.channels[0] * self.channels[1] {
+            0..1024 => 1,
+            1024..16384 => 128,
+            _ => 512,
+        };
+        (self.batch * self.positions / least).clamp(1, self.batch)
+    }
+
+    /// Parts for the forward pass, with `others` channels to cut (the output's, or for the input's
+    /// gradient the input's).
+    pub fn parts(&self, others: usize) -> Parts {
+        let tasks = wanted(self.flops(), TASK_FLOPS);
+        let sample = tasks.min(self.most_samples());
+        let channel = (tasks / sample).clamp(1, (others / 64).max(1));
+        Parts { sample, channel, ..Parts::ONE }
+    }
+
+    /// Parts for the filter's gradient. Cutting by channel needs no accumulators; worth it as soon as
+    /// the filter is large.
+    pub fn filter_parts(&self) -> Parts {
+        let tasks = wanted(self.flops(), TASK_FLOPS);
+        let weights = self.channels[0] * self.channels[1] * self.taps;
+        let channel = if weights >= 64 << 10 { (self.channels[1] / 32).clamp(1, 8).min(tasks) } else { 1 };
+        let sample = tasks.div_ceil(channel).min(self.most_samples());
+        Parts { sample, channel, ..Parts::ONE }
+    }
+}
+
+/// Tasks of a fully connected layer: small weights are shared by parts of the batch, large ones are cut.
+pub fn linear(batch: usize, features: [usize; 2]) -> Parts {
+    let weights = features[0] * features[1];
+    let tasks = wanted(2.0 * (batch * weights) as f64, TASK_FLOPS);
+    if weights < 64 << 10 {
+        return Parts { sample: tasks.min(batch), ..Parts::ONE };
+    }
+    Parts { channel: tasks.min((features[1] / 16).max(1)), ..Parts::ONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grains_are_read() {
+        assert_eq!("auto".parse(), Ok(Grain::Auto));
+        let parts = Parts { sample: 8, channel: 2, height: 1, width: 3 };
+        assert_eq!("sample=8, channel=2,width=3".parse(), Ok(Grain::Fixed(parts)));
+        assert_eq!(parts.to_string().parse(), Ok(Grain::Fixed(parts)));
+        for (text, says) in [("x", "no `=`"), ("sample=0", "not a number"), ("depth=2", "no dimension")] {
+            let error = text.parse::<Grain>().unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("sample=8"), "{error}");
+        }
+    }
+
+    #[test]
+    fn small_layers_are_one_task_and_large_ones_many() {
+        assert_eq!(linear(10, [676, 10]), Parts::ONE);
+        let conv = Conv { batch: 32, channels: [64, 64], taps: 9, positions: 1024 };
+        assert_eq!(conv.parts(64).sample, 16);
+        let deep = Conv { batch: 32, channels: [512, 512], taps: 9, positions: 16 };
+        assert_eq!((deep.parts(512).sample, deep.parts(512).channel), (1, 8));
+        assert!(deep.filter_parts().channel > 1);
+    }
+}

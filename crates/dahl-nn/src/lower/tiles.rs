@@ -1,0 +1,111 @@
+//! Tiles: cutting layers' arrays into the boxes that tasks work on.
+//!
+//! The arithmetic of windows is that of [`dahl_ops::window`]: output position `y`, kernel position `k`
+//! and padding give input position `y · stride + k − padding`.
+
+use dahl_core::split::{By, cut};
+use dahl_core::{Handle, Region};
+use dahl_ops::window::Window;
+
+/// Kernel, stride and padding of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Kernel height and width.
+    pub kernel: [usize; 2],
+    /// Stride.
+    pub stride: [usize; 2],
+    /// Padding.
+    pub padding: [usize; 2],
+}
+
+/// A piece of an axis.
+pub type Piece = (usize, usize);
+
+/// The pieces of an axis of length `len` in `parts` parts, as far as it goes.
+pub fn pieces(len: usize, parts: usize) -> Vec<Piece> {
+    cut(0, len, By::Count(parts.clamp(1, len))).expect("between 1 and the length")
+}
+
+/// The box with these pieces along the four axes.
+pub fn region(axes: [Piece; 4]) -> Region {
+    Region::new(axes.map(|p| p.0), axes.map(|p| p.1)).expect("pieces are not empty")
+}
+
+/// The part of an array whose axes, right-aligned, are these.
+pub fn part(handle: &Handle, axes: [Piece; 4]) -> Handle {
+    handle.part(&region(axes))
+}
+
+/// The whole extent of every axis of an array.
+pub fn whole(handle: &Handle) -> [Piece; 4] {
+    handle.shape.dims4().map(|d| (0, d))
+}
+
+/// Samples (outermost of four axes, or rows of a matrix) `piece` of an array, all of the rest.
+pub fn samples(handle: &Handle, piece: Piece) -> Handle {
+    let mut axes = whole(handle);
+    axes[4 - handle.shape.rank()] = piece;
+    part(handle, axes)
+}
+
+/// A piece of the last axis.
+pub fn last(handle: &Handle, piece: Piece) -> Handle {
+    let mut axes = whole(handle);
+    axes[3] = piece;
+    part(handle, axes)
+}
+
+impl Geometry {
+    /// Input positions along `axis` that outputs `out` read, of an input of length `len`; at least one.
+    pub fn read_by(&self, axis: usize, out: Piece, len: usize) -> Piece {
+        let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
+        let start = (out.0 * s).saturating_sub(p).min(len - 1);
+        let end = ((out.1 - 1) * s + k).saturating_sub(p).min(len);
+        (start, end.max(start + 1))
+    }
+
+    /// Output positions along `axis` that read any of the inputs `inp`, of an output of length `len`;
+    /// at least one.
+    pub fn reading(&self, axis: usize, inp: Piece, len: usize) -> Piece {
+        let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
+        let start = (inp.0 + p).saturating_sub(k - 1).div_ceil(s).min(len - 1);
+        let end = ((inp.1 - 1 + p) / s + 1).min(len);
+        (start, end.max(start + 1))
+    }
+
+    /// The window of a task whose output begins at `out` and whose input begins at `inp`.
+    pub fn window(&self, out: [usize; 2], inp: [usize; 2]) -> Window {
+        let shift = |a: usize| inp[a] as isize + self.padding[a] as isize - (out[a] * self.stride[a]) as isize;
+        Window { kernel: self.kernel, stride: self.stride, shift: [shift(0), shift(1)] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_cover_exactly_what_windows_touch() {
+        for (k, s, p, len) in [(3, 1, 1, 8), (3, 2, 1, 9), (5, 1, 2, 6), (2, 2, 0, 7), (1, 2, 0, 8), (3, 3, 0, 10)] {
+            let g = Geometry { kernel: [k; 2], stride: [s; 2], padding: [p; 2] };
+            let outs = (len + 2 * p - k) / s + 1;
+            let touches = |y: usize, h: usize| (0..k).any(|a| y * s + a == h + p);
+            for from in 0..outs {
+                for to in from + 1..=outs {
+                    let (lo, hi) = g.read_by(0, (from, to), len);
+                    let want: Vec<usize> = (0..len).filter(|&h| (from..to).any(|y| touches(y, h))).collect();
+                    assert_eq!((lo, hi), (want[0], want[want.len() - 1] + 1));
+                }
+            }
+            for from in 0..len {
+                for to in from + 1..=len {
+                    let (lo, hi) = g.reading(0, (from, to), outs);
+                    let want: Vec<usize> = (0..outs).filter(|&y| (from..to).any(|h| touches(y, h))).collect();
+                    if let (Some(&a), Some(&b)) = (want.first(), want.last()) {
+                        assert!(lo <= a && b < hi, "{k} {s} {p}: {from}..{to}");
+                    }
+                }
+            }
+        }
+    }
+}

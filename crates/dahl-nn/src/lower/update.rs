@@ -1,0 +1,90 @@
+//! Updating parameters, and clipping gradients where that is asked for.
+
+use dahl_core::Mode::{Read, ReadWrite, Reduce};
+use dahl_core::{Handle, Param};
+use dahl_ops::codelets::optim;
+
+use crate::optimizer::Optimizer;
+
+use super::{Step, tiles};
+
+/// Elements of a parameter that one task updates, about.
+const GRAIN: usize = 64 << 10;
+
+/// Pieces along the outermost axis of a parameter that is longer than one.
+fn cuts(handle: &Handle) -> Vec<[tiles::Piece; 4]> {
+    let axes = tiles::whole(handle);
+    let axis = (0..4).find(|&a| axes[a].1 > 1).unwrap_or(3);
+    let pieces = tiles::pieces(axes[axis].1, (handle.shape.len() / GRAIN).clamp(1, 16));
+    pieces
+        .into_iter()
+        .map(|piece| {
+            let mut own = axes;
+            own[axis] = piece;
+            own
+        })
+        .collect()
+}
+
+impl Step<'_> {
+    /// A parameter's gradient is complete: updates it, or keeps it until all are.
+    pub(super) fn update(&mut self, param: usize, gradient: Handle) {
+        if self.settings.clip.is_some() {
+            self.clipped.push((param, gradient));
+        } else {
+            self.apply(param, &gradient);
+        }
+    }
+
+    pub(super) fn clip_and_update(&mut self) {
+        let Some(most) = self.settings.clip else { return };
+        let gradients = std::mem::take(&mut self.clipped);
+        let total = self.temporary("squares", &[1]);
+        for (_, gradient) in &gradients {
+            for axes in cuts(gradient) {
+                let part = tiles::part(gradient, axes);
+                self.submit(&optim::SQUARES, &[part.with(Read), total.with(Reduce)], &[]);
+            }
+        }
+        for (param, gradient) in &gradients {
+            for axes in cuts(gradient) {
+                let part = tiles::part(gradient, axes);
+                let operands = [total.with(Read), part.with(ReadWrite)];
+                self.submit(&optim::CLIP, &operands, &[Param::Float(most)]);
+            }
+            self.apply(*param, gradient);
+        }
+    }
+
+    fn apply(&self, param: usize, gradient: &Handle) {
+        let optimizer = self.optimizer.expect("only training has gradients");
+        let target = self.state.params[param].clone().expect("trained parameters are arrays");
+        // Gradients may come as a row of something; the parameter's own shape has as many elements.
+        for axes in cuts(&target) {
+            let (p, g) = (tiles::part(&target, axes), part_of(gradient, &target, axes));
+            let slots: Vec<Handle> =
+                self.state.slots[param].iter().map(|s| tiles::part(s, axes)).collect();
+            let values = tiles::last(&self.io.values, (0, optimizer.values_used()));
+            let mut operands = vec![values.with(Read), g.with(Read), p.with(ReadWrite)];
+            operands.extend(slots.iter().map(|s| s.with(ReadWrite)));
+            match optimizer {
+                Optimizer::Sgd { .. } if slots.is_empty() => self.submit(&optim::SGD, &operands, &[]),
+                Optimizer::Sgd { nesterov, .. } => {
+                    let params = [Param::Int(i64::from(*nesterov))];
+                    self.submit(&optim::SGD_MOMENTUM, &operands, &params);
+                }
+                Optimizer::Adam { .. } => self.submit(&optim::ADAM, &operands, &[Param::Int(0)]),
+                Optimizer::AdamW { .. } => self.submit(&optim::ADAM, &operands, &[Param::Int(1)]),
+            }
+        }
+    }
+}
+
+/// The part of a gradient that belongs to a part of its parameter. A gradient that is a row of a larger
+/// array has no more than one axis that is longer than one, the last.
+fn part_of(gradient: &Handle, target: &Handle, axes: [tiles::Piece; 4]) -> Handle {
+    if gradient.shape.dims4() == target.shape.dims4() {
+        return tiles::part(gradient, axes);
+    }
+    tiles::last(gradient, axes[3])
+}

@@ -1,0 +1,272 @@
+//! Models: which layers there are, what each reads, and which parameters they have.
+//!
+//! A [`Model`] is a description and nothing else: it holds no weights, allocates no arrays and runs no
+//! task. It comes from a file ([`Model::load`]) or from Rust ([`Model::builder`]), and both ways end in
+//! the same check, so a model that exists has a known extent for every value and a class score per
+//! class at its end. Values are numbered: 0 is the model's input, `i + 1` what layer `i` gives.
+//!
+//! # The file
+//!
+//! ```toml
+//! name = "residual"
+//! input = [1, 28, 28]        # channels, height, width
+//!
+//! [[layers]]
+//! name = "stem"
+//! type = "conv2d"
+//! out_channels = 8
+//! kernel = 3                 # or [height, width]; so are stride and padding
+//! padding = 1
+//!
+//! [[layers]]
+//! type = "relu"
+//!
+//! [[layers]]
+//! type = "conv2d"
+//! out_channels = 8
+//! kernel = 3
+//! padding = 1
+//! name = "branch"
+//!
+//! [[layers]]
+//! type = "add"
+//! from = ["stem", "branch"]  # names, "input" being the model's; without it, the previous layer
+//!
+//! [[layers]]
+//! type = "flatten"
+//!
+//! [[layers]]
+//! type = "linear"
+//! out_features = 10
+//! ```
+//!
+//! | `type` | Keys, with defaults | Reads | Gives |
+//! |---|---|---|---|
+//! | `conv2d` | `out_channels`, `kernel`, `stride = 1`, `padding = 0`, `bias = true` | image | image |
+//! | `max_pool2d`, `avg_pool2d` | `kernel`, `stride = kernel`, `padding = 0` | image | image |
+//! | `adaptive_avg_pool2d` | | image | image of 1×1 |
+//! | `batch_norm2d` | | image | image |
+//! | `relu` | | any | the same |
+//! | `dropout` | `p = 0.5` | any | the same |
+//! | `flatten` | | any | flat |
+//! | `linear` | `out_features`, `bias = true` | flat | flat |
+//! | `add` | | two or more of one extent | the same |
+//!
+//! # From Rust
+//!
+//! ```
+//! use dahl_nn::model::Model;
+//!
+//! # fn main() -> Result<(), dahl_nn::model::ModelError> {
+//! let model = Model::builder("residual", [1, 28, 28])
+//!     .conv2d(8, 3).padding(1).named("stem")
+//!     .relu()
+//!     .conv2d(8, 3).padding(1).named("branch")
+//!     .add(["stem", "branch"])
+//!     .flatten()
+//!     .linear(10)
+//!     .build()?;
+//! assert_eq!(model.classes(), 10);
+//! assert_eq!(Model::from_toml(&model.to_toml(), "residual.toml")?.fingerprint(), model.fingerprint());
+//! # Ok(())
+//! # }
+//! ```
+
+mod attributes;
+mod builder;
+mod check;
+mod error;
+mod extent;
+mod param;
+mod read;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::hash::Hasher;
+use std::path::Path;
+
+use dahl_core::hash::StableHasher;
+
+pub use builder::{ModelBuilder, Pair};
+pub use error::{ModelError, Place};
+pub use extent::Extent;
+pub use param::{Param, Role};
+pub use summary::Row;
+
+/// No array of a model (a value for one sample, a parameter) may have more elements than this.
+pub const MAX_ELEMENTS: usize = 1 << 32;
+
+/// A network, checked: see the module's text.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What people call it.
+    pub name: String,
+    /// Channels, height and width of an input image.
+    pub input: [usize; 3],
+    /// The layers, each after those it reads.
+    pub layers: Vec<Layer>,
+    /// The file it was read from.
+    pub file: Option<String>,
+    extents: Vec<Extent>,
+    params: Vec<Param>,
+}
+
+/// One layer of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// Its name, if it was given one; names are unique within a model.
+    pub name: Option<String>,
+    /// What it does.
+    pub kind: Kind,
+    /// The values it reads: 0 is the model's input, `i + 1` the output of layer `i`.
+    pub from: Vec<usize>,
+    /// Where it stands in the model's file, counted from 1.
+    pub line: Option<usize>,
+}
+
+/// What a layer does. Semantics and defaults are those of PyTorch's module of the same name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A cross-correlation of an image with a set of filters.
+    Conv2d {
+        /// How many filters.
+        out_channels: usize,
+        /// Height and width of a filter.
+        kernel: [usize; 2],
+        /// Step between windows.
+        stride: [usize; 2],
+        /// Zeros around the image, on each side.
+        padding: [usize; 2],
+        /// Whether a number per filter is added.
+        bias: bool,
+    },
+    /// The larger of 0 and the value.
+    Relu,
+    /// The largest value of each window.
+    MaxPool2d {
+        /// Height and width of a window.
+        kernel: [usize; 2],
+        /// Step between windows.
+        stride: [usize; 2],
+        /// What is around the image, on each side; never the largest.
+        padding: [usize; 2],
+    },
+    /// The mean of each window, padding counted as zeros.
+    AvgPool2d {
+        /// Height and width of a window.
+        kernel: [usize; 2],
+        /// Step between windows.
+        stride: [usize; 2],
+        /// Zeros around the image, on each side.
+        padding: [usize; 2],
+    },
+    /// The mean of each channel.
+    AdaptiveAvgPool2d,
+    /// Each channel brought to mean 0 and variance 1 over the batch, then scaled and shifted.
+    BatchNorm2d,
+    /// While training, sets values to zero at random and scales the others up.
+    Dropout {
+        /// The probability of a zero.
+        p: f64,
+    },
+    /// An image as a row of numbers, channel by channel.
+    Flatten,
+    /// A matrix product.
+    Linear {
+        /// How many numbers it gives.
+        out_features: usize,
+        /// Whether a number per output is added.
+        bias: bool,
+    },
+    /// The sum of what it reads.
+    Add,
+}
+
+impl Model {
+    /// Reads a model from the text of a file; `file` is what errors call it.
+    pub fn from_toml(text: &str, file: &str) -> Result<Model, ModelError> {
+        read::from_toml(text, file)
+    }
+
+    /// Reads a model from a file.
+    pub fn load(path: &Path) -> Result<Model, ModelError> {
+        read::load(path)
+    }
+
+    /// Starts a model in Rust code: channels, height and width of its input, then a call per layer.
+    #[track_caller]
+    pub fn builder(name: impl Into<String>, input: [usize; 3]) -> ModelBuilder {
+        ModelBuilder::new(name.into(), input)
+    }
+
+    /// The extent of each value for one sample: at 0 the input's, at `i + 1` that of layer `i`.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// All parameters and buffers, in the order of the layers.
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// How many class scores the model gives.
+    pub fn classes(&self) -> usize {
+        self.extents.last().map_or(0, Extent::len)
+    }
+
+    /// How many numbers training changes; running statistics are not among them.
+    pub fn parameter_count(&self) -> usize {
+        self.params
+            .iter()
+            .filter(|p| p.role.is_trained())
+            .map(Param::len)
+            .sum()
+    }
+
+    /// What errors and tables call layer `i`: its name, else `layers[i]`.
+    pub fn label(&self, i: usize) -> String {
+        check::label(self.layers.get(i).and_then(|l| l.name.as_deref()), i)
+    }
+
+    /// The file and line of layer `i`, for errors found later than here.
+    pub fn place(&self, i: usize) -> Place {
+        match (&self.file, self.layers.get(i).and_then(|l| l.line)) {
+            (Some(file), line) => Place::new(file, line),
+            (None, _) => Place::default(),
+        }
+    }
+
+    /// The model as the text of a file, which reads back as the same model.
+    pub fn to_toml(&self) -> String {
+        write::to_toml(self)
+    }
+
+    /// A line per layer, for tables.
+    pub fn summary(&self) -> Vec<Row> {
+        summary::rows(self)
+    }
+
+    /// A number that changes with anything that changes the computation or the names of the parameters;
+    /// the same on every machine. The model's own name and its file do not count.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = StableHasher::default();
+        let text = |hash: &mut StableHasher, text: &str| {
+            hash.write_usize(text.len());
+            hash.write(text.as_bytes());
+        };
+        self.input.iter().for_each(|&n| hash.write_usize(n));
+        hash.write_usize(self.layers.len());
+        for layer in &self.layers {
+            text(&mut hash, layer.name.as_deref().unwrap_or(""));
+            text(&mut hash, layer.kind.type_name());
+            for attribute in layer.kind.attributes() {
+                attribute.words().iter().for_each(|&w| hash.write_u64(w));
+            }
+            hash.write_usize(layer.from.len());
+            layer.from.iter().for_each(|&v| hash.write_usize(v));
+        }
+        hash.finish()
+    }
+}

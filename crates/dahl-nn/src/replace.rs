@@ -1,0 +1,166 @@
+//! Replacing a file as one step: readers, and whoever comes after a crash, find the old content or the
+//! new, complete, and never something in between.
+//!
+//! The new content goes to a temporary file in the same directory, is flushed to the disk, and takes
+//! the old one's place by a rename. An error on the way (a full disk) leaves the old file alone. A
+//! process that was killed leaves a temporary file behind; the next one to replace the same file
+//! removes it, telling it from one still being written by the lock that only the living hold.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes a file through `write`, all or nothing.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let path = target(path)?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::other("the path names no file"))?;
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    sweep(dir, &prefix);
+
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = prefix;
+    temporary.push(format!("{}-{count}.tmp", std::process::id()));
+    let temporary = dir.join(temporary);
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    // A file system without locks loses only the protection from another process's sweep.
+    let _ = file.try_lock();
+
+    let result = fill(file, write).and_then(|_file| fs::rename(&temporary, &path));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    result?;
+    sync_directory(dir)
+}
+
+/// Writes and flushes; gives the file back so that its lock outlives the rename.
+fn fill(
+    file: File,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<File> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(|e| e.into_error())?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// What to replace: behind a symbolic link its target, so that the link stays. Only regular files:
+/// a rename onto a device would replace the device.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => fs::canonicalize(path),
+        Ok(_) => Err(io::Error::other("it exists and is not a regular file")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Removes what dead processes left. Failure is harmless: such files are only ever in the way of space.
+fn sweep(dir: &Path, prefix: &OsString) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let bytes = name.as_encoded_bytes();
+        if !(bytes.starts_with(prefix.as_encoded_bytes()) && bytes.ends_with(b".tmp")) {
+            continue;
+        }
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Makes the rename itself durable.
+#[cfg(unix)]
+fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TempDir;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap().flatten();
+        let mut names: Vec<String> = entries
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_old_content_survives_an_error() {
+        let dir = TempDir::new();
+        let path = dir.path().join("a");
+        replace(&path, |out| out.write_all(b"old")).unwrap();
+        let error = replace(&path, |out| {
+            out.write_all(&[7; 100_000])?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(dir.path()), ["a"]);
+        replace(&path, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn leftovers_of_the_dead_go_and_those_of_the_living_stay() {
+        let dir = TempDir::new();
+        fs::write(dir.path().join(".a.1-0.tmp"), b"dead").unwrap();
+        fs::write(dir.path().join(".b.1-0.tmp"), b"not ours").unwrap();
+        let alive = File::create(dir.path().join(".a.2-0.tmp")).unwrap();
+        alive.lock().unwrap();
+        replace(&dir.path().join("a"), |out| out.write_all(b"x")).unwrap();
+        assert_eq!(names(dir.path()), [".a.2-0.tmp", ".b.1-0.tmp", "a"]);
+    }
+
+    #[test]
+    fn only_regular_files_are_replaced() {
+        let dir = TempDir::new();
+        let path = dir.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, |out| out.write_all(b"x")).is_err());
+        assert!(replace(&dir.path().join("none/a"), |out| out.write_all(b"x")).is_err());
+        assert_eq!(names(dir.path()), ["folder"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_keeps_pointing() {
+        let dir = TempDir::new();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, b"old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        replace(&link, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+}

@@ -1,0 +1,134 @@
+//! Phases: the arrays of a step with the graph that uses them, and the order in which results come.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use dahl_core::{ExecError, Executor, Graph, Shown};
+
+use crate::lower::state::Io;
+
+use super::TrainError;
+
+/// Sums over the samples seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Totals {
+    /// Of losses.
+    pub loss: f64,
+    /// Of correct predictions.
+    pub correct: f64,
+    /// Of samples.
+    pub samples: u64,
+}
+
+impl Totals {
+    /// The mean loss.
+    pub fn mean_loss(&self) -> f64 {
+        self.loss / self.samples.max(1) as f64
+    }
+
+    /// The share of correct predictions.
+    pub fn accuracy(&self) -> f64 {
+        self.correct / self.samples.max(1) as f64
+    }
+}
+
+/// Arrays and graph of a step.
+struct Phase {
+    io: Io,
+    graph: Arc<Graph>,
+    /// Whether a step was launched whose results have not been collected.
+    pending: bool,
+}
+
+/// What the host writes before a step.
+pub struct Input<'a, T> {
+    /// Pixels of the batch.
+    pub pixels: &'a [T],
+    /// Class numbers.
+    pub labels: &'a [usize],
+    /// The optimiser's values.
+    pub values: &'a [f64],
+    /// The step's number.
+    pub step: u64,
+}
+
+/// Two phases for every batch size met, and the steps in flight.
+#[derive(Default)]
+pub struct Phases {
+    by_batch: HashMap<usize, (Vec<Phase>, usize)>,
+    /// Batch size and place of the phase, oldest first.
+    flight: VecDeque<(usize, usize)>,
+}
+
+impl Phases {
+    /// Launches a step; makes phases with `make` where they are missing. Results of earlier steps that
+    /// must be collected first go to `totals`.
+    pub fn launch<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        input: &Input<'_, T>,
+        totals: &mut Totals,
+        mut make: impl FnMut(usize) -> Result<(Io, Arc<Graph>), TrainError>,
+    ) -> Result<(), TrainError> {
+        let batch = input.labels.len();
+        let (phases, next) = self.by_batch.entry(batch).or_default();
+        let place = *next;
+        *next = (place + 1) % 2;
+        if phases.len() <= place {
+            let (io, graph) = make(batch)?;
+            phases.push(Phase { io, graph, pending: false });
+        }
+        while self.by_batch[&batch].0[place].pending {
+            self.collect(exec, totals)?;
+        }
+        let phase = &mut self.by_batch.get_mut(&batch).expect("made above").0[place];
+        let io = &phase.io;
+        exec.write(&io.pixels, &mut |v| {
+            if let Some(v) = T::values_mut(v) {
+                v.copy_from_slice(input.pixels);
+            }
+        })?;
+        write(exec, &io.labels, input.labels.iter().map(|&l| l as f64))?;
+        write(exec, &io.values, input.values.iter().copied())?;
+        write(exec, &io.step, std::iter::once(input.step as f64))?;
+        exec.launch(&phase.graph)?;
+        phase.pending = true;
+        self.flight.push_back((batch, place));
+        Ok(())
+    }
+
+    /// Collects the results of the oldest step in flight.
+    fn collect(&mut self, exec: &mut dyn Executor, totals: &mut Totals) -> Result<(), TrainError> {
+        let Some((batch, place)) = self.flight.pop_front() else { return Ok(()) };
+        let phase = &mut self.by_batch.get_mut(&batch).expect("in flight").0[place];
+        phase.pending = false;
+        exec.read(&phase.io.losses, &mut |v| totals.loss += v.sum())?;
+        exec.read(&phase.io.correct, &mut |v| totals.correct += v.sum())?;
+        totals.samples += batch as u64;
+        Ok(())
+    }
+
+    /// Collects the results of all steps in flight.
+    pub fn drain(&mut self, exec: &mut dyn Executor, totals: &mut Totals) -> Result<(), TrainError> {
+        while !self.flight.is_empty() {
+            self.collect(exec, totals)?;
+        }
+        Ok(())
+    }
+
+    /// The graph of the most usual batch size, if a step has been launched.
+    pub fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
+        self.by_batch.get(&batch)?.0.first().map(|p| &p.graph)
+    }
+}
+
+fn write(
+    exec: &mut dyn Executor,
+    array: &dahl_core::Handle,
+    values: impl Iterator<Item = f64> + Clone,
+) -> Result<(), ExecError> {
+    exec.write(array, &mut |mut v| {
+        let n = v.len();
+        values.clone().take(n).enumerate().for_each(|(i, x)| v.set(i, x));
+    })
+}

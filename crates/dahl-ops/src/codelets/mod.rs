@@ -1,0 +1,198 @@
+//! Codelets: the kernels of this crate as operations that tasks can apply.
+//!
+//! Each file defines the codelets of one operation: what operands must satisfy, what a task costs,
+//! which implementations there are and which of them the static costs prefer. [`TABLE`] lists them
+//! all; everything that must know every operation (tests, `dahl ops`, other devices) reads it there.
+
+pub mod batch_norm;
+pub mod conv2d;
+pub mod conv_pool;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod elementwise;
+pub mod linear;
+pub mod optim;
+pub mod pool;
+pub mod winograd;
+
+use std::sync::{Arc, LazyLock};
+
+use dahl_core::{Call, Codelet, DType, Implementation, Operands, Param, TaskError, UnitKind};
+
+use crate::simd::Lane;
+use crate::window::Window;
+
+/// A codelet, made when it is first used.
+pub type Lazy = LazyLock<Arc<Codelet>>;
+
+/// Every codelet of this crate.
+pub static TABLE: &[&Lazy] = &[
+    &elementwise::ADD,
+    &elementwise::ADD_ASSIGN,
+    &elementwise::COPY,
+    &elementwise::RELU,
+    &elementwise::RELU_GRAD,
+    &conv2d::FORWARD,
+    &conv2d::INPUT_GRAD,
+    &conv2d::FILTER_GRAD,
+    &conv2d::BIAS_GRAD,
+    &winograd::FILTER,
+    &winograd::FORWARD,
+    &winograd::INPUT_GRAD,
+    &winograd::FILTER_GRAD,
+    &winograd::FILTER_FINISH,
+    &conv_pool::FORWARD,
+    &conv_pool::FILTER_GRAD,
+    &conv_pool::EXPAND,
+    &pool::MAX,
+    &pool::MAX_GRAD,
+    &pool::AVERAGE,
+    &pool::AVERAGE_GRAD,
+    &pool::GLOBAL,
+    &pool::GLOBAL_GRAD,
+    &linear::FORWARD,
+    &linear::INPUT_GRAD,
+    &linear::WEIGHT_GRAD,
+    &linear::BIAS_GRAD,
+    &batch_norm::MOMENTS,
+    &batch_norm::FINISH,
+    &batch_norm::RUNNING,
+    &batch_norm::NORMALISE,
+    &batch_norm::SUMS,
+    &batch_norm::INPUT_GRAD,
+    &dropout::DROPOUT,
+    &cross_entropy::TRAIN,
+    &cross_entropy::EVALUATE,
+    &optim::SGD,
+    &optim::SGD_MOMENTUM,
+    &optim::ADAM,
+    &optim::SQUARES,
+    &optim::CLIP,
+];
+
+/// The codelet of this name.
+pub fn by_name(name: &str) -> Option<&'static Arc<Codelet>> {
+    TABLE.iter().map(|c| &***c).find(|c| c.name == name)
+}
+
+/// What a body returns.
+pub(crate) type Done = Result<(), TaskError>;
+
+/// An implementation for CPUs; `weight` is its cost relative to the codelet's others.
+pub(crate) fn cpu(
+    name: &'static str,
+    weight: fn(&Call) -> f64,
+    scratch: fn(&Call) -> usize,
+    body: fn(&Operands<'_>) -> Done,
+) -> Implementation {
+    Implementation {
+        name,
+        kind: UnitKind::Cpu,
+        supports: |_| true,
+        weight,
+        scratch,
+        body: Arc::new(body),
+    }
+}
+
+/// The only implementation of a codelet, without scratch memory.
+pub(crate) fn only(body: fn(&Operands<'_>) -> Done) -> Implementation {
+    cpu("vector", |_| 1.0, |_| 0, body)
+}
+
+/// Calls a generic body for the type of the task's first operand.
+macro_rules! by_type {
+    ($body:ident) => {
+        |ops: &dahl_core::Operands<'_>| match ops.dtype(0) {
+            dahl_core::DType::F32 => $body::<f32>(ops),
+            dahl_core::DType::F64 => $body::<f64>(ops),
+        }
+    };
+}
+pub(crate) use by_type;
+
+/// The parameters of a window: six whole numbers, kernel, stride and shift.
+pub fn window_params(win: &Window) -> [Param; 6] {
+    let int = |v: usize| Param::Int(v as i64);
+    let [k, s, h] = [win.kernel, win.stride, win.shift.map(|s| s as usize)];
+    [int(k[0]), int(k[1]), int(s[0]), int(s[1]), int(h[0]), int(h[1])]
+}
+
+/// The window that the first six parameters describe.
+pub(crate) fn window(params: &[Param]) -> Window {
+    let int = |i: usize| match params[i] {
+        Param::Int(v) => v,
+        Param::Float(v) => v as i64,
+    };
+    let size = |i: usize| int(i).max(0) as usize;
+    Window {
+        kernel: [size(0), size(1)],
+        stride: [size(2), size(3)],
+        shift: [int(4) as isize, int(5) as isize],
+    }
+}
+
+/// Extents of operand `i`, in four dimensions.
+pub(crate) fn dims(call: &Call, i: usize) -> [usize; 4] {
+    call.shape(i).dims4()
+}
+
+/// Refuses any number of operands but those given.
+pub(crate) fn expect_operands(call: &Call, counts: &[usize]) -> Result<(), String> {
+    let n = call.operands.len();
+    if counts.contains(&n) {
+        return Ok(());
+    }
+    Err(format!("{n} operands given, {counts:?} are possible"))
+}
+
+/// Refuses operands of different extents.
+pub(crate) fn expect_same(call: &Call, places: &[usize]) -> Result<(), String> {
+    let first = places[0];
+    match places.iter().find(|&&i| dims(call, i) != dims(call, first)) {
+        None => Ok(()),
+        Some(&i) => Err(format!(
+            "operand {i} has shape {}, operand {first} has {}",
+            call.shape(i),
+            call.shape(first)
+        )),
+    }
+}
+
+/// Refuses an operand whose extents are not these.
+pub(crate) fn expect_dims(call: &Call, i: usize, name: &str, want: [usize; 4]) -> Result<(), String> {
+    if dims(call, i) == want {
+        return Ok(());
+    }
+    let want: Vec<String> = want.iter().map(usize::to_string).collect();
+    Err(format!("{name} (operand {i}) has shape {}, expected {}", call.shape(i), want.join("×")))
+}
+
+/// Refuses a window that no convolution or pooling has.
+pub(crate) fn expect_window(call: &Call) -> Result<Window, String> {
+    if call.params.len() < 6 {
+        return Err("the window's six parameters are missing".into());
+    }
+    let win = window(&call.params);
+    if win.kernel.contains(&0) || win.stride.contains(&0) {
+        return Err(format!("kernel {:?} and stride {:?} must not be zero", win.kernel, win.stride));
+    }
+    Ok(win)
+}
+
+/// Bytes of so many elements of the call's type.
+pub(crate) fn elements(call: &Call, n: usize) -> usize {
+    // Kernels align what they need themselves; one cache line more lets `Operands` do so too.
+    n * call.dtype.size() + 64
+}
+
+
+/// Scratch memory of `len` elements.
+pub(crate) fn scratch<'a, T: Lane>(ops: &Operands<'a>, len: usize) -> &'a mut [T] {
+    ops.scratch::<T>(len)
+}
+
+/// The size of an element type, for kernels that pack bytes.
+pub(crate) fn size_of(dtype: DType) -> usize {
+    dtype.size()
+}

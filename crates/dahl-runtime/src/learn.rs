@@ -1,0 +1,173 @@
+//! Learning: timings of tasks become estimates for the policies that ask for them.
+//!
+//! Workers time what they run; now and then the runtime hands the timings over. They are recorded in
+//! a performance model, which rejects outliers, and the estimates of the graphs they came from are set
+//! anew. Estimates steer where and when tasks run, never what they compute. This module does no
+//! timing, and decides nothing.
+
+use std::collections::HashMap;
+
+use dahl_core::hash::FastBuild;
+use dahl_core::{Machine, UnitId, UnitKind};
+use dahl_sched::model::{Key, PerfModel};
+
+use crate::instance::Prepared;
+use crate::perf_store::{PerfStore, StoreError, Warning};
+use crate::shared::Sample;
+
+/// Samples kept for whoever asks for them.
+const RECENT: usize = 1 << 14;
+
+/// The first samples of a key that do not count: caches are cold, memory is touched first.
+const COLD: u32 = 1;
+
+/// How many times samples are all taken in, and how often after that.
+const EAGER_FOR: u64 = 64;
+const THEN_EVERY: u64 = 16;
+
+/// See the module.
+pub(crate) struct Learner {
+    knowledge: Knowledge,
+    /// For every unit, the name that durations are recorded under: equal units share theirs.
+    names: Vec<(String, UnitKind)>,
+    /// Keys already made, by graph, class and the first unit of that name.
+    keys: HashMap<(u64, u32, usize), Key, FastBuild>,
+    /// Graphs with news, while samples are taken in.
+    touched: Vec<u64>,
+    calls: u64,
+    recent: Vec<Sample>,
+}
+
+enum Knowledge {
+    Stored(PerfStore),
+    Own(PerfModel),
+}
+
+impl Learner {
+    /// For a machine, beginning with what a store knows.
+    pub fn new(store: Option<PerfStore>, machine: &Machine) -> Self {
+        let name = |unit: &dahl_core::Unit| match usize::from(unit.memory.0) {
+            0 => (unit.kind.to_string(), unit.kind),
+            m => (machine.memories[m].name.clone(), unit.kind),
+        };
+        Learner {
+            knowledge: match store {
+                Some(store) => Knowledge::Stored(store),
+                None => Knowledge::Own(PerfModel::new().with_cold(COLD)),
+            },
+            names: machine.units.iter().map(name).collect(),
+            keys: HashMap::default(),
+            touched: Vec::new(),
+            calls: 0,
+            recent: Vec::new(),
+        }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &PerfModel {
+        match &self.knowledge {
+            Knowledge::Stored(store) => store.model(),
+            Knowledge::Own(model) => model,
+        }
+    }
+
+    /// Writes down what is new, if there is a store.
+    pub fn save(&mut self) -> Result<Option<Warning>, StoreError> {
+        match &mut self.knowledge {
+            Knowledge::Stored(store) => store.save(),
+            Knowledge::Own(_) => Ok(None),
+        }
+    }
+
+    /// The samples since the last call, at most the last few thousand.
+    pub fn take_recent(&mut self) -> Vec<Sample> {
+        std::mem::take(&mut self.recent)
+    }
+
+    /// Takes in samples, of most calls at first and of few once much is known; `find` knows graphs by their ids. Samples of forgotten graphs are dropped.
+    pub fn learn<'g>(&mut self, samples: &[Sample], find: impl Fn(u64) -> Option<&'g Prepared>) {
+        self.calls += u64::from(!samples.is_empty());
+        let room = RECENT.saturating_sub(self.recent.len());
+        self.recent
+            .extend(&samples[samples.len().saturating_sub(room)..]);
+        if self.calls > EAGER_FOR && !self.calls.is_multiple_of(THEN_EVERY) {
+            return;
+        }
+        for sample in samples {
+            let Some(prepared) = find(sample.graph) else {
+                continue;
+            };
+            let place = self.place(sample.unit);
+            let Some(key) = key(&mut self.keys, &self.names, prepared, sample.class, place) else {
+                continue;
+            };
+            let cost = prepared.graph.classes[sample.class as usize].cost;
+            match &mut self.knowledge {
+                Knowledge::Stored(store) => store.record(key, cost, sample.seconds),
+                Knowledge::Own(model) => model.record(key, cost, sample.seconds),
+            };
+            if self.touched.last() != Some(&sample.graph) && !self.touched.contains(&sample.graph) {
+                self.touched.push(sample.graph);
+            }
+        }
+        for id in std::mem::take(&mut self.touched) {
+            if let Some(prepared) = find(id) {
+                self.expect(prepared);
+            }
+        }
+        if self.keys.len() > 1 << 16 {
+            self.keys.clear(); // Graphs come and go; the keys of those in use are made again.
+        }
+    }
+
+    /// Sets the estimates of a graph's tasks on every unit, where the model knows anything.
+    pub fn expect(&mut self, prepared: &Prepared) {
+        for class in 0..prepared.graph.classes.len() as u32 {
+            for unit in 0..self.names.len() {
+                let place = self.place(UnitId(unit as u16));
+                let Some(key) = key(&mut self.keys, &self.names, prepared, class, place) else {
+                    continue;
+                };
+                let model = match &self.knowledge {
+                    Knowledge::Stored(store) => store.model(),
+                    Knowledge::Own(model) => model,
+                };
+                if let Some(e) = model.estimate(key, prepared.graph.classes[class as usize].cost) {
+                    prepared.set_estimate(class, UnitId(unit as u16), e.seconds);
+                }
+            }
+        }
+    }
+
+    /// The first unit that goes by the same name.
+    fn place(&self, unit: UnitId) -> usize {
+        let name = &self.names[usize::from(unit.0)];
+        self.names
+            .iter()
+            .position(|n| n == name)
+            .unwrap_or(usize::from(unit.0))
+    }
+}
+
+/// What durations of a class on a unit are recorded under; none if it cannot run there.
+fn key<'k>(
+    keys: &'k mut HashMap<(u64, u32, usize), Key, FastBuild>,
+    names: &[(String, UnitKind)],
+    prepared: &Prepared,
+    class: u32,
+    place: usize,
+) -> Option<&'k Key> {
+    let graph = &prepared.graph;
+    let (name, kind) = &names[place];
+    let record = &graph.classes[class as usize];
+    let codelet = &graph.codelets[record.codelet as usize];
+    let choice = record.choice[dahl_core::graph::Class::slot(*kind)]?;
+    Some(keys.entry((graph.id, class, place)).or_insert_with(|| Key {
+        codelet: codelet.name.clone(),
+        implementation: codelet.implementations[usize::from(choice)].name.into(),
+        unit: name.clone(),
+        dtype: record.call.dtype,
+        footprint: record.call.footprint(),
+        shapes: record.call.operands.iter().map(|o| o.0).collect(),
+    }))
+}

@@ -1,0 +1,266 @@
+//! The whole runtime under random schedules: submit, execute, replay, cancel, fail, drop.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p dahl-runtime --test shuttle --release`.
+//!
+//! Every thread switch happens where the schedule says, so a lost wake-up or a circular wait shows as a
+//! deadlock, at once and with the schedule that leads to it.
+
+#![cfg(shuttle)]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use dahl_core::{Arena, Bytes, Codelet, Graph, Param, Recorder, Task, TaskError, UnitKind, Vector};
+use dahl_runtime::{HostDeviceSpec, RunError, Runtime};
+use shuttle::Config;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+
+/// Runs a body under many random schedules, and under many with few, well-chosen switches.
+fn explore(iterations: usize, body: impl Fn() + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let config = || {
+        let mut config = Config::new();
+        config.stack_size = 1 << 18;
+        config
+    };
+    let again = body.clone();
+    shuttle::Runner::new(RandomScheduler::new(iterations), config()).run(move || again());
+    shuttle::Runner::new(PctScheduler::new(3, iterations), config()).run(move || body());
+}
+
+/// Adds parameter 0 to operand 0; with operand 1, that too. Fails if parameter 1 says so.
+static BUMP: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
+    Arc::new(
+        Codelet::new("bump").implement("reference", UnitKind::Cpu, |ops| {
+            // Somebody else may come in the middle of a task.
+            shuttle::thread::yield_now();
+            if ops.params().len() > 1 && ops.int(1) > 0 {
+                return Err(TaskError("told to".into()));
+            }
+            let mut more = ops.float(0);
+            if ops.len() > 1 {
+                more += ops.read::<f64>(1).row([0, 0, 0])[0];
+            }
+            let mut x = ops.write::<f64>(0);
+            dahl_core::view::for_rows(x.dims(), |at| x.row(at).iter_mut().for_each(|v| *v += more));
+            Ok(())
+        }),
+    )
+});
+
+/// A diamond over three arrays: x; y and z of x; x of z. `fail` makes the third task fail.
+fn diamond(arrays: &mut [Vector<'_, f64>], fail: bool) -> Arc<Graph> {
+    let [x, y, z] = arrays else {
+        panic!("three arrays")
+    };
+    let recorder = Recorder::new();
+    let one = [Param::Float(1.0)];
+    recorder.submit(Task::new(&BUMP, &[x.read_write()]).params(&one));
+    recorder.submit(Task::new(&BUMP, &[y.read_write(), x.read()]).params(&one));
+    let maybe = [Param::Float(1.0), Param::Int(i64::from(fail))];
+    recorder.submit(Task::new(&BUMP, &[z.read_write(), x.read()]).params(&maybe));
+    recorder.submit(Task::new(&BUMP, &[x.read_write(), z.read()]).params(&one));
+    recorder.finish().unwrap()
+}
+
+/// What `launches` of the diamond leave.
+fn expected(launches: usize) -> [f64; 3] {
+    let [mut x, mut y, mut z] = [0.0; 3];
+    for _ in 0..launches {
+        x += 1.0;
+        y += 1.0 + x;
+        z += 1.0 + x;
+        x += 1.0 + z;
+    }
+    [x, y, z]
+}
+
+fn arrays(arena: &Arena) -> Vec<Vector<'_, f64>> {
+    (0..3).map(|_| arena.zeros([2]).unwrap()).collect()
+}
+
+fn runtime(workers: usize, policy: &str, main_works: bool) -> Runtime {
+    Runtime::builder()
+        .workers(workers)
+        .policy(policy)
+        .main_works(main_works)
+        .pin(false)
+        .build()
+        .unwrap()
+}
+
+fn check(runtime: &Runtime, arrays: &[Vector<'_, f64>], launches: usize) {
+    for (array, want) in arrays.iter().zip(expected(launches)) {
+        assert_eq!(runtime.read(array).unwrap()[..], [want, want]);
+    }
+}
+
+fn replays(policy: &'static str, main_works: bool) {
+    explore(7000, move || {
+        let arena = Arena::new();
+        let mut arrays = arrays(&arena);
+        let graph = diamond(&mut arrays, false);
+        let mut runtime = runtime(2, policy, main_works);
+        for _ in 0..3 {
+            runtime.launch(&graph).unwrap();
+        }
+        // A reader in the middle of it all waits for its producers.
+        assert_eq!(runtime.read(&arrays[1]).unwrap()[0], expected(3)[1]);
+        runtime.wait().unwrap();
+        check(&runtime, &arrays, 3);
+    });
+}
+
+#[test]
+fn replays_eager() {
+    replays("eager", true);
+    replays("eager", false);
+}
+
+#[test]
+fn replays_ws() {
+    replays("ws", true);
+    replays("ws", false);
+}
+
+#[test]
+fn replays_dm() {
+    replays("dm", true);
+    replays("dmdas", false);
+}
+
+#[test]
+fn a_failing_task_stops_its_launches_and_nothing_else() {
+    explore(7000, || {
+        let arena = Arena::new();
+        let mut arrays = arrays(&arena);
+        let bad = diamond(&mut arrays, true);
+        let good = diamond(&mut arrays, false);
+        let mut runtime = runtime(2, "ws", false);
+        runtime.launch(&bad).unwrap();
+        // Either the failure is found here, or it is found by the wait.
+        let error = match runtime.launch(&good) {
+            Ok(()) => runtime.wait().unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(
+            matches!(&error, RunError::Task { message, .. } if message == "told to"),
+            "{error}"
+        );
+        for array in &mut arrays {
+            runtime.write(array).unwrap().fill(0.0);
+        }
+        runtime.launch(&good).unwrap();
+        runtime.wait().unwrap();
+        check(&runtime, &arrays, 1);
+    });
+}
+
+#[test]
+fn cancelling_from_another_thread_ends_the_wait() {
+    explore(7000, || {
+        let arena = Arena::new();
+        let mut arrays = arrays(&arena);
+        let graph = diamond(&mut arrays, false);
+        let mut runtime = runtime(2, "ws", true);
+        let canceller = runtime.canceller();
+        let other = shuttle::thread::spawn(move || canceller.cancel());
+        let ran = runtime.launch(&graph).and_then(|()| runtime.wait());
+        assert!(matches!(ran, Ok(()) | Err(RunError::Cancelled)), "{ran:?}");
+        other.join().unwrap();
+        let _ = runtime.wait();
+        for array in &mut arrays {
+            runtime.write(array).unwrap().fill(0.0);
+        }
+        runtime.launch(&graph).unwrap();
+        runtime.wait().unwrap();
+        check(&runtime, &arrays, 1);
+    });
+}
+
+#[test]
+fn dropping_with_work_in_flight_ends() {
+    explore(7000, || {
+        let arena = Arena::new();
+        let mut arrays = arrays(&arena);
+        let graph = diamond(&mut arrays, false);
+        let mut first = runtime(2, "eager", false);
+        first.launch(&graph).unwrap();
+        first.launch(&graph).unwrap();
+        drop(first);
+        // The arrays are free again.
+        let mut second = runtime(1, "ws", true);
+        for array in &mut arrays {
+            second.write(array).unwrap().fill(0.0);
+        }
+        second.launch(&graph).unwrap();
+        check(&second, &arrays, 1);
+    });
+}
+
+/// A reduction has accumulators: temporaries, one set per launch in flight.
+#[test]
+fn reductions_of_overlapping_launches() {
+    explore(700, || {
+        let arena = Arena::new();
+        let mut sum = arena.zeros::<f64, 1>([2]).unwrap();
+        let recorder = Recorder::new();
+        for i in 0..4 {
+            let value = [Param::Float(f64::from(1 << i))];
+            recorder.submit(Task::new(&BUMP, &[sum.reduce()]).params(&value));
+        }
+        let graph = recorder.finish().unwrap();
+        let mut runtime = runtime(2, "ws", true);
+        for _ in 0..3 {
+            runtime.launch(&graph).unwrap();
+        }
+        assert_eq!(runtime.read(&sum).unwrap()[..], [45.0, 45.0]);
+    });
+}
+
+/// Transfers, prefetches and evictions: a device that holds two arrays of three.
+#[test]
+fn devices_share_and_evict() {
+    for policy in ["eager", "ws", "dmda"] {
+        explore(700, move || {
+            let arena = Arena::new();
+            let mut arrays = arrays(&arena);
+            let graph = diamond(&mut arrays, false);
+            let device = HostDeviceSpec {
+                units: 1,
+                capacity: Bytes(32),
+                bandwidth: 1e12,
+                latency: Duration::ZERO,
+            };
+            let builder = Runtime::builder().workers(1).policy(policy).pin(false);
+            let mut runtime = builder.host_device(device).build().unwrap();
+            runtime.launch(&graph).unwrap();
+            runtime.launch(&graph).unwrap();
+            check(&runtime, &arrays, 2);
+        });
+    }
+}
+
+#[test]
+fn a_device_that_fails_is_usable_again() {
+    explore(700, || {
+        let arena = Arena::new();
+        let mut arrays = arrays(&arena);
+        let (bad, good) = (diamond(&mut arrays, true), diamond(&mut arrays, false));
+        let device = HostDeviceSpec {
+            units: 2,
+            capacity: Bytes(32),
+            bandwidth: 1e12,
+            latency: Duration::ZERO,
+        };
+        let builder = Runtime::builder().workers(0).policy("ws").pin(false);
+        let mut runtime = builder.host_device(device).build().unwrap();
+        runtime.launch(&bad).unwrap();
+        let error = runtime.wait().unwrap_err();
+        assert!(matches!(error, RunError::Task { .. }), "{error}");
+        for array in &mut arrays {
+            runtime.write(array).unwrap().fill(0.0);
+        }
+        runtime.launch(&good).unwrap();
+        check(&runtime, &arrays, 1);
+    });
+}
