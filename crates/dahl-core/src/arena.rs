@@ -109,12 +109,17 @@ struct Lease {
 
 impl Chunk {
     fn new(bytes: usize) -> Option<Arc<Self>> {
-        Some(Arc::new(Chunk { block: Block::new(bytes)?, lease: Mutex::default() }))
+        Some(Arc::new(Chunk {
+            block: Block::new(bytes)?,
+            lease: Mutex::default(),
+        }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Lease> {
         // A panic cannot leave two integers inconsistent.
-        self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.lease
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Takes a lease for the executor `owner`. False if another executor holds one.
@@ -211,7 +216,10 @@ impl Default for Arena {
 impl Arena {
     /// An empty arena. Memory is taken from the system as arrays are made.
     pub fn new() -> Self {
-        Arena { epoch: Arc::new(AtomicU64::new(0)), chunks: RefCell::default() }
+        Arena {
+            epoch: Arc::new(AtomicU64::new(0)),
+            chunks: RefCell::default(),
+        }
     }
 
     /// Bytes that arrays occupy, padding included.
@@ -222,7 +230,12 @@ impl Arena {
     /// Bytes held from the system.
     pub fn reserved(&self) -> usize {
         let chunks = self.chunks.borrow();
-        chunks.active.iter().chain(&chunks.resting).map(|c| c.block.len()).sum()
+        chunks
+            .active
+            .iter()
+            .chain(&chunks.resting)
+            .map(|c| c.block.len())
+            .sum()
     }
 
     /// Forgets all arrays and makes their memory available again, without waiting for tasks in flight.
@@ -243,15 +256,26 @@ impl Arena {
     }
 
     /// Room for an array, its bytes zero if `zero`.
-    pub(crate) fn place(&self, shape: &Shape, dtype: DType, zero: bool) -> Result<Place, ArenaError> {
+    pub(crate) fn place(
+        &self,
+        shape: &Shape,
+        dtype: DType,
+        zero: bool,
+    ) -> Result<Place, ArenaError> {
         if shape.dims4().iter().any(|&d| u32::try_from(d).is_err()) {
             return Err(ArenaError::AxisTooLong(*shape));
         }
         let bytes = (shape.len() * dtype.size()).next_multiple_of(ALIGNMENT);
         let mut chunks = self.chunks.borrow_mut();
-        let fits = chunks.active.last().is_some_and(|c| chunks.filled + bytes <= c.block.len());
+        let fits = chunks
+            .active
+            .last()
+            .is_some_and(|c| chunks.filled + bytes <= c.block.len());
         if !fits {
-            let chunk = chunks.next(bytes).ok_or(ArenaError::OutOfMemory { bytes, shape: *shape })?;
+            let chunk = chunks.next(bytes).ok_or(ArenaError::OutOfMemory {
+                bytes,
+                shape: *shape,
+            })?;
             chunks.active.push(chunk);
             chunks.filled = 0;
         }
@@ -281,7 +305,12 @@ impl Chunks {
         if let Some(i) = self.resting.iter().position(drained) {
             return Some(self.resting.swap_remove(i));
         }
-        let grown = self.active.iter().map(|c| c.block.len()).sum::<usize>().min(1 << 30);
+        let grown = self
+            .active
+            .iter()
+            .map(|c| c.block.len())
+            .sum::<usize>()
+            .min(1 << 30);
         Chunk::new(bytes.max(grown).max(MIN_CHUNK)).or_else(|| Chunk::new(bytes))
     }
 }
@@ -308,7 +337,11 @@ mod tests {
             let p = arena.place(&shape, DType::F64, true).unwrap();
             let start = p.base() as usize;
             assert_eq!(start % ALIGNMENT, 0);
-            assert!(ranges.iter().all(|&(s, e)| start + n * 8 <= s || e <= start));
+            assert!(
+                ranges
+                    .iter()
+                    .all(|&(s, e)| start + n * 8 <= s || e <= start)
+            );
             ranges.push((start, start + n * 8));
         }
     }
@@ -341,7 +374,10 @@ mod tests {
     fn huge_arrays_are_errors() {
         let arena = Arena::new();
         let axis = Shape::new(&[1 << 33]).unwrap();
-        assert!(matches!(arena.place(&axis, DType::F32, false), Err(ArenaError::AxisTooLong(_))));
+        assert!(matches!(
+            arena.place(&axis, DType::F32, false),
+            Err(ArenaError::AxisTooLong(_))
+        ));
         let huge = Shape::new(&[1 << 28, 1 << 30]).unwrap();
         assert!(matches!(
             arena.place(&huge, DType::F32, false),

@@ -51,12 +51,20 @@ impl Storage {
     pub fn new(name: Option<String>, shape: Shape, dtype: DType, home: Home) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Storage { id, name, shape, dtype, home })
+        Arc::new(Storage {
+            id,
+            name,
+            shape,
+            dtype,
+            home,
+        })
     }
 
     /// Its name, or a number where it has none.
     pub fn label(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("array {}", self.id))
+        self.name
+            .clone()
+            .unwrap_or_else(|| format!("array {}", self.id))
     }
 
     /// Bytes of its elements.
@@ -82,7 +90,12 @@ impl Handle {
     /// A handle for the whole of a storage.
     pub fn of(storage: Arc<Storage>) -> Self {
         let shape = storage.shape;
-        Handle { storage, whole: shape, region: Region::whole(&shape), shape }
+        Handle {
+            storage,
+            whole: shape,
+            region: Region::whole(&shape),
+            shape,
+        }
     }
 
     /// A box inside this array; `region` is in this array's own coordinates.
@@ -90,10 +103,20 @@ impl Handle {
     /// # Panics
     /// If the region leaves the array.
     pub fn part(&self, region: &Region) -> Handle {
-        assert!(Region::whole(&self.shape).contains(region), "{region} leaves {}", self.shape);
+        assert!(
+            Region::whole(&self.shape).contains(region),
+            "{region} leaves {}",
+            self.shape
+        );
         let dims = region.dims4();
-        let shape = Shape::new(&dims[MAX_RANK - self.shape.rank()..]).expect("regions are not empty");
-        Handle { storage: self.storage.clone(), whole: self.whole, region: region.inside(&self.region), shape }
+        let shape =
+            Shape::new(&dims[MAX_RANK - self.shape.rank()..]).expect("regions are not empty");
+        Handle {
+            storage: self.storage.clone(),
+            whole: self.whole,
+            region: region.inside(&self.region),
+            shape,
+        }
     }
 
     /// The same data under another shape with as many elements. Only for whole arrays: the rows of a
@@ -137,7 +160,7 @@ pub enum ReshapeError {
 /// A typed array of rank `R`.
 pub struct Array<'a, T, const R: usize> {
     handle: Handle,
-    life: PhantomData<(&'a (), fn() -> T)>,
+    life: PhantomData<&'a T>,
 }
 
 /// One number.
@@ -154,8 +177,10 @@ pub type Tensor<'a, T> = Array<'a, T, 4>;
 impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     /// The array that a handle names, where its rank and element type are these.
     pub fn from_handle(handle: Handle) -> Option<Self> {
-        (handle.shape.rank() == R && handle.dtype() == T::DTYPE)
-            .then_some(Array { handle, life: PhantomData })
+        (handle.shape.rank() == R && handle.dtype() == T::DTYPE).then_some(Array {
+            handle,
+            life: PhantomData,
+        })
     }
 
     /// The array without its types.
@@ -169,8 +194,14 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     }
 
     /// The same data under another shape, without copying: `tensor.into_shape([n, c * h * w])`.
-    pub fn into_shape<const S: usize>(self, extents: [usize; S]) -> Result<Array<'a, T, S>, ReshapeError> {
-        Ok(Array { handle: self.handle.reshape(&extents)?, life: PhantomData })
+    pub fn into_shape<const S: usize>(
+        self,
+        extents: [usize; S],
+    ) -> Result<Array<'a, T, S>, ReshapeError> {
+        Ok(Array {
+            handle: self.handle.reshape(&extents)?,
+            life: PhantomData,
+        })
     }
 
     /// All elements in a row, without copying.
@@ -184,7 +215,15 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     /// tasks that wrote those elements.
     pub fn split(&self, split: &Split) -> Result<Vec<Part<'_, T, R>>, SplitError> {
         let parts = split.regions(&self.handle.shape)?;
-        Ok(parts.iter().map(|r| Part(Array { handle: self.handle.part(r), life: PhantomData })).collect())
+        Ok(parts
+            .iter()
+            .map(|r| {
+                Part(Array {
+                    handle: self.handle.part(r),
+                    life: PhantomData,
+                })
+            })
+            .collect())
     }
 
     /// Parts to write, which together are this array and do not overlap. While they live the array
@@ -203,14 +242,27 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
             return Err(SplitError::HaloForWriting);
         }
         let parts = split.regions(&self.handle.shape)?;
-        Ok(parts.iter().map(|r| Array { handle: self.handle.part(r), life: PhantomData }).collect())
+        Ok(parts
+            .iter()
+            .map(|r| Array {
+                handle: self.handle.part(r),
+                life: PhantomData,
+            })
+            .collect())
     }
 }
 
 impl<T: Element, const R: usize> fmt::Debug for Array<'_, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let h = &self.handle;
-        write!(f, "{} ({} of {}{})", h.storage.label(), h.shape, T::DTYPE, h.region)
+        write!(
+            f,
+            "{} ({} of {}{})",
+            h.storage.label(),
+            h.shape,
+            T::DTYPE,
+            h.region
+        )
     }
 }
 
@@ -239,7 +291,12 @@ impl Arena {
         let shape = Shape::new(extents)?;
         let place = self.place(&shape, dtype, true)?;
         let name = (!name.is_empty()).then(|| name.to_string());
-        Ok(Handle::of(Storage::new(name, shape, dtype, Home::Arena(place))))
+        Ok(Handle::of(Storage::new(
+            name,
+            shape,
+            dtype,
+            Home::Arena(place),
+        )))
     }
 
     fn make<T: Element, const R: usize>(
@@ -251,11 +308,17 @@ impl Arena {
         let place = self.place(&shape, T::DTYPE, false)?;
         arena::fill(&place, shape.len(), value);
         let handle = Handle::of(Storage::new(None, shape, T::DTYPE, Home::Arena(place)));
-        Ok(Array { handle, life: PhantomData })
+        Ok(Array {
+            handle,
+            life: PhantomData,
+        })
     }
 
     /// An array of zeros.
-    pub fn zeros<T: Element, const R: usize>(&self, extents: [usize; R]) -> Result<Array<'_, T, R>, ArenaError> {
+    pub fn zeros<T: Element, const R: usize>(
+        &self,
+        extents: [usize; R],
+    ) -> Result<Array<'_, T, R>, ArenaError> {
         self.full(extents, T::default())
     }
 
@@ -276,7 +339,10 @@ impl Arena {
     ) -> Result<Array<'_, T, R>, ArenaError> {
         let shape = Shape::new(&extents)?;
         if shape.len() != values.len() {
-            return Err(ArenaError::WrongLength { shape, given: values.len() });
+            return Err(ArenaError::WrongLength {
+                shape,
+                given: values.len(),
+            });
         }
         self.make(extents, |i| values[i])
     }
@@ -290,7 +356,9 @@ impl Arena {
         high: f64,
     ) -> Result<Array<'_, T, R>, ArenaError> {
         let random = Random::new(seed, 0);
-        self.make(extents, |i| T::from_f64(low + (high - low) * random.uniform(i as u64)))
+        self.make(extents, |i| {
+            T::from_f64(low + (high - low) * random.uniform(i as u64))
+        })
     }
 
     /// Normal random numbers: element `i` is a pure function of the seed and `i`.
@@ -302,7 +370,9 @@ impl Arena {
         deviation: f64,
     ) -> Result<Array<'_, T, R>, ArenaError> {
         let random = Random::new(seed, 0);
-        self.make(extents, |i| T::from_f64(mean + deviation * random.normal(i as u64)))
+        self.make(extents, |i| {
+            T::from_f64(mean + deviation * random.normal(i as u64))
+        })
     }
 }
 
@@ -316,7 +386,9 @@ mod tests {
         let arena = Arena::new();
         let mut x = arena.zeros::<f64, 2>([6, 8]).unwrap();
         let mut rows = x.split_mut(&Split::new().axis(0, By::Count(2))).unwrap();
-        let cells = rows[1].split_mut(&Split::new().axis(1, By::Size(3))).unwrap();
+        let cells = rows[1]
+            .split_mut(&Split::new().axis(1, By::Size(3)))
+            .unwrap();
         assert_eq!(cells[2].handle().region.to_string(), "[3..6, 6..8]");
         assert_eq!(cells[2].shape().to_string(), "3×2");
         let halo = Split::new().axis(0, By::Count(2)).halo(0, 1, 1);
@@ -330,18 +402,32 @@ mod tests {
         let x = arena.uniform::<f32, 4>([2, 3, 4, 5], 7, 0.0, 1.0).unwrap();
         let id = x.handle().storage.id;
         let flat = x.into_shape([2, 60]).unwrap();
-        assert_eq!((flat.handle().storage.id, flat.shape().to_string()), (id, "2×60".into()));
-        assert!(matches!(flat.into_shape([7]), Err(ReshapeError::Elements(..))));
+        assert_eq!(
+            (flat.handle().storage.id, flat.shape().to_string()),
+            (id, "2×60".into())
+        );
+        assert!(matches!(
+            flat.into_shape([7]),
+            Err(ReshapeError::Elements(..))
+        ));
         let y = arena.zeros::<f32, 2>([4, 4]).unwrap();
-        let part = y.handle().part(&Region::new([0, 0, 0, 0], [1, 1, 4, 2]).unwrap());
+        let part = y
+            .handle()
+            .part(&Region::new([0, 0, 0, 0], [1, 1, 4, 2]).unwrap());
         assert!(matches!(part.reshape(&[8]), Err(ReshapeError::Part(_))));
     }
 
     #[test]
     fn bad_constructions_are_errors() {
         let arena = Arena::new();
-        assert!(matches!(arena.zeros::<f32, 1>([0]), Err(ArenaError::Shape(ShapeError::Empty(..)))));
+        assert!(matches!(
+            arena.zeros::<f32, 1>([0]),
+            Err(ArenaError::Shape(ShapeError::Empty(..)))
+        ));
         let wrong = arena.from_slice([2, 2], &[1.0f32]).unwrap_err();
-        assert_eq!(wrong.to_string(), "1 values given for an array of shape 2×2, which has 4");
+        assert_eq!(
+            wrong.to_string(),
+            "1 values given for an array of shape 2×2, which has 4"
+        );
     }
 }

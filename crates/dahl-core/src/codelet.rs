@@ -171,7 +171,10 @@ impl Codelet {
         Codelet {
             name: name.into(),
             rule: |_| Ok(()),
-            cost: |call| Cost { flops: 0.0, bytes: call.bytes() },
+            cost: |call| Cost {
+                flops: 0.0,
+                bytes: call.bytes(),
+            },
             implementations: Vec::new(),
         }
     }

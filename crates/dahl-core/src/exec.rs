@@ -96,21 +96,37 @@ pub trait Shown: crate::dtype::Element {
 
 impl Shown for f32 {
     fn values(values: Values<'_>) -> Option<&[f32]> {
-        if let Values::F32(v) = values { Some(v) } else { None }
+        if let Values::F32(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 
     fn values_mut(values: ValuesMut<'_>) -> Option<&mut [f32]> {
-        if let ValuesMut::F32(v) = values { Some(v) } else { None }
+        if let ValuesMut::F32(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 }
 
 impl Shown for f64 {
     fn values(values: Values<'_>) -> Option<&[f64]> {
-        if let Values::F64(v) = values { Some(v) } else { None }
+        if let Values::F64(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 
     fn values_mut(values: ValuesMut<'_>) -> Option<&mut [f64]> {
-        if let ValuesMut::F64(v) = values { Some(v) } else { None }
+        if let ValuesMut::F64(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 }
 
@@ -126,5 +142,9 @@ pub trait Executor {
     fn read(&mut self, array: &Handle, see: &mut dyn FnMut(Values<'_>)) -> Result<(), ExecError>;
 
     /// Lets an array's values be changed, after the graphs started so far and before later ones.
-    fn write(&mut self, array: &Handle, change: &mut dyn FnMut(ValuesMut<'_>)) -> Result<(), ExecError>;
+    fn write(
+        &mut self,
+        array: &Handle,
+        change: &mut dyn FnMut(ValuesMut<'_>),
+    ) -> Result<(), ExecError>;
 }

@@ -101,7 +101,10 @@ impl Machine {
             memory: MemoryId::HOST,
         };
         Machine {
-            memories: vec![Memory { name: "host".into(), capacity: None }],
+            memories: vec![Memory {
+                name: "host".into(),
+                capacity: None,
+            }],
             units: (0..cores).map(unit).collect(),
             links: Vec::new(),
         }

@@ -56,7 +56,13 @@ impl<'a> Operands<'a> {
         scratch: &'a Cell<&'a mut [u8]>,
     ) -> Self {
         debug_assert!(accesses.len() <= MAX_OPERANDS);
-        Operands { accesses, arrays, params, scratch, out: Cell::new(0) }
+        Operands {
+            accesses,
+            arrays,
+            params,
+            scratch,
+            out: Cell::new(0),
+        }
     }
 
     /// Number of operands.
@@ -85,7 +91,10 @@ impl<'a> Operands<'a> {
     /// depends on the absolute position of an element (random numbers).
     pub fn origin(&self, i: usize) -> ([usize; MAX_RANK], Shape) {
         let access = &self.accesses[i];
-        (access.region.start(), self.arrays[access.array as usize].shape)
+        (
+            access.region.start(),
+            self.arrays[access.array as usize].shape,
+        )
     }
 
     /// All parameters.
@@ -138,7 +147,10 @@ impl<'a> Operands<'a> {
     /// If there is no such operand, it holds another type, or a view of it for writing is out.
     pub fn read<T: Element>(&self, i: usize) -> View<'_, T> {
         let (ptr, dims, strides) = self.address(i);
-        assert!(self.out.get() & (2 << (2 * i)) == 0, "operand {i} is being written");
+        assert!(
+            self.out.get() & (2 << (2 * i)) == 0,
+            "operand {i} is being written"
+        );
         self.out.set(self.out.get() | (1 << (2 * i)));
         // SAFETY: nobody writes these elements meanwhile: other tasks by the contract of `new`, this
         // one because of the bit just checked.
@@ -152,8 +164,14 @@ impl<'a> Operands<'a> {
     /// was handed out before.
     pub fn write<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
         let (ptr, dims, strides) = self.address(i);
-        assert!(self.accesses[i].mode.writes(), "operand {i} was declared as read");
-        assert!(self.out.get() & (3 << (2 * i)) == 0, "operand {i} is already in use");
+        assert!(
+            self.accesses[i].mode.writes(),
+            "operand {i} was declared as read"
+        );
+        assert!(
+            self.out.get() & (3 << (2 * i)) == 0,
+            "operand {i} is already in use"
+        );
         self.out.set(self.out.get() | (3 << (2 * i)));
         // SAFETY: nobody reaches these elements meanwhile: other tasks by the contract of `new`, this
         // one because of the bits just checked.
@@ -168,11 +186,18 @@ impl<'a> Operands<'a> {
     pub fn scratch<T: Element>(&self, len: usize) -> &'a mut [T] {
         let bytes = self.scratch.take();
         let need = len * size_of::<T>();
-        assert!(need <= bytes.len(), "{need} bytes of scratch asked, {} announced", bytes.len());
+        assert!(
+            need <= bytes.len(),
+            "{need} bytes of scratch asked, {} announced",
+            bytes.len()
+        );
         // Keep what follows aligned for the next taker.
         let (mine, rest) = bytes.split_at_mut(need.next_multiple_of(64).min(bytes.len()));
         self.scratch.set(rest);
-        assert!(mine.as_ptr().cast::<T>().is_aligned(), "scratch memory is aligned to 64 bytes");
+        assert!(
+            mine.as_ptr().cast::<T>().is_aligned(),
+            "scratch memory is aligned to 64 bytes"
+        );
         // SAFETY: large enough and aligned; any bit pattern is a float; exclusively borrowed.
         unsafe { std::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) }
     }

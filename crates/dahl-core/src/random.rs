@@ -14,7 +14,12 @@ pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
             k = [k[0].wrapping_add(W[0]), k[1].wrapping_add(W[1])];
         }
         let (p0, p1) = (M[0] * u64::from(c[0]), M[1] * u64::from(c[2]));
-        c = [(p1 >> 32) as u32 ^ c[1] ^ k[0], p1 as u32, (p0 >> 32) as u32 ^ c[3] ^ k[1], p0 as u32];
+        c = [
+            (p1 >> 32) as u32 ^ c[1] ^ k[0],
+            p1 as u32,
+            (p0 >> 32) as u32 ^ c[3] ^ k[1],
+            p0 as u32,
+        ];
     }
     c
 }
@@ -34,8 +39,12 @@ impl Random {
 
     /// 64 random bits at position `index`.
     pub fn bits(&self, index: u64) -> u64 {
-        let counter =
-            [index as u32, (index >> 32) as u32, self.stream as u32, (self.stream >> 32) as u32];
+        let counter = [
+            index as u32,
+            (index >> 32) as u32,
+            self.stream as u32,
+            (self.stream >> 32) as u32,
+        ];
         let r = philox(counter, [self.seed as u32, (self.seed >> 32) as u32]);
         u64::from(r[0]) << 32 | u64::from(r[1])
     }
@@ -66,10 +75,19 @@ mod tests {
     fn philox_gives_the_known_answers() {
         // From the authors' kat_vectors.
         let f = u32::MAX;
-        assert_eq!(philox([0; 4], [0; 2]), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
-        assert_eq!(philox([f; 4], [f; 2]), [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
         assert_eq!(
-            philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]),
+            philox([0; 4], [0; 2]),
+            [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]
+        );
+        assert_eq!(
+            philox([f; 4], [f; 2]),
+            [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]
+        );
+        assert_eq!(
+            philox(
+                [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344],
+                [0xa4093822, 0x299f31d0]
+            ),
             [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]
         );
     }
@@ -80,12 +98,21 @@ mod tests {
         let n = 100_000;
         let moments = |f: &dyn Fn(u64) -> f64| {
             let mean = (0..n).map(f).sum::<f64>() / n as f64;
-            (mean, (0..n).map(|i| (f(i) - mean).powi(2)).sum::<f64>() / n as f64)
+            (
+                mean,
+                (0..n).map(|i| (f(i) - mean).powi(2)).sum::<f64>() / n as f64,
+            )
         };
         let (mean, var) = moments(&|i| r.uniform(i));
-        assert!((mean - 0.5).abs() < 0.005 && (var - 1.0 / 12.0).abs() < 0.002, "{mean} {var}");
+        assert!(
+            (mean - 0.5).abs() < 0.005 && (var - 1.0 / 12.0).abs() < 0.002,
+            "{mean} {var}"
+        );
         let (mean, var) = moments(&|i| r.normal(i));
-        assert!(mean.abs() < 0.01 && (var - 1.0).abs() < 0.02, "{mean} {var}");
+        assert!(
+            mean.abs() < 0.01 && (var - 1.0).abs() < 0.02,
+            "{mean} {var}"
+        );
         assert!((0..1000).all(|i| r.below(i, 7) < 7));
         assert_ne!(Random::new(42, 2).bits(0), r.bits(0));
     }

@@ -24,8 +24,13 @@ impl Region {
     /// # Panics
     /// If an axis is longer than `u32::MAX`; arenas refuse such arrays.
     pub fn whole(shape: &Shape) -> Self {
-        let end = shape.dims4().map(|d| u32::try_from(d).expect("axis longer than u32::MAX"));
-        Region { start: [0; MAX_RANK], end }
+        let end = shape
+            .dims4()
+            .map(|d| u32::try_from(d).expect("axis longer than u32::MAX"));
+        Region {
+            start: [0; MAX_RANK],
+            end,
+        }
     }
 
     /// The box `start..end` in four right-aligned dimensions, or `None` if it is empty.
@@ -38,7 +43,9 @@ impl Region {
             Some(out)
         };
         let (start, end) = (narrow(start)?, narrow(end)?);
-        (0..MAX_RANK).all(|a| start[a] < end[a]).then_some(Region { start, end })
+        (0..MAX_RANK)
+            .all(|a| start[a] < end[a])
+            .then_some(Region { start, end })
     }
 
     /// First index along each axis.
@@ -127,8 +134,9 @@ impl Region {
 /// `[0..2, 3..7]`: leading axes `0..1` are left out, the last is always shown.
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first =
-            (0..MAX_RANK - 1).find(|&a| (self.start[a], self.end[a]) != (0, 1)).unwrap_or(MAX_RANK - 1);
+        let first = (0..MAX_RANK - 1)
+            .find(|&a| (self.start[a], self.end[a]) != (0, 1))
+            .unwrap_or(MAX_RANK - 1);
         f.write_str("[")?;
         for a in first..MAX_RANK {
             if a > first {
@@ -196,6 +204,9 @@ mod tests {
     fn empty_and_oversized_boxes_do_not_exist() {
         assert!(Region::new([0, 0, 0, 2], [1, 1, 1, 2]).is_none());
         assert!(Region::new([0; 4], [1, 1, 1, 1 << 40]).is_none());
-        assert_eq!(Region::new([0, 0, 1, 2], [1, 1, 3, 7]).unwrap().to_string(), "[1..3, 2..7]");
+        assert_eq!(
+            Region::new([0, 0, 1, 2], [1, 1, 3, 7]).unwrap().to_string(),
+            "[1..3, 2..7]"
+        );
     }
 }

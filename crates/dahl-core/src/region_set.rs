@@ -11,7 +11,9 @@ pub struct RegionSet {
 impl RegionSet {
     /// The elements of one box.
     pub fn of(region: Region) -> Self {
-        RegionSet { boxes: vec![region] }
+        RegionSet {
+            boxes: vec![region],
+        }
     }
 
     /// Whether there is no element.
@@ -54,7 +56,10 @@ impl RegionSet {
 
     /// Calls `piece` with disjoint boxes of those elements of `region` that are in the set.
     pub fn common(&self, region: &Region, piece: impl FnMut(Region)) {
-        self.boxes.iter().filter_map(|b| b.intersection(region)).for_each(piece);
+        self.boxes
+            .iter()
+            .filter_map(|b| b.intersection(region))
+            .for_each(piece);
     }
 }
 

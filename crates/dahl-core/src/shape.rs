@@ -35,7 +35,10 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of a scalar: no axes, one element.
-    pub const SCALAR: Shape = Shape { rank: 0, dims: [1; MAX_RANK] };
+    pub const SCALAR: Shape = Shape {
+        rank: 0,
+        dims: [1; MAX_RANK],
+    };
 
     /// A shape from its extents, outermost first. Zero extents, more than four axes and shapes that
     /// no machine could address are refused.
@@ -51,7 +54,10 @@ impl Shape {
         // Eight bytes per element is the widest type; `isize::MAX` is what pointers can span.
         let bytes = dims.iter().try_fold(8usize, |acc, &d| acc.checked_mul(d));
         match bytes {
-            Some(b) if b <= isize::MAX as usize => Ok(Shape { rank: extents.len() as u8, dims }),
+            Some(b) if b <= isize::MAX as usize => Ok(Shape {
+                rank: extents.len() as u8,
+                dims,
+            }),
             _ => Err(ShapeError::TooLarge(extents.to_vec())),
         }
     }
@@ -142,10 +148,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_an_array_is_refused() {
-        assert!(matches!(Shape::new(&[1; 5]), Err(ShapeError::TooManyAxes(_))));
+        assert!(matches!(
+            Shape::new(&[1; 5]),
+            Err(ShapeError::TooManyAxes(_))
+        ));
         assert!(matches!(Shape::new(&[3, 0]), Err(ShapeError::Empty(_, 1))));
-        assert!(matches!(Shape::new(&[usize::MAX]), Err(ShapeError::TooLarge(_))));
-        assert!(matches!(Shape::new(&[1 << 32, 1 << 32]), Err(ShapeError::TooLarge(_))));
+        assert!(matches!(
+            Shape::new(&[usize::MAX]),
+            Err(ShapeError::TooLarge(_))
+        ));
+        assert!(matches!(
+            Shape::new(&[1 << 32, 1 << 32]),
+            Err(ShapeError::TooLarge(_))
+        ));
         assert!(serde_json::from_str::<Shape>("[2,0]").is_err());
     }
 }

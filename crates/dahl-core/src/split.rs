@@ -97,7 +97,10 @@ impl Split {
     pub fn regions(&self, shape: &Shape) -> Result<Vec<Region>, SplitError> {
         let place = |axis: usize| {
             if axis >= shape.rank() {
-                return Err(SplitError::NoSuchAxis { axis, shape: *shape });
+                return Err(SplitError::NoSuchAxis {
+                    axis,
+                    shape: *shape,
+                });
             }
             Ok(MAX_RANK - shape.rank() + axis)
         };
@@ -136,16 +139,18 @@ impl Split {
 /// The pieces `start..end` of an axis of length `len`.
 pub fn cut(axis: usize, len: usize, by: By) -> Result<Vec<(usize, usize)>, SplitError> {
     match by {
-        By::Count(parts) if parts == 0 || parts > len => Err(SplitError::Parts { axis, len, parts }),
+        By::Count(parts) if parts == 0 || parts > len => {
+            Err(SplitError::Parts { axis, len, parts })
+        }
         By::Size(0) => Err(SplitError::ZeroSize(axis)),
         By::Count(parts) => {
             let (short, longer) = (len / parts, len % parts);
             let start = |i: usize| i * short + i.min(longer);
             Ok((0..parts).map(|i| (start(i), start(i + 1))).collect())
         }
-        By::Size(size) => {
-            Ok((0..len.div_ceil(size)).map(|i| (i * size, len.min((i + 1) * size))).collect())
-        }
+        By::Size(size) => Ok((0..len.div_ceil(size))
+            .map(|i| (i * size, len.min((i + 1) * size)))
+            .collect()),
     }
 }
 

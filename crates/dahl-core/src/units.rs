@@ -66,22 +66,40 @@ impl std::ops::Mul<Seconds> for Watts {
 
 /// Three significant digits with a prefix: `1.23 m`, `45.6 k`.
 fn with_prefix(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
-    const PREFIXES: [(f64, &str); 7] =
-        [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")];
+    const PREFIXES: [(f64, &str); 7] = [
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "µ"),
+    ];
     if !value.is_finite() || value == 0.0 {
         return write!(f, "{value} {unit}");
     }
     let magnitude = value.abs();
-    let (scale, prefix) =
-        PREFIXES.iter().copied().find(|&(s, _)| magnitude >= s * 0.9995).unwrap_or((1e-9, "n"));
+    let (scale, prefix) = PREFIXES
+        .iter()
+        .copied()
+        .find(|&(s, _)| magnitude >= s * 0.9995)
+        .unwrap_or((1e-9, "n"));
     let scaled = value / scale;
-    let digits = if scaled.abs() >= 99.95 { 0 } else { usize::from(scaled.abs() < 9.995) + 1 };
+    let digits = if scaled.abs() >= 99.95 {
+        0
+    } else {
+        usize::from(scaled.abs() < 9.995) + 1
+    };
     write!(f, "{scaled:.digits$} {prefix}{unit}")
 }
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.abs() >= 999.5 { write!(f, "{:.0} s", self.0) } else { with_prefix(f, self.0, "s") }
+        if self.0.abs() >= 999.5 {
+            write!(f, "{:.0} s", self.0)
+        } else {
+            with_prefix(f, self.0, "s")
+        }
     }
 }
 

@@ -50,11 +50,17 @@ fn is_contiguous(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK]) -> bool 
 
 /// One past the largest offset a view reaches.
 fn span(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK]) -> usize {
-    (0..MAX_RANK).map(|a| (dims[a] - 1) * strides[a]).sum::<usize>() + 1
+    (0..MAX_RANK)
+        .map(|a| (dims[a] - 1) * strides[a])
+        .sum::<usize>()
+        + 1
 }
 
 fn row_offset(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK], at: [usize; 3]) -> usize {
-    assert!(at[0] < dims[0] && at[1] < dims[1] && at[2] < dims[2], "row {at:?} outside {dims:?}");
+    assert!(
+        at[0] < dims[0] && at[1] < dims[1] && at[2] < dims[2],
+        "row {at:?} outside {dims:?}"
+    );
     at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2]
 }
 
@@ -64,9 +70,18 @@ impl<'a, T> View<'a, T> {
     /// # Safety
     /// Every element the extents and strides reach must be valid to read for `'a` and not written
     /// meanwhile. No extent is zero and the innermost stride is 1.
-    pub unsafe fn from_raw(ptr: *const T, dims: [usize; MAX_RANK], strides: [usize; MAX_RANK]) -> Self {
+    pub unsafe fn from_raw(
+        ptr: *const T,
+        dims: [usize; MAX_RANK],
+        strides: [usize; MAX_RANK],
+    ) -> Self {
         debug_assert!(strides[MAX_RANK - 1] == 1 && dims.iter().all(|&d| d > 0));
-        View { ptr, dims, strides, life: PhantomData }
+        View {
+            ptr,
+            dims,
+            strides,
+            life: PhantomData,
+        }
     }
 
     /// A row-major view of a slice.
@@ -74,10 +89,19 @@ impl<'a, T> View<'a, T> {
     /// # Panics
     /// If the slice has not exactly as many elements as `dims`, or `dims` has a zero.
     pub fn from_slice(data: &'a [T], dims: [usize; MAX_RANK]) -> Self {
-        assert_eq!(data.len(), dims.iter().product::<usize>(), "slice length for {dims:?}");
+        assert_eq!(
+            data.len(),
+            dims.iter().product::<usize>(),
+            "slice length for {dims:?}"
+        );
         assert!(!data.is_empty(), "views are not empty");
         let strides = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
-        View { ptr: data.as_ptr(), dims, strides, life: PhantomData }
+        View {
+            ptr: data.as_ptr(),
+            dims,
+            strides,
+            life: PhantomData,
+        }
     }
 
     /// Extents, right-aligned in four dimensions.
@@ -104,7 +128,8 @@ impl<'a, T> View<'a, T> {
     /// All elements as one slice, if they lie next to each other.
     pub fn as_slice(&self) -> Option<&'a [T]> {
         // SAFETY: contiguous, so the `len` elements from `ptr` on are exactly the view's own.
-        self.is_contiguous().then(|| unsafe { std::slice::from_raw_parts(self.ptr, self.len()) })
+        self.is_contiguous()
+            .then(|| unsafe { std::slice::from_raw_parts(self.ptr, self.len()) })
     }
 
     /// The row at these three outer indices.
@@ -132,7 +157,12 @@ impl<'a, T> View<'a, T> {
         check_part(&self.dims, &start, &dims);
         let offset: usize = (0..MAX_RANK).map(|a| start[a] * self.strides[a]).sum();
         // SAFETY: `check_part` keeps the part inside this view.
-        View { ptr: unsafe { self.ptr.add(offset) }, dims, strides: self.strides, life: PhantomData }
+        View {
+            ptr: unsafe { self.ptr.add(offset) },
+            dims,
+            strides: self.strides,
+            life: PhantomData,
+        }
     }
 
     /// Number of elements between the first and the last one, both included.
@@ -164,9 +194,18 @@ impl<'a, T> ViewMut<'a, T> {
     /// Every element the extents and strides reach must be valid to read and write for `'a`, and
     /// reached by nothing else meanwhile. Elements between rows belong to others and are not touched.
     /// No extent is zero and the innermost stride is 1.
-    pub unsafe fn from_raw(ptr: *mut T, dims: [usize; MAX_RANK], strides: [usize; MAX_RANK]) -> Self {
+    pub unsafe fn from_raw(
+        ptr: *mut T,
+        dims: [usize; MAX_RANK],
+        strides: [usize; MAX_RANK],
+    ) -> Self {
         debug_assert!(strides[MAX_RANK - 1] == 1 && dims.iter().all(|&d| d > 0));
-        ViewMut { ptr, dims, strides, life: PhantomData }
+        ViewMut {
+            ptr,
+            dims,
+            strides,
+            life: PhantomData,
+        }
     }
 
     /// A row-major view of a slice.
@@ -174,10 +213,19 @@ impl<'a, T> ViewMut<'a, T> {
     /// # Panics
     /// As [`View::from_slice`].
     pub fn from_slice(data: &'a mut [T], dims: [usize; MAX_RANK]) -> Self {
-        assert_eq!(data.len(), dims.iter().product::<usize>(), "slice length for {dims:?}");
+        assert_eq!(
+            data.len(),
+            dims.iter().product::<usize>(),
+            "slice length for {dims:?}"
+        );
         assert!(!data.is_empty(), "views are not empty");
         let strides = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
-        ViewMut { ptr: data.as_mut_ptr(), dims, strides, life: PhantomData }
+        ViewMut {
+            ptr: data.as_mut_ptr(),
+            dims,
+            strides,
+            life: PhantomData,
+        }
     }
 
     /// Extents, right-aligned in four dimensions.
@@ -203,12 +251,22 @@ impl<'a, T> ViewMut<'a, T> {
 
     /// The same box, for reading.
     pub fn as_view(&self) -> View<'_, T> {
-        View { ptr: self.ptr, dims: self.dims, strides: self.strides, life: PhantomData }
+        View {
+            ptr: self.ptr,
+            dims: self.dims,
+            strides: self.strides,
+            life: PhantomData,
+        }
     }
 
     /// The same box, borrowed for a shorter time.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        ViewMut { ptr: self.ptr, dims: self.dims, strides: self.strides, life: PhantomData }
+        ViewMut {
+            ptr: self.ptr,
+            dims: self.dims,
+            strides: self.strides,
+            life: PhantomData,
+        }
     }
 
     /// All elements as one slice, if they lie next to each other.
@@ -216,7 +274,8 @@ impl<'a, T> ViewMut<'a, T> {
         let n = self.len();
         // SAFETY: contiguous, so the `n` elements from `ptr` on are exactly the view's own, and the
         // borrow of `self` is exclusive.
-        self.is_contiguous().then(|| unsafe { std::slice::from_raw_parts_mut(self.ptr, n) })
+        self.is_contiguous()
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.ptr, n) })
     }
 
     /// The row at these three outer indices.
@@ -245,7 +304,12 @@ impl<'a, T> ViewMut<'a, T> {
         check_part(&self.dims, &start, &dims);
         let offset: usize = (0..MAX_RANK).map(|a| start[a] * self.strides[a]).sum();
         // SAFETY: `check_part` keeps the part inside this view, which is exclusively borrowed.
-        ViewMut { ptr: unsafe { self.ptr.add(offset) }, dims, strides: self.strides, life: PhantomData }
+        ViewMut {
+            ptr: unsafe { self.ptr.add(offset) },
+            dims,
+            strides: self.strides,
+            life: PhantomData,
+        }
     }
 }
 
@@ -293,7 +357,10 @@ mod tests {
         assert_eq!(v.as_slice().unwrap(), &data[..]);
         let p = v.part([0, 1, 1, 2], [1, 1, 2, 2]);
         assert!(p.as_slice().is_none());
-        assert_eq!((p.row([0, 0, 0]), p.row([0, 0, 1])), (&[18, 19][..], &[22, 23][..]));
+        assert_eq!(
+            (p.row([0, 0, 0]), p.row([0, 0, 1])),
+            (&[18, 19][..], &[22, 23][..])
+        );
         assert_eq!(p.at([0, 0, 1, 0]), 22);
         assert_eq!(p.span(), 6);
         assert!(v.part([0, 1, 0, 0], [1, 1, 3, 4]).is_contiguous());

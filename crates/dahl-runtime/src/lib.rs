@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `runtime` | launches graphs, hands out results |
+//! | `layers` | what a launch waits for in earlier ones |
 //! | `builder` | settings |
 //! | `instance` | the state of one launch of a graph |
 //! | `worker` | what a unit's thread does |
@@ -23,6 +24,7 @@ mod executor;
 pub mod exit;
 pub mod guard;
 mod instance;
+mod layers;
 mod learn;
 pub mod memory;
 pub mod perf_store;

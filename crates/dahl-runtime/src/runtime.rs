@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use dahl_core::graph::boundary::edges_between;
 use dahl_core::hash::FastBuild;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
@@ -17,8 +16,8 @@ use dahl_sched::policy::TaskRef;
 
 use crate::builder::Builder;
 use crate::error::RunError;
-use crate::exit::Node;
 use crate::instance::{Instance, Prepared};
+use crate::layers::{Entry, Layer, Slot, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::perf_store::PerfStore;
@@ -89,35 +88,11 @@ pub(crate) fn fresh_id() -> u64 {
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
 
-/// What the runtime keeps of a graph it has launched.
-struct Entry {
-    prepared: Arc<Prepared>,
-    ring: Vec<Slot>,
-    next: usize,
-    /// The last launch's number.
-    launched: u64,
-    /// Edges from another graph's launches, by that graph's id and the storage's number in this one.
-    from: HashMap<(u64, u32), Arc<[(u32, u32)]>, FastBuild>,
-}
-
-struct Slot {
-    instance: Arc<Instance>,
-    /// Registrations at the exits of earlier launches; as many as were ever needed.
-    nodes: Box<[Node]>,
-}
-
 /// Idle graphs kept ready to be launched again; more are forgotten, the longest unused first.
 const KEPT: usize = 32;
 
 /// Launches between two times that timings are taken in, if nobody waits.
 const LEARN_EVERY: u64 = 16;
-
-/// A launch that touches an array.
-pub(crate) struct Layer {
-    pub(crate) instance: Arc<Instance>,
-    pub(crate) serial: u64,
-    pub(crate) storage: u32,
-}
 
 /// Stops what a runtime has in flight, from anywhere.
 #[derive(Clone)]
@@ -352,7 +327,7 @@ impl Runtime {
 
     /// Refuses graphs that cannot run.
     fn check(&self, graph: &Graph) -> Result<(), RunError> {
-        if self.graphs.get(&graph.id).is_none() {
+        if !self.graphs.contains_key(&graph.id) {
             let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
             let real = self.shared.units.iter().any(|u| u.driver.executes());
             let able = |t: &u32| kinds.iter().any(|&k| graph.implementation(*t, k).is_some());
@@ -520,70 +495,6 @@ impl Runtime {
             }
         }
         out
-    }
-}
-
-/// Makes a launch wait for what it must in earlier ones, and adds it to the layers of its arrays.
-fn register(
-    entry: &mut Entry,
-    place: usize,
-    layers: &mut HashMap<u64, Vec<Layer>, FastBuild>,
-    serial: u64,
-) {
-    let graph = entry.prepared.graph.clone();
-    let Slot { instance, nodes } = &mut entry.ring[place];
-    let mut total = 0;
-    let persistent = graph
-        .storages
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| s.temporary.is_none());
-    for (i, s) in persistent.clone() {
-        let below = layers.entry(s.storage.id).or_default();
-        below.retain(|l| !l.instance.has_ended(l.serial));
-        for layer in below.iter() {
-            let earlier = &layer.instance.prepared.graph;
-            let key = (earlier.id, i as u32);
-            total += match entry.from.get(&key) {
-                Some(edges) => edges.len(),
-                None => {
-                    let edges = edges_between(earlier, layer.storage, &graph, i as u32);
-                    let n = edges.len();
-                    entry.from.insert(key, edges.into());
-                    n
-                }
-            };
-        }
-    }
-    if nodes.len() < total {
-        *nodes = (0..total).map(|_| Node::default()).collect();
-    }
-    let mut free = nodes.iter();
-    for (i, s) in persistent {
-        let below = layers.get_mut(&s.storage.id).expect("made above");
-        for layer in below.iter() {
-            let edges = entry.from[&(layer.instance.prepared.graph.id, i as u32)].clone();
-            for &(from, to) in edges.iter() {
-                let exit = layer.instance.exit(from).expect("outlets have exits");
-                let node = free.next().expect("counted above");
-                let pending = &instance.pending[to as usize];
-                pending.add();
-                let who = instance.task(to).launch;
-                // SAFETY: the slot keeps its nodes while the launch is in flight, and the launch cannot
-                // end before `to` has, which waits for this message.
-                if !unsafe { exit.add(node, who, to) } {
-                    pending.take_back();
-                }
-            }
-        }
-        if graph.boundary.overwrites(i as u32) {
-            below.clear();
-        }
-        below.push(Layer {
-            instance: instance.clone(),
-            serial,
-            storage: i as u32,
-        });
     }
 }
 

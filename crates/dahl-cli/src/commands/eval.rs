@@ -38,7 +38,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = model(Some(&args.model))?;
-    let data = args.data.open(&model, if args.train { Split::Train } else { Split::Validation })?;
+    let data = args.data.open(
+        &model,
+        if args.train {
+            Split::Train
+        } else {
+            Split::Validation
+        },
+    )?;
     let weights = weights::read(&args.weights)?;
     let mut runtime = args.run.runtime(1)?;
     let training = Training {
@@ -60,8 +67,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());
     if args.json {
         let images = totals.samples;
-        return print::json(&serde_json::json!({ "loss": loss, "accuracy": accuracy, "images": images }));
+        return print::json(
+            &serde_json::json!({ "loss": loss, "accuracy": accuracy, "images": images }),
+        );
     }
-    println!("loss {loss:.6}, accuracy {:.2} % of {} images", 100.0 * accuracy, totals.samples);
+    println!(
+        "loss {loss:.6}, accuracy {:.2} % of {} images",
+        100.0 * accuracy,
+        totals.samples
+    );
     Ok(())
 }

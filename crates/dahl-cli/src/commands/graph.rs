@@ -31,16 +31,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let name = args.file.display();
     let text = if args.file.as_os_str() == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("standard input")?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("standard input")?;
         text
     } else {
         std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?
     };
-    let graph = parse(&text).with_context(|| name.to_string())?.record().with_context(|| name.to_string())?;
+    let graph = parse(&text)
+        .with_context(|| name.to_string())?
+        .record()
+        .with_context(|| name.to_string())?;
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&graph.to_json())?),
         Format::Dot if graph.len() > args.limit => {
-            bail!("{} tasks would make no readable drawing; raise --limit (now {}) to get it", graph.len(), args.limit)
+            bail!(
+                "{} tasks would make no readable drawing; raise --limit (now {}) to get it",
+                graph.len(),
+                args.limit
+            )
         }
         Format::Dot => print!("{}", graph.to_dot()),
     }
@@ -51,5 +60,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn parse(text: &str) -> anyhow::Result<Program> {
     let value: serde_json::Value = serde_json::from_str(text).context("not JSON")?;
     let program = value.get("program").cloned().unwrap_or(value);
-    Ok(serde_json::from_value(program).context("not a program")?)
+    serde_json::from_value(program).context("not a program")
 }

@@ -34,7 +34,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wanted = |c: &&&codelets::Lazy| args.name.as_ref().is_none_or(|n| c.name == *n);
     let found: Vec<_> = codelets::TABLE.iter().filter(wanted).collect();
     if found.is_empty() {
-        bail!("there is no operation `{}`; `dahl ops` lists them", args.name.as_deref().unwrap_or(""));
+        bail!(
+            "there is no operation `{}`; `dahl ops` lists them",
+            args.name.as_deref().unwrap_or("")
+        );
     }
     if args.json {
         let rows: Vec<_> = found
@@ -48,8 +51,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut table = print::table(&["operation", "implementations"]);
     for codelet in found {
-        let names: Vec<String> =
-            codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.kind)).collect();
+        let names: Vec<String> = codelet
+            .implementations
+            .iter()
+            .map(|i| format!("{} ({})", i.name, i.kind))
+            .collect();
         table.add_row([codelet.name.clone(), names.join(", ")]);
     }
     println!("{table}");
@@ -57,7 +63,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn shape(text: &str) -> anyhow::Result<Shape> {
-    let extents: Result<Vec<usize>, _> = text.split('x').map(|e| e.trim().parse::<usize>()).collect();
+    let extents: Result<Vec<usize>, _> =
+        text.split('x').map(|e| e.trim().parse::<usize>()).collect();
     match extents {
         Ok(extents) => Ok(Shape::new(&extents)?),
         Err(_) => bail!("`{text}` is not a shape; write for example 32x64x16x16"),
@@ -68,34 +75,61 @@ fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
     let Some(codelet) = codelets::by_name(name) else {
         bail!("there is no operation `{name}`; `dahl ops` lists them");
     };
-    let operands = shapes.split(',').map(|s| Ok((shape(s)?, Mode::Read))).collect::<anyhow::Result<_>>()?;
+    let operands = shapes
+        .split(',')
+        .map(|s| Ok((shape(s)?, Mode::Read)))
+        .collect::<anyhow::Result<_>>()?;
     let number = |p: &str| match (p.trim().parse::<i64>(), p.trim().parse::<f64>()) {
         (Ok(i), _) => Ok(dahl_core::Param::Int(i)),
         (_, Ok(f)) => Ok(dahl_core::Param::Float(f)),
         _ => bail!("`{p}` is not a number"),
     };
-    let params = args.params.iter().flat_map(|p| p.split(',')).map(number).collect::<anyhow::Result<_>>()?;
-    let call = Call { operands, dtype: args.dtype, params };
+    let params = args
+        .params
+        .iter()
+        .flat_map(|p| p.split(','))
+        .map(number)
+        .collect::<anyhow::Result<_>>()?;
+    let call = Call {
+        operands,
+        dtype: args.dtype,
+        params,
+    };
     if let Err(problem) = (codelet.rule)(&call) {
         bail!("{name}: {problem}");
     }
-    let mut able: Vec<_> = codelet.implementations.iter().filter(|i| (i.supports)(&call)).collect();
+    let mut able: Vec<_> = codelet
+        .implementations
+        .iter()
+        .filter(|i| (i.supports)(&call))
+        .collect();
     able.sort_by(|a, b| (a.weight)(&call).total_cmp(&(b.weight)(&call)));
     let cost = (codelet.cost)(&call);
     if args.json {
-        let names: Vec<_> =
-            able.iter().map(|i| serde_json::json!({ "name": i.name, "weight": (i.weight)(&call) })).collect();
+        let names: Vec<_> = able
+            .iter()
+            .map(|i| serde_json::json!({ "name": i.name, "weight": (i.weight)(&call) }))
+            .collect();
         return print::json(&serde_json::json!({
             "name": name, "chosen": able.first().map(|i| i.name), "implementations": names,
             "flops": cost.flops, "bytes": cost.bytes,
         }));
     }
-    println!("{name}: {:.3} Mflop, {} touched", cost.flops / 1e6, dahl_core::Bytes(cost.bytes as u64));
+    println!(
+        "{name}: {:.3} Mflop, {} touched",
+        cost.flops / 1e6,
+        dahl_core::Bytes(cost.bytes as u64)
+    );
     let mut table = print::table(&["implementation", "static weight", "scratch", ""]);
     for (n, i) in able.iter().enumerate() {
         let chosen = if n == 0 { "chosen" } else { "" };
         let scratch = dahl_core::Bytes((i.scratch)(&call) as u64).to_string();
-        table.add_row([i.name.to_string(), format!("{:.1}", (i.weight)(&call)), scratch, chosen.into()]);
+        table.add_row([
+            i.name.to_string(),
+            format!("{:.1}", (i.weight)(&call)),
+            scratch,
+            chosen.into(),
+        ]);
     }
     println!("{table}");
     Ok(())

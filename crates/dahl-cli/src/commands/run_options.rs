@@ -45,16 +45,30 @@ const FIRST: &str = include_str!("../../../../models/first.toml");
 /// Models that can be named without a file.
 const SHIPPED: &[(&str, &str)] = &[
     ("first", FIRST),
-    ("small-cnn", include_str!("../../../../models/small-cnn.toml")),
-    ("small-cnn-512", include_str!("../../../../models/small-cnn-512.toml")),
+    (
+        "small-cnn",
+        include_str!("../../../../models/small-cnn.toml"),
+    ),
+    (
+        "small-cnn-512",
+        include_str!("../../../../models/small-cnn-512.toml"),
+    ),
     ("lenet5", include_str!("../../../../models/lenet5.toml")),
-    ("vgg-small", include_str!("../../../../models/vgg-small.toml")),
-    ("resnet18-32", include_str!("../../../../models/resnet18-32.toml")),
+    (
+        "vgg-small",
+        include_str!("../../../../models/vgg-small.toml"),
+    ),
+    (
+        "resnet18-32",
+        include_str!("../../../../models/resnet18-32.toml"),
+    ),
 ];
 
 /// The model in a file, or a shipped one by its name, or the default.
 pub fn model(path: Option<&std::path::Path>) -> anyhow::Result<Model> {
-    let Some(path) = path else { return Ok(Model::from_toml(FIRST, "models/first.toml")?) };
+    let Some(path) = path else {
+        return Ok(Model::from_toml(FIRST, "models/first.toml")?);
+    };
     if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| path.as_os_str() == *name)
         && !path.exists()
     {
@@ -62,6 +76,10 @@ pub fn model(path: Option<&std::path::Path>) -> anyhow::Result<Model> {
     }
     Model::load(path).with_context(|| {
         let names: Vec<&str> = SHIPPED.iter().map(|s| s.0).collect();
-        format!("cannot use {} (shipped models: {})", path.display(), names.join(", "))
+        format!(
+            "cannot use {} (shipped models: {})",
+            path.display(),
+            names.join(", ")
+        )
     })
 }

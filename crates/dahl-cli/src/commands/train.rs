@@ -109,7 +109,11 @@ impl DataOptions {
     /// Opens a part of the images for a model.
     pub fn open(&self, model: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
         let spec = DataSpec::parse(&self.data)?;
-        let limit = if split == Split::Train { self.limit } else { self.val_limit };
+        let limit = if split == Split::Train {
+            self.limit
+        } else {
+            self.val_limit
+        };
         let set = data::open(&spec, split, model.input, limit, &data::default_roots())?;
         data::check_classes(&*set, model.classes())?;
         Ok(Arc::from(set))
@@ -125,7 +129,9 @@ impl Args {
             ..Given::default()
         };
         let optimizer = Optimizer::parse(&self.optimizer, &given)?;
-        let rate = self.lr.unwrap_or(if self.optimizer == "sgd" { 0.01 } else { 0.002 });
+        let rate = self
+            .lr
+            .unwrap_or(if self.optimizer == "sgd" { 0.01 } else { 0.002 });
         check_lr(rate)?;
         Ok((optimizer, rate))
     }
@@ -172,7 +178,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     let mut session = Session::new(model, training)?;
-    session.loaders = if args.data.data.starts_with("folder:") { 2 } else { 1 };
+    session.loaders = if args.data.data.starts_with("folder:") {
+        2
+    } else {
+        1
+    };
     match (&args.resume, &args.init) {
         (Some(folder), _) => {
             session.resume(&mut runtime, &Checkpoint::load(folder)?)?;
@@ -189,7 +199,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut failed = None;
     let result = session.run(&mut runtime, train, validation, &mut |event| {
         report.tell(event);
-        if let (Some(m), Event::Epoch { epoch, train, validation }) = (&mut metrics, event)
+        if let (
+            Some(m),
+            Event::Epoch {
+                epoch,
+                train,
+                validation,
+            },
+        ) = (&mut metrics, event)
             && let Err(error) = m.epoch(epoch, train, validation, report.seconds)
         {
             failed.get_or_insert(error);
@@ -226,10 +243,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Refuses a path in a folder that does not exist or cannot be written.
 fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
-    let data = std::fs::metadata(folder).with_context(|| format!("cannot write {}", path.display()))?;
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(std::path::Path::new("."));
+    let data =
+        std::fs::metadata(folder).with_context(|| format!("cannot write {}", path.display()))?;
     if !data.is_dir() || data.permissions().readonly() || path.is_dir() {
-        anyhow::bail!("cannot write {}: not a file in a folder that can be written", path.display());
+        anyhow::bail!(
+            "cannot write {}: not a file in a folder that can be written",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -265,12 +289,18 @@ impl Report {
 
     fn tell(&mut self, event: Event) {
         match event {
-            Event::Step { epoch, step, steps, totals } => {
+            Event::Step {
+                epoch,
+                step,
+                steps,
+                totals,
+            } => {
                 if self.quiet || !self.terminal {
                     return;
                 }
                 let bar = self.bar.get_or_insert_with(|| {
-                    let style = "epoch {prefix} [{bar:30.cyan/blue}] {pos}/{len} {msg} ({eta} left)";
+                    let style =
+                        "epoch {prefix} [{bar:30.cyan/blue}] {pos}/{len} {msg} ({eta} left)";
                     let style = ProgressStyle::with_template(style)
                         .unwrap_or_else(|_| ProgressStyle::default_bar());
                     let bar = ProgressBar::new(steps).with_style(style.progress_chars("━╸─"));
@@ -278,10 +308,18 @@ impl Report {
                     bar
                 });
                 bar.set_position(step);
-                let rate = totals.samples as f64 / self.epoch_start.elapsed().as_secs_f64().max(1e-9);
-                bar.set_message(format!("loss {:.4}, {rate:.0} images/s", totals.mean_loss()));
+                let rate =
+                    totals.samples as f64 / self.epoch_start.elapsed().as_secs_f64().max(1e-9);
+                bar.set_message(format!(
+                    "loss {:.4}, {rate:.0} images/s",
+                    totals.mean_loss()
+                ));
             }
-            Event::Epoch { epoch, train, validation } => {
+            Event::Epoch {
+                epoch,
+                train,
+                validation,
+            } => {
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
@@ -293,7 +331,11 @@ impl Report {
                 if !self.quiet {
                     let rate = train.samples as f64 / self.seconds.max(1e-9);
                     let on = validation.map_or(String::new(), |v| {
-                        format!(", validation loss {:.4}, accuracy {:.2} %", v.mean_loss(), 100.0 * v.accuracy())
+                        format!(
+                            ", validation loss {:.4}, accuracy {:.2} %",
+                            v.mean_loss(),
+                            100.0 * v.accuracy()
+                        )
                     });
                     println!(
                         "epoch {epoch:>3}: loss {:.4}, accuracy {:.2} %{on}, {:.1} s, {rate:.0} images/s",
@@ -323,13 +365,20 @@ struct Metrics {
 
 impl Metrics {
     fn create(path: &std::path::Path) -> anyhow::Result<Self> {
-        let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Metrics { file, path: path.to_path_buf() })
+        let file = std::fs::File::create(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Metrics {
+            file,
+            path: path.to_path_buf(),
+        })
     }
 
     fn line(&mut self, value: &serde_json::Value) -> anyhow::Result<()> {
         let text = format!("{value}\n");
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
+        let written = self
+            .file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.flush());
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 

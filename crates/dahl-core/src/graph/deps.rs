@@ -47,7 +47,8 @@ impl Tracked {
             self.index.extend(places);
         }
         if self.fragments.len() >= INDEX_FROM {
-            self.index.insert(fragment.region, self.fragments.len() as u32);
+            self.index
+                .insert(fragment.region, self.fragments.len() as u32);
         }
         self.fragments.push(fragment);
     }
@@ -98,8 +99,16 @@ pub struct Tracker {
 impl Tracker {
     /// Starts tracking an array of this shape; arrays are numbered in the order of these calls.
     pub fn add_array(&mut self, shape: Shape) {
-        let whole = Fragment { region: Region::whole(&shape), writer: NONE, readers: NONE };
-        self.arrays.push(Tracked { shape, fragments: vec![whole], index: HashMap::default() });
+        let whole = Fragment {
+            region: Region::whole(&shape),
+            writer: NONE,
+            readers: NONE,
+        };
+        self.arrays.push(Tracked {
+            shape,
+            fragments: vec![whole],
+            index: HashMap::default(),
+        });
     }
 
     /// Task `task` touches `region` of `array`, seen under `shape`. Calls `edge` with every task it
@@ -138,7 +147,11 @@ impl Tracker {
                     wait_for(f.writer);
                 }
                 readers.push((task, f.readers));
-                return Fragment { region: part, writer: f.writer, readers: readers.len() as u32 - 1 };
+                return Fragment {
+                    region: part,
+                    writer: f.writer,
+                    readers: readers.len() as u32 - 1,
+                };
             }
             if f.readers == NONE && f.writer != NONE {
                 wait_for(f.writer);
@@ -149,7 +162,11 @@ impl Tracker {
                 wait_for(reader);
                 next = rest;
             }
-            Fragment { region: part, writer: task, readers: NONE }
+            Fragment {
+                region: part,
+                writer: task,
+                readers: NONE,
+            }
         };
         let tracked = &mut self.arrays[array];
         if let Some(i) = tracked.find(region) {
@@ -159,7 +176,9 @@ impl Tracker {
         // Backwards, so that `swap_remove` moves only fragments already looked at.
         for i in (0..tracked.fragments.len()).rev() {
             let f = tracked.fragments[i];
-            let Some(part) = f.region.intersection(region) else { continue };
+            let Some(part) = f.region.intersection(region) else {
+                continue;
+            };
             let met = meet(&f, part);
             if !writes && part == f.region {
                 tracked.fragments[i] = met;
@@ -170,13 +189,18 @@ impl Tracker {
         }
         for (f, met) in cut.drain(..) {
             // What lies outside keeps its history; what was written becomes one fragment below.
-            f.region.subtract(region, |rest| tracked.push(Fragment { region: rest, ..f }));
+            f.region
+                .subtract(region, |rest| tracked.push(Fragment { region: rest, ..f }));
             if !writes {
                 tracked.push(met);
             }
         }
         if writes {
-            tracked.push(Fragment { region: *region, writer: task, readers: NONE });
+            tracked.push(Fragment {
+                region: *region,
+                writer: task,
+                readers: NONE,
+            });
         }
     }
 
@@ -185,17 +209,26 @@ impl Tracker {
         if self.arrays[array].shape != *shape {
             self.relabel(array, shape);
         }
-        let mut met = self.arrays[array].fragments.iter().filter(|f| f.region.overlaps(region));
+        let mut met = self.arrays[array]
+            .fragments
+            .iter()
+            .filter(|f| f.region.overlaps(region));
         met.all(|f| f.writer == NONE)
     }
 
     /// Sees the array under another shape from now on.
     fn relabel(&mut self, array: usize, shape: &Shape) {
         let old = &self.arrays[array];
-        let mut new = Tracked { shape: *shape, fragments: Vec::new(), index: HashMap::default() };
+        let mut new = Tracked {
+            shape: *shape,
+            fragments: Vec::new(),
+            index: HashMap::default(),
+        };
         for f in &old.fragments {
             runs::runs(&old.shape, &f.region, |lo, hi| {
-                runs::boxes(shape, lo, hi, &mut |region| new.push(Fragment { region, ..*f }));
+                runs::boxes(shape, lo, hi, &mut |region| {
+                    new.push(Fragment { region, ..*f })
+                });
             });
         }
         self.arrays[array] = new;
@@ -207,12 +240,20 @@ impl Tracker {
         let mut out = Vec::new();
         for f in &tracked.fragments {
             if f.writer != NONE {
-                out.push(Edge { task: f.writer, region: f.region, writes: true });
+                out.push(Edge {
+                    task: f.writer,
+                    region: f.region,
+                    writes: true,
+                });
             }
             let mut next = f.readers;
             while next != NONE {
                 let (task, rest) = self.readers[next as usize];
-                out.push(Edge { task, region: f.region, writes: false });
+                out.push(Edge {
+                    task,
+                    region: f.region,
+                    writes: false,
+                });
                 next = rest;
             }
         }

@@ -11,20 +11,32 @@ impl Graph {
         let mut out = String::from("digraph dahl {\n  rankdir=TB;\n");
         out.push_str("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n");
         for (s, section) in self.sections.iter().enumerate() {
-            let tasks: Vec<u32> =
-                (0..self.len() as u32).filter(|&t| self.tasks[t as usize].section == s as u32).collect();
+            let tasks: Vec<u32> = (0..self.len() as u32)
+                .filter(|&t| self.tasks[t as usize].section == s as u32)
+                .collect();
             if tasks.is_empty() {
                 continue;
             }
             if !section.is_empty() {
-                let _ = writeln!(out, "  subgraph cluster_{s} {{\n    label={};", quote(section));
+                let _ = writeln!(
+                    out,
+                    "  subgraph cluster_{s} {{\n    label={};",
+                    quote(section)
+                );
             }
             for t in tasks {
                 let colour = hue(self.class_of(t).codelet as usize);
-                let lines: Vec<String> =
-                    self.accesses_of(t).iter().map(|a| format!("{:?} {}", a.mode, self.describe_access(a))).collect();
+                let lines: Vec<String> = self
+                    .accesses_of(t)
+                    .iter()
+                    .map(|a| format!("{:?} {}", a.mode, self.describe_access(a)))
+                    .collect();
                 let label = format!("{} #{t}\n{}", self.codelet_of(t).name, lines.join("\n"));
-                let _ = writeln!(out, "    t{t} [label={}, fillcolor=\"{colour}\"];", quote(&label));
+                let _ = writeln!(
+                    out,
+                    "    t{t} [label={}, fillcolor=\"{colour}\"];",
+                    quote(&label)
+                );
             }
             if !section.is_empty() {
                 out.push_str("  }\n");
@@ -50,7 +62,10 @@ impl Graph {
 
 /// A DOT string: quotes and backslashes escaped, line breaks as `\n`.
 fn quote(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let escaped = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 

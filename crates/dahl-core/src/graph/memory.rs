@@ -48,7 +48,11 @@ impl MemoryPlan {
             for (offset, item) in offsets.iter_mut().zip(&items) {
                 (*offset, bytes) = (bytes, bytes + item.size);
             }
-            return MemoryPlan { offsets, bytes, unshared };
+            return MemoryPlan {
+                offsets,
+                bytes,
+                unshared,
+            };
         }
         let order = order.expect("checked above");
         for i in by_size {
@@ -70,7 +74,11 @@ impl MemoryPlan {
             bytes = bytes.max(at + items[i].size);
             placed.push(i);
         }
-        MemoryPlan { offsets, bytes, unshared }
+        MemoryPlan {
+            offsets,
+            bytes,
+            unshared,
+        }
     }
 }
 
@@ -114,7 +122,9 @@ fn items(graph: &Graph) -> Vec<Item> {
                 items[t].last_users.push(u);
             }
         }
-        let first = users.iter().filter(|&&u| has_earlier[u as usize] != t as u32);
+        let first = users
+            .iter()
+            .filter(|&&u| has_earlier[u as usize] != t as u32);
         items[t].first_users.extend(first);
     }
     items
@@ -128,8 +138,11 @@ struct Order {
 
 impl Order {
     fn find(graph: &Graph, items: &[Item]) -> Option<Order> {
-        let targets: Vec<(u32, usize)> =
-            items.iter().enumerate().flat_map(|(b, i)| i.first_users.iter().map(move |&f| (f, b))).collect();
+        let targets: Vec<(u32, usize)> = items
+            .iter()
+            .enumerate()
+            .flat_map(|(b, i)| i.first_users.iter().map(move |&f| (f, b)))
+            .collect();
         let sources: usize = items.iter().map(|i| i.last_users.len()).sum();
         let sweeps = targets.len().div_ceil(64) as u64;
         let steps = graph.len() + graph.successors.len() + sources;
@@ -137,7 +150,10 @@ impl Order {
             return None;
         }
         let n = items.len();
-        let mut order = Order { count: n, before: vec![u64::MAX; (n * n).div_ceil(64)] };
+        let mut order = Order {
+            count: n,
+            before: vec![u64::MAX; (n * n).div_ceil(64)],
+        };
         let mut leads_to = vec![0u64; graph.len()];
         for chunk in targets.chunks(64) {
             leads_to.fill(0);
@@ -155,7 +171,10 @@ impl Order {
                 reach[task] = mask;
             }
             for (a, item) in items.iter().enumerate() {
-                let all = item.last_users.iter().fold(u64::MAX, |m, &l| m & reach[l as usize]);
+                let all = item
+                    .last_users
+                    .iter()
+                    .fold(u64::MAX, |m, &l| m & reach[l as usize]);
                 for (bit, &(_, b)) in chunk.iter().enumerate() {
                     if all & (1 << bit) == 0 {
                         order.clear(a, b);

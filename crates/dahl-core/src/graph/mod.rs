@@ -179,22 +179,40 @@ impl Graph {
     pub fn scratch(&self, kind: UnitKind) -> usize {
         let need = |c: &Class| {
             let i = c.choice[Class::slot(kind)]?;
-            Some((self.codelets[c.codelet as usize].implementations[usize::from(i)].scratch)(&c.call))
+            Some((self.codelets[c.codelet as usize].implementations
+                [usize::from(i)]
+            .scratch)(&c.call))
         };
         self.classes.iter().filter_map(need).max().unwrap_or(0)
     }
 
     /// What a task is, for people: `task 12, add(x[0..4], y[0..4])`.
     pub fn describe(&self, task: u32) -> String {
-        let operands: Vec<String> = self.accesses_of(task).iter().map(|a| self.describe_access(a)).collect();
+        let operands: Vec<String> = self
+            .accesses_of(task)
+            .iter()
+            .map(|a| self.describe_access(a))
+            .collect();
         let section = &self.sections[self.tasks[task as usize].section as usize];
-        let section = if section.is_empty() { String::new() } else { format!(" in {section}") };
-        format!("task {task}{section}, {}({})", self.codelet_of(task).name, operands.join(", "))
+        let section = if section.is_empty() {
+            String::new()
+        } else {
+            format!(" in {section}")
+        };
+        format!(
+            "task {task}{section}, {}({})",
+            self.codelet_of(task).name,
+            operands.join(", ")
+        )
     }
 
     fn describe_access(&self, access: &Access) -> String {
         let array = &self.arrays[access.array as usize];
-        format!("{}{}", self.storages[array.storage as usize].storage.label(), access.region)
+        format!(
+            "{}{}",
+            self.storages[array.storage as usize].storage.label(),
+            access.region
+        )
     }
 
     /// A number that is equal for equal graphs, in every process.
@@ -206,14 +224,21 @@ impl Graph {
 
     fn canonical_hash(&self, h: &mut StableHasher) {
         for storage in &self.storages {
-            (storage.storage.shape, storage.storage.dtype, storage.temporary).hash(h);
+            (
+                storage.storage.shape,
+                storage.storage.dtype,
+                storage.temporary,
+            )
+                .hash(h);
         }
         self.arrays.hash(h);
         for class in &self.classes {
             let codelet = &self.codelets[class.codelet as usize];
             codelet.name.hash(h);
             class.call.hash(h);
-            let names = class.choice.map(|c| c.map(|i| codelet.implementations[usize::from(i)].name));
+            let names = class
+                .choice
+                .map(|c| c.map(|i| codelet.implementations[usize::from(i)].name));
             names.hash(h);
         }
         self.tasks.hash(h);
@@ -229,15 +254,25 @@ impl PartialEq for Graph {
         let storage = |s: &GraphStorage| (s.storage.shape, s.storage.dtype, s.temporary);
         let class = |g: &Graph, c: &Class| {
             let codelet = &g.codelets[c.codelet as usize];
-            let names = c.choice.map(|i| i.map(|i| codelet.implementations[usize::from(i)].name));
+            let names = c
+                .choice
+                .map(|i| i.map(|i| codelet.implementations[usize::from(i)].name));
             (codelet.name.clone(), c.call.clone(), names)
         };
         self.tasks == other.tasks
             && self.accesses == other.accesses
             && self.arrays == other.arrays
             && self.sections == other.sections
-            && self.storages.iter().map(storage).eq(other.storages.iter().map(storage))
-            && self.classes.iter().map(|c| class(self, c)).eq(other.classes.iter().map(|c| class(other, c)))
+            && self
+                .storages
+                .iter()
+                .map(storage)
+                .eq(other.storages.iter().map(storage))
+            && self
+                .classes
+                .iter()
+                .map(|c| class(self, c))
+                .eq(other.classes.iter().map(|c| class(other, c)))
     }
 }
 

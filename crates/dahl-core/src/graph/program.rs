@@ -125,7 +125,11 @@ impl Program {
                 .entry(&task.codelet)
                 .or_insert_with(|| Arc::new(Codelet::new(task.codelet.clone())));
             recorder.section(&task.section);
-            recorder.submit(Task::new(codelet, &operands).params(&task.params).priority(task.priority));
+            recorder.submit(
+                Task::new(codelet, &operands)
+                    .params(&task.params)
+                    .priority(task.priority),
+            );
         }
         Ok(recorder.finish()?)
     }
@@ -140,26 +144,44 @@ impl Program {
         if array.temporary {
             return Ok(recorder.temporary_handle(&array.name, array.shape.extents(), array.dtype));
         }
-        let place = arena.place_nothing(&array.shape).map_err(|e| ProgramError::Task {
-            task: i,
-            problem: format!("array {:?}: {e}", array.name),
-        })?;
+        let place = arena
+            .place_nothing(&array.shape)
+            .map_err(|e| ProgramError::Task {
+                task: i,
+                problem: format!("array {:?}: {e}", array.name),
+            })?;
         let name = Some(array.name.clone());
-        Ok(Handle::of(Storage::new(name, array.shape, array.dtype, Home::Arena(place))))
+        Ok(Handle::of(Storage::new(
+            name,
+            array.shape,
+            array.dtype,
+            Home::Arena(place),
+        )))
     }
 
     fn part(&self, handles: &[Handle], access: &ProgramAccess) -> Result<Handle, String> {
         let mut handle = handles
             .get(access.array)
-            .ok_or_else(|| format!("array {} does not exist: there are {}", access.array, handles.len()))?
+            .ok_or_else(|| {
+                format!(
+                    "array {} does not exist: there are {}",
+                    access.array,
+                    handles.len()
+                )
+            })?
             .clone();
         if let Some(shape) = &access.shape {
             handle = handle.reshape(shape.extents()).map_err(|e| e.to_string())?;
         }
-        let Some(axes) = &access.region else { return Ok(handle) };
+        let Some(axes) = &access.region else {
+            return Ok(handle);
+        };
         if axes.len() != handle.shape.rank() {
             let (got, rank) = (axes.len(), handle.shape.rank());
-            return Err(format!("region has {got} axes, array {} has {rank}", access.array));
+            return Err(format!(
+                "region has {got} axes, array {} has {rank}",
+                access.array
+            ));
         }
         let (mut start, mut end) = ([0; MAX_RANK], handle.shape.dims4());
         for (a, axis) in axes.iter().enumerate() {
@@ -168,7 +190,10 @@ impl Program {
         }
         let region = Region::new(start, end).filter(|r| Region::whole(&handle.shape).contains(r));
         let region = region.ok_or_else(|| {
-            format!("region {axes:?} is empty or leaves array {} of shape {}", access.array, handle.shape)
+            format!(
+                "region {axes:?} is empty or leaves array {} of shape {}",
+                access.array, handle.shape
+            )
         })?;
         Ok(handle.part(&region))
     }
@@ -185,12 +210,19 @@ impl Graph {
         });
         let tasks = (0..self.len() as u32).map(|t| ProgramTask {
             codelet: self.codelet_of(t).name.clone(),
-            accesses: self.accesses_of(t).iter().map(|a| self.program_access(a)).collect(),
+            accesses: self
+                .accesses_of(t)
+                .iter()
+                .map(|a| self.program_access(a))
+                .collect(),
             params: self.class_of(t).call.params.clone(),
             priority: self.tasks[t as usize].priority,
             section: self.sections[self.tasks[t as usize].section as usize].clone(),
         });
-        Program { arrays: arrays.collect(), tasks: tasks.collect() }
+        Program {
+            arrays: arrays.collect(),
+            tasks: tasks.collect(),
+        }
     }
 
     fn program_access(&self, access: &crate::Access) -> ProgramAccess {

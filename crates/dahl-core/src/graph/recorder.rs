@@ -89,7 +89,13 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// A codelet applied to operands.
     pub fn new(codelet: &'a Arc<Codelet>, operands: &'a [Operand<'a>]) -> Self {
-        Task { codelet, operands, params: &[], priority: 0, pin: None }
+        Task {
+            codelet,
+            operands,
+            params: &[],
+            priority: 0,
+            pin: None,
+        }
     }
 
     /// Sets the parameters.
@@ -246,14 +252,23 @@ impl Recorder {
     pub fn temporary_handle(&self, name: &str, extents: &[usize], dtype: DType) -> Handle {
         let shape = Shape::new(extents).and_then(|s| {
             let fits = s.dims4().iter().all(|&d| u32::try_from(d).is_ok());
-            if fits { Ok(s) } else { Err(ShapeError::TooLarge(extents.to_vec())) }
+            if fits {
+                Ok(s)
+            } else {
+                Err(ShapeError::TooLarge(extents.to_vec()))
+            }
         });
         let shape = shape.unwrap_or_else(|error| {
             self.fail("temporary", error.to_string(), Location::caller());
             Shape::new(&[1; 4][..extents.len().min(4)]).expect("ones are a shape")
         });
         let name = (!name.is_empty()).then(|| name.to_string());
-        Handle::of(Storage::new(name, shape, dtype, Home::Temporary { recorder: self.id }))
+        Handle::of(Storage::new(
+            name,
+            shape,
+            dtype,
+            Home::Temporary { recorder: self.id },
+        ))
     }
 
     fn fail(&self, codelet: &str, problem: String, place: &Location<'_>) {
@@ -264,13 +279,12 @@ impl Recorder {
     #[track_caller]
     pub fn submit(&self, task: Task<'_>) -> u32 {
         let mut r = self.inner.borrow_mut();
-        let number = r.tasks.len() as u32;
         if r.error.is_none()
             && let Err(problem) = r.submit(self.id, &task)
         {
             r.fail(&task.codelet.name, problem, Location::caller());
         }
-        number
+        (r.tasks.len() as u32).saturating_sub(1)
     }
 
     /// The graph of all tasks submitted, or the first mistake.
@@ -306,7 +320,9 @@ impl Recorder {
             successors[next[from as usize] as usize] = to;
             next[from as usize] += 1;
         }
-        let roots = (0..n as u32).filter(|&t| in_degree[t as usize] == 0).collect();
+        let roots = (0..n as u32)
+            .filter(|&t| in_degree[t as usize] == 0)
+            .collect();
         for (i, s) in r.storages.iter().enumerate() {
             if s.temporary.is_none() {
                 r.boundary.close(i as u32, &r.tracker, s.storage.shape);
@@ -338,7 +354,11 @@ impl Recording {
         let section = &self.sections[self.section as usize];
         let error = GraphError {
             codelet: codelet.to_string(),
-            section: if section.is_empty() { String::new() } else { format!(" {section:?}") },
+            section: if section.is_empty() {
+                String::new()
+            } else {
+                format!(" {section:?}")
+            },
             problem,
             place: format!("{}:{}", place.file(), place.line()),
         };
@@ -353,11 +373,20 @@ impl Recording {
         let class = self.class(task)?;
         let first_access = self.accesses.len() as u32;
         for (i, op) in task.operands.iter().enumerate() {
-            let array = self.array(recorder, op.handle).map_err(|e| format!("operand {i}: {e}"))?;
+            let array = self
+                .array(recorder, op.handle)
+                .map_err(|e| format!("operand {i}: {e}"))?;
             let (region, mode) = (op.handle.region, op.mode);
-            self.accesses.push(Access { array, mode, zeroed: false, region });
+            self.accesses.push(Access {
+                array,
+                mode,
+                zeroed: false,
+                region,
+            });
         }
         self.check_overlap(first_access as usize)?;
+        // Merges that this task waits for come before it in program order too.
+        super::reduce::make_way(self, first_access..first_access + n as u32)?;
         let number = self.tasks.len() as u32;
         self.tasks.push(TaskRecord {
             class,
@@ -378,7 +407,10 @@ impl Recording {
         let mine = &self.accesses[first..];
         for (i, a) in mine.iter().enumerate() {
             for (j, b) in mine.iter().enumerate().skip(i + 1) {
-                let (va, vb) = (&self.arrays[a.array as usize], &self.arrays[b.array as usize]);
+                let (va, vb) = (
+                    &self.arrays[a.array as usize],
+                    &self.arrays[b.array as usize],
+                );
                 if (a.mode.writes() || b.mode.writes())
                     && va.storage == vb.storage
                     && runs::overlap((&va.shape, &a.region), (&vb.shape, &b.region))
@@ -398,7 +430,10 @@ impl Recording {
     fn array(&mut self, recorder: u64, handle: &Handle) -> Result<u32, String> {
         if let Some(&storage) = self.storage_of.get(&handle.storage.id) {
             let views = &self.views[storage as usize];
-            if let Some(&v) = views.iter().find(|&&v| self.arrays[v as usize].shape == handle.whole) {
+            if let Some(&v) = views
+                .iter()
+                .find(|&&v| self.arrays[v as usize].shape == handle.whole)
+            {
                 return Ok(v);
             }
             return Ok(self.add_view(storage, handle.whole));
@@ -406,10 +441,16 @@ impl Recording {
         let storage = &handle.storage;
         match &storage.home {
             Home::Arena(place) if !place.is_live() => {
-                return Err(format!("{} was in an arena that has been reset", storage.label()));
+                return Err(format!(
+                    "{} was in an arena that has been reset",
+                    storage.label()
+                ));
             }
             Home::Temporary { recorder: r } if *r != recorder => {
-                return Err(format!("{} is a temporary of another graph", storage.label()));
+                return Err(format!(
+                    "{} is a temporary of another graph",
+                    storage.label()
+                ));
             }
             _ => {}
         }
@@ -442,7 +483,8 @@ impl Recording {
     /// A fresh temporary, and the array that is the whole of it: a private accumulator.
     pub(super) fn add_temporary(&mut self, shape: Shape, dtype: DType) -> u32 {
         let home = Home::Temporary { recorder: 0 };
-        let storage = self.add_storage(Storage::new(Some("accumulator".into()), shape, dtype, home));
+        let storage =
+            self.add_storage(Storage::new(Some("accumulator".into()), shape, dtype, home));
         self.add_view(storage, shape)
     }
 
@@ -455,22 +497,43 @@ impl Recording {
             use std::hash::{Hash, Hasher};
             let mut h = crate::hash::FastHasher::default();
             (Arc::as_ptr(task.codelet) as usize, task.params, task.pin).hash(&mut h);
-            task.operands.iter().for_each(|o| (o.handle.shape, o.mode).hash(&mut h));
+            task.operands
+                .iter()
+                .for_each(|o| (o.handle.shape, o.mode).hash(&mut h));
             h.finish()
         };
         let known = self.class_of.get(&hash).into_iter().flatten();
-        if let Some(&c) = known.copied().collect::<Vec<_>>().iter().find(|&&c| self.is_of(c, task)) {
+        if let Some(&c) = known
+            .copied()
+            .collect::<Vec<_>>()
+            .iter()
+            .find(|&&c| self.is_of(c, task))
+        {
             self.last_class = c;
             return Ok(c);
         }
         let call = Call {
-            operands: task.operands.iter().map(|o| (o.handle.shape, o.mode)).collect(),
-            dtype: task.operands.first().map_or(DType::F32, |o| o.handle.dtype()),
+            operands: task
+                .operands
+                .iter()
+                .map(|o| (o.handle.shape, o.mode))
+                .collect(),
+            dtype: task
+                .operands
+                .first()
+                .map_or(DType::F32, |o| o.handle.dtype()),
             params: task.params.to_vec(),
         };
-        if let Some(i) = task.operands.iter().position(|o| o.handle.dtype() != call.dtype) {
+        if let Some(i) = task
+            .operands
+            .iter()
+            .position(|o| o.handle.dtype() != call.dtype)
+        {
             let other = task.operands[i].handle.dtype();
-            return Err(format!("operand {i} holds {other}, operand 0 holds {}", call.dtype));
+            return Err(format!(
+                "operand {i} holds {other}, operand 0 holds {}",
+                call.dtype
+            ));
         }
         (task.codelet.rule)(&call)?;
         let choice = [UnitKind::Cpu, UnitKind::Gpu]
@@ -480,7 +543,11 @@ impl Recording {
         {
             return Err(format!("no implementation {pin:?} can execute this call"));
         }
-        let codelet = match self.codelets.iter().position(|c| Arc::ptr_eq(c, task.codelet)) {
+        let codelet = match self
+            .codelets
+            .iter()
+            .position(|c| Arc::ptr_eq(c, task.codelet))
+        {
             Some(i) => i as u32,
             None => {
                 self.codelets.push(task.codelet.clone());
@@ -488,7 +555,12 @@ impl Recording {
             }
         };
         let cost = (task.codelet.cost)(&call);
-        self.classes.push(Class { codelet, call, cost, choice });
+        self.classes.push(Class {
+            codelet,
+            call,
+            cost,
+            choice,
+        });
         self.last_class = self.classes.len() as u32 - 1;
         self.class_of.entry(hash).or_default().push(self.last_class);
         Ok(self.last_class)
@@ -498,15 +570,26 @@ impl Recording {
         let class = &self.classes[class as usize];
         let codelet = &self.codelets[class.codelet as usize];
         let pinned = |pin: &str| {
-            class.choice.iter().flatten().any(|&i| codelet.implementations[usize::from(i)].name == pin)
+            class
+                .choice
+                .iter()
+                .flatten()
+                .any(|&i| codelet.implementations[usize::from(i)].name == pin)
         };
         Arc::ptr_eq(codelet, task.codelet)
             && task.pin.is_none_or(pinned)
             && class.call.params == task.params
             && class.call.operands.len() == task.operands.len()
-            && class.call.operands.iter().zip(task.operands).all(|(&(shape, mode), o)| {
-                shape == o.handle.shape && mode == o.mode && o.handle.dtype() == class.call.dtype
-            })
+            && class
+                .call
+                .operands
+                .iter()
+                .zip(task.operands)
+                .all(|(&(shape, mode), o)| {
+                    shape == o.handle.shape
+                        && mode == o.mode
+                        && o.handle.dtype() == class.call.dtype
+                })
     }
 }
 
@@ -525,8 +608,13 @@ fn choose(
         .filter(|(_, i)| i.kind == kind && (i.supports)(call) && pin.is_none_or(|p| p == i.name))
         .map(|(i, _)| i)
         .collect();
-    let names: Vec<&str> = able.iter().map(|&i| codelet.implementations[i].name).collect();
-    let chosen = chooser.and_then(|c| c(codelet, call, kind, &names)).and_then(|i| able.get(i));
+    let names: Vec<&str> = able
+        .iter()
+        .map(|&i| codelet.implementations[i].name)
+        .collect();
+    let chosen = chooser
+        .and_then(|c| c(codelet, call, kind, &names))
+        .and_then(|i| able.get(i));
     let weight = |i: &&usize| (codelet.implementations[**i].weight)(call);
     let lightest = || able.iter().min_by(|a, b| weight(a).total_cmp(&weight(b)));
     chosen.or_else(lightest).map(|&i| i as u8)

@@ -7,6 +7,7 @@
 //! different accumulators do not wait for each other. At last the accumulators are added to the
 //! region in their order. All this is part of the graph, so it does not depend on who runs it.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use crate::access::{Access, Mode};
@@ -36,7 +37,11 @@ pub(super) struct Groups {
 
 impl Default for Groups {
     fn default() -> Self {
-        Groups { most: 4, closed: false, open: Vec::new() }
+        Groups {
+            most: 4,
+            closed: false,
+            open: Vec::new(),
+        }
     }
 }
 
@@ -54,21 +59,37 @@ struct Group {
     members: Vec<(u32, u32)>,
 }
 
+/// Closes the groups that a task about to be recorded gets in the way of.
+pub(super) fn make_way(r: &mut Recording, accesses: Range<u32>) -> Result<(), String> {
+    for access in accesses {
+        let a = r.accesses[access as usize];
+        let storage = r.arrays[a.array as usize].storage as usize;
+        if !r.groups.open[storage].is_empty() {
+            close_overlapping(r, storage, &a)?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes one access of a task just recorded: into a group, or to the dependency tracker.
 pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), String> {
     let a = r.accesses[access as usize];
     let storage = r.arrays[a.array as usize].storage as usize;
-    if !r.groups.open[storage].is_empty() {
-        close_overlapping(r, storage, &a)?;
-    }
     if a.mode != Mode::Reduce {
         return track(r, task, &a);
     }
     let open = &mut r.groups.open[storage];
     let (array, region) = (a.array, a.region);
-    match open.iter_mut().find(|g| g.array == array && g.region == region) {
+    match open
+        .iter_mut()
+        .find(|g| g.array == array && g.region == region)
+    {
         Some(group) => group.members.push((task, access)),
-        None => open.push(Group { array, region, members: vec![(task, access)] }),
+        None => open.push(Group {
+            array,
+            region,
+            members: vec![(task, access)],
+        }),
     }
     Ok(())
 }
@@ -115,13 +136,23 @@ fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), String> {
             if a.mode.reads() && !a.zeroed {
                 unwritten = Some(region);
             }
-            boundary.open(array.storage, array.shape, super::deps::Edge { task, region, writes: a.mode.writes() });
+            boundary.open(
+                array.storage,
+                array.shape,
+                super::deps::Edge {
+                    task,
+                    region,
+                    writes: a.mode.writes(),
+                },
+            );
         },
     );
     match unwritten {
         Some(region) if temporary => {
             let name = r.storages[array.storage as usize].storage.label();
-            Err(format!("reads {region} of the temporary {name}, which no task has written"))
+            Err(format!(
+                "reads {region} of the temporary {name}, which no task has written"
+            ))
         }
         _ => Ok(()),
     }
@@ -206,7 +237,14 @@ fn merge(
         let priority = r.tasks[first as usize].priority;
         let section = r.tasks[first as usize].section;
         let access_count = 1 + private.len() as u16;
-        r.tasks.push(TaskRecord { class, first_access, access_count, zeroes: false, priority, section });
+        r.tasks.push(TaskRecord {
+            class,
+            first_access,
+            access_count,
+            zeroes: false,
+            priority,
+            section,
+        });
         for i in first_access..first_access + u32::from(access_count) {
             let a = r.accesses[i as usize];
             track(r, task, &a)?;
@@ -218,7 +256,11 @@ fn merge(
 fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) -> u32 {
     let mut operands = vec![(shape, Mode::ReadWrite)];
     operands.resize(1 + private, (shape, Mode::Read));
-    let call = Call { operands, dtype, params: Vec::<Param>::new() };
+    let call = Call {
+        operands,
+        dtype,
+        params: Vec::<Param>::new(),
+    };
     let codelet = match r.codelets.iter().position(|c| Arc::ptr_eq(c, &MERGE)) {
         Some(i) => i as u32,
         None => {
@@ -226,11 +268,20 @@ fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) ->
             r.codelets.len() as u32 - 1
         }
     };
-    if let Some(i) = r.classes.iter().position(|c| c.codelet == codelet && c.call == call) {
+    if let Some(i) = r
+        .classes
+        .iter()
+        .position(|c| c.codelet == codelet && c.call == call)
+    {
         return i as u32;
     }
     let cost = (MERGE.cost)(&call);
-    r.classes.push(Class { codelet, call, cost, choice: [Some(0), None] });
+    r.classes.push(Class {
+        codelet,
+        call,
+        cost,
+        choice: [Some(0), None],
+    });
     r.classes.len() as u32 - 1
 }
 
@@ -244,7 +295,11 @@ pub static MERGE: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
         DType::F32 => merge_all::<f32>(ops),
         DType::F64 => merge_all::<f64>(ops),
     };
-    Arc::new(Codelet::new("merge").cost(cost).implement("reference", UnitKind::Cpu, body))
+    Arc::new(
+        Codelet::new("merge")
+            .cost(cost)
+            .implement("reference", UnitKind::Cpu, body),
+    )
 });
 
 fn merge_all<T: Element + std::ops::AddAssign>(ops: &Operands<'_>) -> Result<(), TaskError> {
@@ -252,7 +307,11 @@ fn merge_all<T: Element + std::ops::AddAssign>(ops: &Operands<'_>) -> Result<(),
     for i in 1..ops.len() {
         let part = ops.read::<T>(i);
         for_rows(target.dims(), |at| {
-            target.row(at).iter_mut().zip(part.row(at)).for_each(|(t, &p)| *t += p);
+            target
+                .row(at)
+                .iter_mut()
+                .zip(part.row(at))
+                .for_each(|(t, &p)| *t += p);
         });
     }
     Ok(())

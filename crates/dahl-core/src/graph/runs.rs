@@ -17,7 +17,13 @@ pub fn runs(shape: &Shape, region: &Region, mut run: impl FnMut(usize, usize)) {
         axis -= 1;
     }
     let length = (end[axis] - start[axis]) * strides[axis];
-    let outer = |a: usize| if a < axis { start[a]..end[a] } else { start[a]..start[a] + 1 };
+    let outer = |a: usize| {
+        if a < axis {
+            start[a]..end[a]
+        } else {
+            start[a]..start[a] + 1
+        }
+    };
     for i in outer(0) {
         for j in outer(1) {
             for k in outer(2) {
@@ -80,7 +86,9 @@ pub fn overlap(a: (&Shape, &Region), b: (&Shape, &Region)) -> bool {
         return a.1.overlaps(b.1);
     }
     let mut found = false;
-    runs(a.0, a.1, |lo, hi| boxes(b.0, lo, hi, &mut |piece| found |= piece.overlaps(b.1)));
+    runs(a.0, a.1, |lo, hi| {
+        boxes(b.0, lo, hi, &mut |piece| found |= piece.overlaps(b.1))
+    });
     found
 }
 

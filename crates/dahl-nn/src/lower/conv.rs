@@ -74,7 +74,9 @@ impl Step<'_> {
         let group = self.groups[g].clone();
         let x = self.value(group.inputs[0]);
         let y = self.array_for("output", group.output);
-        let (_, w) = self.param(group.layer, "weight").expect("convolutions have a weight");
+        let (_, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
         let bias = self.param(group.layer, "bias").map(|p| p.1);
         let parts = self.parts(group.layer, || conv.parts(conv.channels[1]));
         let fast = uses_winograd(&geometry, conv.channels);
@@ -89,7 +91,10 @@ impl Step<'_> {
         }
         for tile in grid(dims, parts) {
             let [n, c, h, v] = tile;
-            let inp = [geometry.read_by(0, h, x.shape[2]), geometry.read_by(1, v, x.shape[3])];
+            let inp = [
+                geometry.read_by(0, h, x.shape[2]),
+                geometry.read_by(1, v, x.shape[3]),
+            ];
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
             let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
             let to = tiles::part(&y, tile);
@@ -106,7 +111,11 @@ impl Step<'_> {
             let mut operands = vec![from.with(Read), filter.with(Read)];
             operands.extend(b.as_ref().map(|b| b.with(Read)));
             operands.push(to.with(Write));
-            let codelet = if fast { &winograd::FORWARD } else { &conv2d::FORWARD };
+            let codelet = if fast {
+                &winograd::FORWARD
+            } else {
+                &conv2d::FORWARD
+            };
             self.submit(codelet, &operands, &params);
         }
         y
@@ -135,7 +144,9 @@ impl Step<'_> {
         let value = self.groups[g].output;
         let y = self.value(value);
         let before = self.array_for("gradient before relu", value);
-        let parts = self.parts(self.groups[g].layer, || super::grain::light(self.batch(), y.shape.len()));
+        let parts = self.parts(self.groups[g].layer, || {
+            super::grain::light(self.batch(), y.shape.len())
+        });
         for tile in grid(y.shape.dims4(), parts) {
             let [a, b, c] = [&dy, &y, &before].map(|x| tiles::part(x, tile));
             let operands = [a.with(Read), b.with(Read), c.with(Write)];
@@ -161,7 +172,9 @@ impl Step<'_> {
         let group = self.groups[g].clone();
         let value = group.inputs[0];
         let dx = self.array_for("gradient", value);
-        let (_, w) = self.param(group.layer, "weight").expect("convolutions have a weight");
+        let (_, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
         let parts = self.parts(group.layer, || conv.parts(conv.channels[0]));
         let fast = uses_winograd(&geometry, conv.channels);
         let dims = dx.shape.dims4();
@@ -179,7 +192,10 @@ impl Step<'_> {
         }
         for tile in grid(dims, parts) {
             let [n, c, h, v] = tile;
-            let out = [geometry.reading(0, h, dy.shape[2]), geometry.reading(1, v, dy.shape[3])];
+            let out = [
+                geometry.reading(0, h, dy.shape[2]),
+                geometry.reading(1, v, dy.shape[3]),
+            ];
             let win = geometry.window([out[0].0, out[1].0], [h.0, v.0]);
             let from = tiles::part(dy, [n, (0, dy.shape[1]), out[0], out[1]]);
             let to = tiles::part(&dx, tile);
@@ -191,7 +207,11 @@ impl Step<'_> {
                 }
                 None => (part_of(c), &conv2d::INPUT_GRAD),
             };
-            self.submit(codelet, &[from.with(Read), filter.with(Read), to.with(Write)], &params);
+            self.submit(
+                codelet,
+                &[from.with(Read), filter.with(Read), to.with(Write)],
+                &params,
+            );
         }
         self.give_gradient(value, dx);
     }
@@ -200,7 +220,9 @@ impl Step<'_> {
         let (geometry, conv, out) = self.conv_of(g);
         let group = self.groups[g].clone();
         let x = self.value(group.inputs[0]);
-        let (place, w) = self.param(group.layer, "weight").expect("convolutions have a weight");
+        let (place, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
         let dw = self.temporary("filter gradient", w.shape.extents());
         let parts = self.parts(group.layer, || conv.filter_parts());
         let fast = uses_winograd(&geometry, conv.channels);
@@ -216,7 +238,10 @@ impl Step<'_> {
         }
         for tile in grid(dy.shape.dims4(), parts) {
             let [n, c, h, v] = tile;
-            let inp = [geometry.read_by(0, h, x.shape[2]), geometry.read_by(1, v, x.shape[3])];
+            let inp = [
+                geometry.read_by(0, h, x.shape[2]),
+                geometry.read_by(1, v, x.shape[3]),
+            ];
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
             let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
             let grad = tiles::part(dy, tile);
@@ -228,7 +253,11 @@ impl Step<'_> {
                 }
                 None => (filters(&dw, c), &conv2d::FILTER_GRAD),
             };
-            self.submit(codelet, &[from.with(Read), grad.with(Read), to.with(Reduce)], &params);
+            self.submit(
+                codelet,
+                &[from.with(Read), grad.with(Read), to.with(Reduce)],
+                &params,
+            );
         }
         for (c, du) in &sums {
             let to = filters(&dw, *c);
@@ -254,7 +283,9 @@ impl Step<'_> {
         let [_, o, ph, pw] = y.shape.dims4();
         let columns = conv_pool::code_columns(self.settings.dtype, pw);
         let codes = self.temporary("codes", &[self.batch(), o, ph, columns]);
-        let (_, w) = self.param(group.layer, "weight").expect("convolutions have a weight");
+        let (_, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
         let bias = self.param(group.layer, "bias").map(|p| p.1);
         for tile in self.pooled_grid(group.layer, &y, &conv) {
             let [n, c, h, _] = tile;
@@ -286,8 +317,14 @@ impl Step<'_> {
         let columns = codes.shape[3];
         let o = dy.shape[1];
         if self.needs_gradient[group.inputs[0]] {
-            let full = self.temporary("gradient before pooling", &[self.batch(), o, out[0], out[1]]);
-            for &n in &tiles::pieces(self.batch(), self.parts(group.layer, || conv.parts(o)).sample) {
+            let full = self.temporary(
+                "gradient before pooling",
+                &[self.batch(), o, out[0], out[1]],
+            );
+            for &n in &tiles::pieces(
+                self.batch(),
+                self.parts(group.layer, || conv.parts(o)).sample,
+            ) {
                 let [a, b, c] = [&dy, &codes, &full].map(|x| tiles::samples(x, n));
                 let operands = [a.with(Read), b.with(Read), c.with(Write)];
                 self.submit(&conv_pool::EXPAND, &operands, &[Param::Int(pool as i64)]);
@@ -295,10 +332,14 @@ impl Step<'_> {
             self.conv_gradients(g, &full, false);
         }
         let x = self.value(group.inputs[0]);
-        let (place, w) = self.param(group.layer, "weight").expect("convolutions have a weight");
+        let (place, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
         let bias = self.param(group.layer, "bias");
         let dw = self.temporary("filter gradient", w.shape.extents());
-        let db = bias.as_ref().map(|(_, b)| self.temporary("bias gradient", b.shape.extents()));
+        let db = bias
+            .as_ref()
+            .map(|(_, b)| self.temporary("bias gradient", b.shape.extents()));
         for tile in self.pooled_grid(group.layer, &dy, &conv) {
             let [n, c, h, _] = tile;
             let (from, win) = pooled_input(&x, &geometry, pool, tile);
@@ -307,7 +348,12 @@ impl Step<'_> {
             let b = db.as_ref().map(|b| tiles::last(b, c));
             let mut params = window_params(&win).to_vec();
             params.push(Param::Int(pool as i64));
-            let mut operands = vec![from.with(Read), grad.with(Read), code.with(Read), to.with(Reduce)];
+            let mut operands = vec![
+                from.with(Read),
+                grad.with(Read),
+                code.with(Read),
+                to.with(Reduce),
+            ];
             operands.extend(b.as_ref().map(|b| b.with(Reduce)));
             self.submit(&conv_pool::FILTER_GRAD, &operands, &params);
         }
@@ -327,7 +373,10 @@ fn pooled_input(
     [n, _, h, v]: Tile,
 ) -> (Handle, dahl_ops::window::Window) {
     let under = [h, v].map(|(a, b)| (a * pool, b * pool));
-    let inp = [geometry.read_by(0, under[0], x.shape[2]), geometry.read_by(1, under[1], x.shape[3])];
+    let inp = [
+        geometry.read_by(0, under[0], x.shape[2]),
+        geometry.read_by(1, under[1], x.shape[3]),
+    ];
     let win = geometry.window([under[0].0, under[1].0], [inp[0].0, inp[1].0]);
     (tiles::part(x, [n, (0, x.shape[1]), inp[0], inp[1]]), win)
 }

@@ -22,7 +22,12 @@ pub struct Parts {
 
 impl Parts {
     /// Everything in one task.
-    pub const ONE: Parts = Parts { sample: 1, channel: 1, height: 1, width: 1 };
+    pub const ONE: Parts = Parts {
+        sample: 1,
+        channel: 1,
+        height: 1,
+        width: 1,
+    };
 }
 
 /// How task sizes are chosen.
@@ -52,10 +57,15 @@ impl FromStr for Grain {
         if text == "auto" {
             return Ok(Grain::Auto);
         }
-        let wrong = |problem: String| GrainError { text: text.to_string(), problem };
+        let wrong = |problem: String| GrainError {
+            text: text.to_string(),
+            problem,
+        };
         let mut parts = Parts::ONE;
         for item in text.split(',') {
-            let (key, value) = item.split_once('=').ok_or_else(|| wrong(format!("`{item}` has no `=`")))?;
+            let (key, value) = item
+                .split_once('=')
+                .ok_or_else(|| wrong(format!("`{item}` has no `=`")))?;
             let n: usize = match value.trim().parse() {
                 Ok(n) if n > 0 => n,
                 _ => return Err(wrong(format!("`{value}` is not a number of parts"))),
@@ -74,8 +84,16 @@ impl FromStr for Grain {
 
 impl std::fmt::Display for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Parts { sample, channel, height, width } = self;
-        write!(f, "sample={sample},channel={channel},height={height},width={width}")
+        let Parts {
+            sample,
+            channel,
+            height,
+            width,
+        } = self;
+        write!(
+            f,
+            "sample={sample},channel={channel},height={height},width={width}"
+        )
     }
 }
 
@@ -94,7 +112,10 @@ fn wanted(work: f64, per_task: f64) -> usize {
 
 /// Tasks of an elementwise layer over `elements` elements of a batch.
 pub fn light(batch: usize, elements: usize) -> Parts {
-    Parts { sample: wanted(elements as f64, TASK_ELEMENTS).min(batch), ..Parts::ONE }
+    Parts {
+        sample: wanted(elements as f64, TASK_ELEMENTS).min(batch),
+        ..Parts::ONE
+    }
 }
 
 /// A convolution's numbers.
@@ -112,7 +133,8 @@ pub struct Conv {
 
 impl Conv {
     fn flops(&self) -> f64 {
-        2.0 * (self.batch * self.channels[0] * self.channels[1]) as f64 * (self.taps * self.positions) as f64
+        2.0 * (self.batch * self.channels[0] * self.channels[1]) as f64
+            * (self.taps * self.positions) as f64
     }
 
     /// Parts of the batch beyond which a task has too few positions to use the filter it reads well.
@@ -131,7 +153,11 @@ impl Conv {
         let tasks = wanted(self.flops(), TASK_FLOPS);
         let sample = tasks.min(self.most_samples());
         let channel = (tasks / sample).clamp(1, (others / 64).max(1));
-        Parts { sample, channel, ..Parts::ONE }
+        Parts {
+            sample,
+            channel,
+            ..Parts::ONE
+        }
     }
 
     /// Parts for the filter's gradient. Cutting by channel needs no accumulators; worth it as soon as
@@ -139,9 +165,17 @@ impl Conv {
     pub fn filter_parts(&self) -> Parts {
         let tasks = wanted(self.flops(), TASK_FLOPS);
         let weights = self.channels[0] * self.channels[1] * self.taps;
-        let channel = if weights >= 64 << 10 { (self.channels[1] / 32).clamp(1, 8).min(tasks) } else { 1 };
+        let channel = if weights >= 64 << 10 {
+            (self.channels[1] / 32).clamp(1, 8).min(tasks)
+        } else {
+            1
+        };
         let sample = tasks.div_ceil(channel).min(self.most_samples());
-        Parts { sample, channel, ..Parts::ONE }
+        Parts {
+            sample,
+            channel,
+            ..Parts::ONE
+        }
     }
 }
 
@@ -150,9 +184,15 @@ pub fn linear(batch: usize, features: [usize; 2]) -> Parts {
     let weights = features[0] * features[1];
     let tasks = wanted(2.0 * (batch * weights) as f64, TASK_FLOPS);
     if weights < 64 << 10 {
-        return Parts { sample: tasks.min(batch), ..Parts::ONE };
+        return Parts {
+            sample: tasks.min(batch),
+            ..Parts::ONE
+        };
     }
-    Parts { channel: tasks.min((features[1] / 16).max(1)), ..Parts::ONE }
+    Parts {
+        channel: tasks.min((features[1] / 16).max(1)),
+        ..Parts::ONE
+    }
 }
 
 #[cfg(test)]
@@ -162,21 +202,46 @@ mod tests {
     #[test]
     fn grains_are_read() {
         assert_eq!("auto".parse(), Ok(Grain::Auto));
-        let parts = Parts { sample: 8, channel: 2, height: 1, width: 3 };
-        assert_eq!("sample=8, channel=2,width=3".parse(), Ok(Grain::Fixed(parts)));
+        let parts = Parts {
+            sample: 8,
+            channel: 2,
+            height: 1,
+            width: 3,
+        };
+        assert_eq!(
+            "sample=8, channel=2,width=3".parse(),
+            Ok(Grain::Fixed(parts))
+        );
         assert_eq!(parts.to_string().parse(), Ok(Grain::Fixed(parts)));
-        for (text, says) in [("x", "no `=`"), ("sample=0", "not a number"), ("depth=2", "no dimension")] {
+        for (text, says) in [
+            ("x", "no `=`"),
+            ("sample=0", "not a number"),
+            ("depth=2", "no dimension"),
+        ] {
             let error = text.parse::<Grain>().unwrap_err().to_string();
-            assert!(error.contains(says) && error.contains("sample=8"), "{error}");
+            assert!(
+                error.contains(says) && error.contains("sample=8"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn small_layers_are_one_task_and_large_ones_many() {
         assert_eq!(linear(10, [676, 10]), Parts::ONE);
-        let conv = Conv { batch: 32, channels: [64, 64], taps: 9, positions: 1024 };
+        let conv = Conv {
+            batch: 32,
+            channels: [64, 64],
+            taps: 9,
+            positions: 1024,
+        };
         assert_eq!(conv.parts(64).sample, 16);
-        let deep = Conv { batch: 32, channels: [512, 512], taps: 9, positions: 16 };
+        let deep = Conv {
+            batch: 32,
+            channels: [512, 512],
+            taps: 9,
+            positions: 16,
+        };
         assert_eq!((deep.parts(512).sample, deep.parts(512).channel), (1, 8));
         assert!(deep.filter_parts().channel > 1);
     }

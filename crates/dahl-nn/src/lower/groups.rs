@@ -80,22 +80,42 @@ pub fn find(model: &Model) -> Vec<Group> {
         let relu = matches!(next(i).map(|l| &l.kind), Some(Kind::Relu));
         let mut last = i;
         let work = match &layer.kind {
-            Kind::Conv2d { kernel, stride, padding, out_channels, .. } => {
-                let geometry = Geometry { kernel: *kernel, stride: *stride, padding: *padding };
+            Kind::Conv2d {
+                kernel,
+                stride,
+                padding,
+                out_channels,
+                ..
+            } => {
+                let geometry = Geometry {
+                    kernel: *kernel,
+                    stride: *stride,
+                    padding: *padding,
+                };
                 let channels = match model.extents()[layer.from[0]] {
                     crate::model::Extent::Image([c, ..]) => c,
                     crate::model::Extent::Flat(n) => n,
                 };
-                let pool = if relu { next(i + 1).map(|l| &l.kind) } else { None };
+                let pool = if relu {
+                    next(i + 1).map(|l| &l.kind)
+                } else {
+                    None
+                };
                 last += usize::from(relu);
                 match pool {
-                    Some(Kind::MaxPool2d { kernel, stride, padding })
-                        if conv_pool::supports(*kernel, *stride, *padding)
-                            && channels < 12
-                            && channels * out_channels < FUSED_CHANNELS =>
+                    Some(Kind::MaxPool2d {
+                        kernel,
+                        stride,
+                        padding,
+                    }) if conv_pool::supports(*kernel, *stride, *padding)
+                        && channels < 12
+                        && channels * out_channels < FUSED_CHANNELS =>
                     {
                         last += 1;
-                        Work::ConvPool { geometry, pool: kernel[0] }
+                        Work::ConvPool {
+                            geometry,
+                            pool: kernel[0],
+                        }
                     }
                     _ => Work::Conv { geometry, relu },
                 }
@@ -105,21 +125,48 @@ pub fn find(model: &Model) -> Vec<Group> {
                 Work::BatchNorm { relu }
             }
             Kind::Relu => Work::Relu,
-            Kind::MaxPool2d { kernel, stride, padding } => {
-                Work::MaxPool(Geometry { kernel: *kernel, stride: *stride, padding: *padding })
-            }
-            Kind::AvgPool2d { kernel, stride, padding } => {
-                Work::AvgPool(Geometry { kernel: *kernel, stride: *stride, padding: *padding })
-            }
+            Kind::MaxPool2d {
+                kernel,
+                stride,
+                padding,
+            } => Work::MaxPool(Geometry {
+                kernel: *kernel,
+                stride: *stride,
+                padding: *padding,
+            }),
+            Kind::AvgPool2d {
+                kernel,
+                stride,
+                padding,
+            } => Work::AvgPool(Geometry {
+                kernel: *kernel,
+                stride: *stride,
+                padding: *padding,
+            }),
             Kind::AdaptiveAvgPool2d => Work::GlobalPool,
             Kind::Dropout { p } => Work::Dropout(*p),
             Kind::Flatten => Work::Flatten,
             Kind::Linear { .. } => Work::Linear,
             Kind::Add => Work::Add,
         };
-        let name = |i: usize| layers[i].name.clone().unwrap_or_else(|| format!("layers[{i}]"));
-        let label = if last == i { name(i) } else { format!("{}..{}", name(i), name(last)) };
-        groups.push(Group { layer: i, work, inputs: layer.from.clone(), output: last + 1, label });
+        let name = |i: usize| {
+            layers[i]
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("layers[{i}]"))
+        };
+        let label = if last == i {
+            name(i)
+        } else {
+            format!("{}..{}", name(i), name(last))
+        };
+        groups.push(Group {
+            layer: i,
+            work,
+            inputs: layer.from.clone(),
+            output: last + 1,
+            label,
+        });
         i = last + 1;
     }
     groups

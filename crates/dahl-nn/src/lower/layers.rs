@@ -2,7 +2,9 @@
 
 use dahl_core::Mode::{Read, ReadWrite, Reduce, Write};
 use dahl_core::{Handle, Param};
-use dahl_ops::codelets::{batch_norm, cross_entropy, dropout, elementwise, linear, pool, window_params};
+use dahl_ops::codelets::{
+    batch_norm, cross_entropy, dropout, elementwise, linear, pool, window_params,
+};
 
 use super::groups::Work;
 use super::tiles::{self, Geometry};
@@ -53,19 +55,26 @@ impl Step<'_> {
 
     /// Pieces of the batch for a layer that touches every element once.
     fn light_pieces(&self, g: usize, elements: usize) -> Vec<tiles::Piece> {
-        let parts = self.parts(self.groups[g].layer, || grain::light(self.batch(), elements));
+        let parts = self.parts(self.groups[g].layer, || {
+            grain::light(self.batch(), elements)
+        });
         tiles::pieces(self.batch(), parts.sample)
     }
 
     fn reshaped(&self, g: usize) -> Handle {
         let group = &self.groups[g];
         let extents = self.extents(group.output);
-        self.value(group.inputs[0]).reshape(&extents).expect("as many elements")
+        self.value(group.inputs[0])
+            .reshape(&extents)
+            .expect("as many elements")
     }
 
     fn relu_forward(&mut self, g: usize) -> Handle {
         let group = self.groups[g].clone();
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
         for n in self.light_pieces(g, y.shape.len()) {
             let [a, b] = [&x, &y].map(|h| tiles::samples(h, n));
             self.submit(&elementwise::RELU, &[a.with(Read), b.with(Write)], &[]);
@@ -87,7 +96,10 @@ impl Step<'_> {
 
     fn pool_forward(&mut self, g: usize, geometry: &Geometry, max: bool) -> Handle {
         let group = self.groups[g].clone();
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
         let places = (max && self.is_training()).then(|| self.array_for("places", group.output));
         let parts = self.parts(group.layer, || grain::light(self.batch(), x.shape.len()));
         let [_, channels, height, width] = y.shape.dims4();
@@ -95,7 +107,10 @@ impl Step<'_> {
             for &c in &tiles::pieces(channels, parts.channel) {
                 for &h in &tiles::pieces(height, parts.height) {
                     for &w in &tiles::pieces(width, parts.width) {
-                        let inp = [geometry.read_by(0, h, x.shape[2]), geometry.read_by(1, w, x.shape[3])];
+                        let inp = [
+                            geometry.read_by(0, h, x.shape[2]),
+                            geometry.read_by(1, w, x.shape[3]),
+                        ];
                         let win = geometry.window([h.0, w.0], [inp[0].0, inp[1].0]);
                         let from = tiles::part(&x, [n, c, inp[0], inp[1]]);
                         let to = tiles::part(&y, [n, c, h, w]);
@@ -122,7 +137,10 @@ impl Step<'_> {
             for &c in &tiles::pieces(channels, parts.channel) {
                 for &h in &tiles::pieces(height, parts.height) {
                     for &w in &tiles::pieces(width, parts.width) {
-                        let out = [geometry.reading(0, h, dy.shape[2]), geometry.reading(1, w, dy.shape[3])];
+                        let out = [
+                            geometry.reading(0, h, dy.shape[2]),
+                            geometry.reading(1, w, dy.shape[3]),
+                        ];
                         let win = geometry.window([out[0].0, out[1].0], [h.0, w.0]);
                         let from = tiles::part(&dy, [n, c, out[0], out[1]]);
                         let to = tiles::part(&dx, [n, c, h, w]);
@@ -132,7 +150,11 @@ impl Step<'_> {
                             let operands = [from.with(Read), place.with(Read), to.with(Write)];
                             self.submit(&pool::MAX_GRAD, &operands, &params);
                         } else {
-                            self.submit(&pool::AVERAGE_GRAD, &[from.with(Read), to.with(Write)], &params);
+                            self.submit(
+                                &pool::AVERAGE_GRAD,
+                                &[from.with(Read), to.with(Write)],
+                                &params,
+                            );
                         }
                     }
                 }
@@ -143,7 +165,10 @@ impl Step<'_> {
 
     fn global_forward(&mut self, g: usize) -> Handle {
         let group = self.groups[g].clone();
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
         for n in self.light_pieces(g, x.shape.len()) {
             let [a, b] = [&x, &y].map(|h| tiles::samples(h, n));
             self.submit(&pool::GLOBAL, &[a.with(Read), b.with(Write)], &[]);
@@ -163,7 +188,11 @@ impl Step<'_> {
 
     fn dropout_tasks(&self, g: usize, from: &Handle, to: &Handle, p: f64) {
         let layer = self.groups[g].layer as i64;
-        let params = [Param::Float(p), Param::Int(self.settings.seed as i64), Param::Int(layer)];
+        let params = [
+            Param::Float(p),
+            Param::Int(self.settings.seed as i64),
+            Param::Int(layer),
+        ];
         for n in self.light_pieces(g, to.shape.len()) {
             let [a, b] = [from, to].map(|h| tiles::samples(h, n));
             let operands = [a.with(Read), self.io.step.with(Read), b.with(Write)];
@@ -176,7 +205,10 @@ impl Step<'_> {
         if !self.is_training() {
             return self.reshaped(g);
         }
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
         self.dropout_tasks(g, &x, &y, p);
         y
     }
@@ -205,10 +237,17 @@ impl Step<'_> {
 
     fn linear_forward(&mut self, g: usize) -> Handle {
         let group = self.groups[g].clone();
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
-        let (_, w) = self.param(group.layer, "weight").expect("linear layers have a weight");
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
+        let (_, w) = self
+            .param(group.layer, "weight")
+            .expect("linear layers have a weight");
         let bias = self.param(group.layer, "bias").map(|p| p.1);
-        let parts = self.parts(group.layer, || grain::linear(self.batch(), [w.shape[1], w.shape[0]]));
+        let parts = self.parts(group.layer, || {
+            grain::linear(self.batch(), [w.shape[1], w.shape[0]])
+        });
         for &n in &tiles::pieces(self.batch(), parts.sample) {
             for &c in &tiles::pieces(w.shape[0], parts.channel) {
                 let (from, weight) = (tiles::samples(&x, n), tiles::samples(&w, c));
@@ -227,8 +266,12 @@ impl Step<'_> {
         let group = self.groups[g].clone();
         let value = group.inputs[0];
         let x = self.value(value);
-        let (place, w) = self.param(group.layer, "weight").expect("linear layers have a weight");
-        let parts = self.parts(group.layer, || grain::linear(self.batch(), [w.shape[1], w.shape[0]]));
+        let (place, w) = self
+            .param(group.layer, "weight")
+            .expect("linear layers have a weight");
+        let parts = self.parts(group.layer, || {
+            grain::linear(self.batch(), [w.shape[1], w.shape[0]])
+        });
         let samples = tiles::pieces(self.batch(), parts.sample);
         if self.needs_gradient[value] {
             let dx = self.array_for("gradient", value);
@@ -265,9 +308,13 @@ impl Step<'_> {
 
     fn batch_norm_forward(&mut self, g: usize, relu: bool) -> Handle {
         let group = self.groups[g].clone();
-        let (x, y) = (self.value(group.inputs[0]), self.array_for("output", group.output));
+        let (x, y) = (
+            self.value(group.inputs[0]),
+            self.array_for("output", group.output),
+        );
         let param = |name: &str| self.param(group.layer, name).expect("batch norm has it").1;
-        let [scale, shift, mean, var] = ["weight", "bias", "running_mean", "running_var"].map(param);
+        let [scale, shift, mean, var] =
+            ["weight", "bias", "running_mean", "running_var"].map(param);
         let channels = x.shape[1];
         let stats = self.temporary("statistics", &[2, channels]);
         let pieces = self.light_pieces(g, x.shape.len());
@@ -276,7 +323,11 @@ impl Step<'_> {
             for (i, &n) in pieces.iter().enumerate() {
                 let from = tiles::samples(&x, n);
                 let to = tiles::part(&moments, [(0, 1), (i, i + 1), (0, 3), (0, channels)]);
-                self.submit(&batch_norm::MOMENTS, &[from.with(Read), to.with(Write)], &[]);
+                self.submit(
+                    &batch_norm::MOMENTS,
+                    &[from.with(Read), to.with(Write)],
+                    &[],
+                );
             }
             let total = self.temporary("total moments", &[3, channels]);
             let operands = [
@@ -286,16 +337,29 @@ impl Step<'_> {
                 mean.with(ReadWrite),
                 var.with(ReadWrite),
             ];
-            self.submit(&batch_norm::FINISH, &operands, &[Param::Float(EPSILON), Param::Float(MOMENTUM)]);
+            self.submit(
+                &batch_norm::FINISH,
+                &operands,
+                &[Param::Float(EPSILON), Param::Float(MOMENTUM)],
+            );
         } else {
             let operands = [mean.with(Read), var.with(Read), stats.with(Write)];
             self.submit(&batch_norm::RUNNING, &operands, &[Param::Float(EPSILON)]);
         }
         for &n in &pieces {
             let [from, to] = [&x, &y].map(|h| tiles::samples(h, n));
-            let operands =
-                [from.with(Read), stats.with(Read), scale.with(Read), shift.with(Read), to.with(Write)];
-            self.submit(&batch_norm::NORMALISE, &operands, &[Param::Int(i64::from(relu))]);
+            let operands = [
+                from.with(Read),
+                stats.with(Read),
+                scale.with(Read),
+                shift.with(Read),
+                to.with(Write),
+            ];
+            self.submit(
+                &batch_norm::NORMALISE,
+                &operands,
+                &[Param::Int(i64::from(relu))],
+            );
         }
         self.kept[g].push(stats);
         y
@@ -304,15 +368,26 @@ impl Step<'_> {
     fn batch_norm_backward(&mut self, g: usize, dy: Handle, relu: bool) {
         let group = self.groups[g].clone();
         let value = group.inputs[0];
-        let (x, y, stats) = (self.value(value), self.value(group.output), self.kept[g][0].clone());
-        let (scale_place, scale) = self.param(group.layer, "weight").expect("batch norm has it");
+        let (x, y, stats) = (
+            self.value(value),
+            self.value(group.output),
+            self.kept[g][0].clone(),
+        );
+        let (scale_place, scale) = self
+            .param(group.layer, "weight")
+            .expect("batch norm has it");
         let (shift_place, _) = self.param(group.layer, "bias").expect("batch norm has it");
         let channels = x.shape[1];
         let sums = self.temporary("sums", &[2, channels]);
         let pieces = self.light_pieces(g, x.shape.len());
         for &n in &pieces {
             let [a, b, c] = [&x, &dy, &y].map(|h| tiles::samples(h, n));
-            let mut operands = vec![a.with(Read), b.with(Read), stats.with(Read), sums.with(Reduce)];
+            let mut operands = vec![
+                a.with(Read),
+                b.with(Read),
+                stats.with(Read),
+                sums.with(Reduce),
+            ];
             operands.extend(relu.then(|| c.with(Read)));
             self.submit(&batch_norm::SUMS, &operands, &[]);
         }
@@ -330,7 +405,11 @@ impl Step<'_> {
                     d.with(Write),
                 ];
                 operands.extend(relu.then(|| c.with(Read)));
-                self.submit(&batch_norm::INPUT_GRAD, &operands, &[Param::Int(count as i64)]);
+                self.submit(
+                    &batch_norm::INPUT_GRAD,
+                    &operands,
+                    &[Param::Int(count as i64)],
+                );
             }
             self.give_gradient(value, dx);
         }
@@ -344,7 +423,9 @@ impl Step<'_> {
         self.recorder.section("loss");
         let value = self.model.layers.len();
         let scores = self.value(value);
-        let gradient = self.is_training().then(|| self.array_for("gradient", value));
+        let gradient = self
+            .is_training()
+            .then(|| self.array_for("gradient", value));
         let scale = Param::Float(1.0 / self.batch() as f64);
         let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
         for (i, &n) in pieces.iter().enumerate() {
@@ -354,7 +435,13 @@ impl Step<'_> {
             let outputs = [losses.with(Write), correct.with(Write)];
             match gradient.as_ref().map(|d| tiles::samples(d, n)) {
                 Some(d) => {
-                    let operands = [from.with(Read), labels.with(Read), outputs[0], outputs[1], d.with(Write)];
+                    let operands = [
+                        from.with(Read),
+                        labels.with(Read),
+                        outputs[0],
+                        outputs[1],
+                        d.with(Write),
+                    ];
                     self.submit(&cross_entropy::TRAIN, &operands, &[scale]);
                 }
                 None => {

@@ -64,7 +64,12 @@ pub fn train(
 }
 
 /// The graph of one evaluation step: forward and loss, as the model is.
-pub fn evaluate(model: &Model, state: &State, io: &Io, settings: &Settings) -> Result<Arc<Graph>, GraphError> {
+pub fn evaluate(
+    model: &Model,
+    state: &State,
+    io: &Io,
+    settings: &Settings,
+) -> Result<Arc<Graph>, GraphError> {
     let mut step = Step::new(model, state, io, settings, None);
     step.forward();
     step.loss();
@@ -103,7 +108,10 @@ impl<'a> Step<'a> {
         let groups = groups::find(model);
         let mut needs_gradient = vec![false; model.layers.len() + 1];
         for (i, layer) in model.layers.iter().enumerate() {
-            let trained = model.params().iter().any(|p| p.layer == i && p.role.is_trained());
+            let trained = model
+                .params()
+                .iter()
+                .any(|p| p.layer == i && p.role.is_trained());
             needs_gradient[i + 1] = trained || layer.from.iter().any(|&v| needs_gradient[v]);
         }
         let mut values = vec![None; model.layers.len() + 1];
@@ -148,7 +156,8 @@ impl<'a> Step<'a> {
     }
 
     fn temporary(&self, name: &str, extents: &[usize]) -> Handle {
-        self.recorder.temporary_handle(name, extents, self.settings.dtype)
+        self.recorder
+            .temporary_handle(name, extents, self.settings.dtype)
     }
 
     /// An array for a value or its gradient.
@@ -157,11 +166,14 @@ impl<'a> Step<'a> {
     }
 
     fn value(&self, value: usize) -> Handle {
-        self.values[value].clone().expect("groups are in the order of their inputs")
+        self.values[value]
+            .clone()
+            .expect("groups are in the order of their inputs")
     }
 
     fn submit(&self, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
-        self.recorder.submit(Task::new(codelet, operands).params(params));
+        self.recorder
+            .submit(Task::new(codelet, operands).params(params));
     }
 
     /// The parts to cut a layer's work into: the user's, or else what `auto` says.
@@ -176,7 +188,11 @@ impl<'a> Step<'a> {
     /// A layer's parameter with this ending of its key.
     fn param(&self, layer: usize, name: &str) -> Option<(usize, Handle)> {
         let ending = format!(".{name}");
-        let place = self.model.params().iter().position(|p| p.layer == layer && p.key.ends_with(&ending))?;
+        let place = self
+            .model
+            .params()
+            .iter()
+            .position(|p| p.layer == layer && p.key.ends_with(&ending))?;
         Some((place, self.state.params[place].clone()?))
     }
 
@@ -191,7 +207,8 @@ impl<'a> Step<'a> {
 
     fn backward(&mut self) {
         for g in (0..self.groups.len()).rev() {
-            self.recorder.section(&format!("{} backward", self.groups[g].label));
+            self.recorder
+                .section(&format!("{} backward", self.groups[g].label));
             let output = self.groups[g].output;
             if !self.needs_gradient[output] {
                 continue;
@@ -211,7 +228,10 @@ impl<'a> Step<'a> {
         let mut total = parts.next()?;
         for other in parts {
             let sum = self.array_for("gradient", value);
-            for piece in tiles::pieces(self.batch(), grain::light(self.batch(), sum.shape.len()).sample) {
+            for piece in tiles::pieces(
+                self.batch(),
+                grain::light(self.batch(), sum.shape.len()).sample,
+            ) {
                 let [a, b, c] = [&total, &other, &sum].map(|h| tiles::samples(h, piece));
                 use dahl_core::Mode::{Read, Write};
                 let operands = [a.with(Read), b.with(Read), c.with(Write)];
@@ -225,7 +245,9 @@ impl<'a> Step<'a> {
     /// Gives a value one more gradient, under the value's own shape.
     fn give_gradient(&mut self, value: usize, gradient: Handle) {
         let extents = self.extents(value);
-        let gradient = gradient.reshape(&extents).expect("as many elements as the value");
+        let gradient = gradient
+            .reshape(&extents)
+            .expect("as many elements as the value");
         self.gradients[value].push(gradient);
     }
 }

@@ -17,7 +17,11 @@ pub struct State {
 
 impl State {
     /// Zeros for all of it.
-    pub fn new(model: &Model, dtype: DType, optimizer: Option<&Optimizer>) -> Result<Self, ArenaError> {
+    pub fn new(
+        model: &Model,
+        dtype: DType,
+        optimizer: Option<&Optimizer>,
+    ) -> Result<Self, ArenaError> {
         let arena = Arena::new();
         let (mut params, mut slots) = (Vec::new(), Vec::new());
         for p in model.params() {
@@ -27,11 +31,19 @@ impl State {
                 continue;
             }
             params.push(Some(arena.alloc(&p.key, &p.shape, dtype)?));
-            let names = optimizer.filter(|_| p.role.is_trained()).map_or(&[][..], |o| o.state_slots());
-            let own = names.iter().map(|s| arena.alloc(&format!("{} {s}", p.key), &p.shape, dtype));
+            let names = optimizer
+                .filter(|_| p.role.is_trained())
+                .map_or(&[][..], |o| o.state_slots());
+            let own = names
+                .iter()
+                .map(|s| arena.alloc(&format!("{} {s}", p.key), &p.shape, dtype));
             slots.push(own.collect::<Result<_, _>>()?);
         }
-        Ok(State { _arena: arena, params, slots })
+        Ok(State {
+            _arena: arena,
+            params,
+            slots,
+        })
     }
 }
 

@@ -75,8 +75,14 @@ impl Geometry {
 
     /// The window of a task whose output begins at `out` and whose input begins at `inp`.
     pub fn window(&self, out: [usize; 2], inp: [usize; 2]) -> Window {
-        let shift = |a: usize| inp[a] as isize + self.padding[a] as isize - (out[a] * self.stride[a]) as isize;
-        Window { kernel: self.kernel, stride: self.stride, shift: [shift(0), shift(1)] }
+        let shift = |a: usize| {
+            inp[a] as isize + self.padding[a] as isize - (out[a] * self.stride[a]) as isize
+        };
+        Window {
+            kernel: self.kernel,
+            stride: self.stride,
+            shift: [shift(0), shift(1)],
+        }
     }
 }
 
@@ -86,21 +92,36 @@ mod tests {
 
     #[test]
     fn ranges_cover_exactly_what_windows_touch() {
-        for (k, s, p, len) in [(3, 1, 1, 8), (3, 2, 1, 9), (5, 1, 2, 6), (2, 2, 0, 7), (1, 2, 0, 8), (3, 3, 0, 10)] {
-            let g = Geometry { kernel: [k; 2], stride: [s; 2], padding: [p; 2] };
+        for (k, s, p, len) in [
+            (3, 1, 1, 8),
+            (3, 2, 1, 9),
+            (5, 1, 2, 6),
+            (2, 2, 0, 7),
+            (1, 2, 0, 8),
+            (3, 3, 0, 10),
+        ] {
+            let g = Geometry {
+                kernel: [k; 2],
+                stride: [s; 2],
+                padding: [p; 2],
+            };
             let outs = (len + 2 * p - k) / s + 1;
             let touches = |y: usize, h: usize| (0..k).any(|a| y * s + a == h + p);
             for from in 0..outs {
                 for to in from + 1..=outs {
                     let (lo, hi) = g.read_by(0, (from, to), len);
-                    let want: Vec<usize> = (0..len).filter(|&h| (from..to).any(|y| touches(y, h))).collect();
+                    let want: Vec<usize> = (0..len)
+                        .filter(|&h| (from..to).any(|y| touches(y, h)))
+                        .collect();
                     assert_eq!((lo, hi), (want[0], want[want.len() - 1] + 1));
                 }
             }
             for from in 0..len {
                 for to in from + 1..=len {
                     let (lo, hi) = g.reading(0, (from, to), outs);
-                    let want: Vec<usize> = (0..outs).filter(|&y| (from..to).any(|h| touches(y, h))).collect();
+                    let want: Vec<usize> = (0..outs)
+                        .filter(|&y| (from..to).any(|h| touches(y, h)))
+                        .collect();
                     if let (Some(&a), Some(&b)) = (want.first(), want.last()) {
                         assert!(lo <= a && b < hi, "{k} {s} {p}: {from}..{to}");
                     }

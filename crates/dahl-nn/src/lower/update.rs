@@ -37,7 +37,9 @@ impl Step<'_> {
     }
 
     pub(super) fn clip_and_update(&mut self) {
-        let Some(most) = self.settings.clip else { return };
+        let Some(most) = self.settings.clip else {
+            return;
+        };
         let gradients = std::mem::take(&mut self.clipped);
         let total = self.temporary("squares", &[1]);
         for (_, gradient) in &gradients {
@@ -58,17 +60,23 @@ impl Step<'_> {
 
     fn apply(&self, param: usize, gradient: &Handle) {
         let optimizer = self.optimizer.expect("only training has gradients");
-        let target = self.state.params[param].clone().expect("trained parameters are arrays");
+        let target = self.state.params[param]
+            .clone()
+            .expect("trained parameters are arrays");
         // Gradients may come as a row of something; the parameter's own shape has as many elements.
         for axes in cuts(&target) {
             let (p, g) = (tiles::part(&target, axes), part_of(gradient, &target, axes));
-            let slots: Vec<Handle> =
-                self.state.slots[param].iter().map(|s| tiles::part(s, axes)).collect();
+            let slots: Vec<Handle> = self.state.slots[param]
+                .iter()
+                .map(|s| tiles::part(s, axes))
+                .collect();
             let values = tiles::last(&self.io.values, (0, optimizer.values_used()));
             let mut operands = vec![values.with(Read), g.with(Read), p.with(ReadWrite)];
             operands.extend(slots.iter().map(|s| s.with(ReadWrite)));
             match optimizer {
-                Optimizer::Sgd { .. } if slots.is_empty() => self.submit(&optim::SGD, &operands, &[]),
+                Optimizer::Sgd { .. } if slots.is_empty() => {
+                    self.submit(&optim::SGD, &operands, &[])
+                }
                 Optimizer::Sgd { nesterov, .. } => {
                     let params = [Param::Int(i64::from(*nesterov))];
                     self.submit(&optim::SGD_MOMENTUM, &operands, &params);

@@ -17,8 +17,21 @@ impl Optimizer {
     /// The values for a learning rate and a step, the first being 1.
     pub fn values(&self, rate: f64, step: u64) -> Vec<f64> {
         match *self {
-            Optimizer::Sgd { momentum, weight_decay, .. } => vec![rate, weight_decay, momentum],
-            Optimizer::Adam { betas, eps, weight_decay } | Optimizer::AdamW { betas, eps, weight_decay } => {
+            Optimizer::Sgd {
+                momentum,
+                weight_decay,
+                ..
+            } => vec![rate, weight_decay, momentum],
+            Optimizer::Adam {
+                betas,
+                eps,
+                weight_decay,
+            }
+            | Optimizer::AdamW {
+                betas,
+                eps,
+                weight_decay,
+            } => {
                 vec![rate, betas[0], betas[1], eps, weight_decay, step as f64]
             }
         }

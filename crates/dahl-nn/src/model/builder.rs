@@ -141,6 +141,7 @@ impl ModelBuilder {
     }
 
     /// The sum of two or more layers, by their names.
+    #[allow(clippy::should_implement_trait)] // a layer's name, as all methods here are
     #[track_caller]
     pub fn add<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.layer(Kind::Add)

@@ -60,7 +60,9 @@ pub enum TrainError {
     #[error("{0}")]
     Execution(ExecError),
     /// The loss is not a number any more.
-    #[error("the loss is {loss} in step {step} (epoch {epoch}): the weights are spoilt; try a lower learning rate")]
+    #[error(
+        "the loss is {loss} in step {step} (epoch {epoch}): the weights are spoilt; try a lower learning rate"
+    )]
     NotANumber {
         /// The loss.
         loss: f64,

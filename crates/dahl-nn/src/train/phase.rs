@@ -76,7 +76,11 @@ impl Phases {
         *next = (place + 1) % 2;
         if phases.len() <= place {
             let (io, graph) = make(batch)?;
-            phases.push(Phase { io, graph, pending: false });
+            phases.push(Phase {
+                io,
+                graph,
+                pending: false,
+            });
         }
         while self.by_batch[&batch].0[place].pending {
             self.collect(exec, totals)?;
@@ -99,7 +103,9 @@ impl Phases {
 
     /// Collects the results of the oldest step in flight.
     fn collect(&mut self, exec: &mut dyn Executor, totals: &mut Totals) -> Result<(), TrainError> {
-        let Some((batch, place)) = self.flight.pop_front() else { return Ok(()) };
+        let Some((batch, place)) = self.flight.pop_front() else {
+            return Ok(());
+        };
         let phase = &mut self.by_batch.get_mut(&batch).expect("in flight").0[place];
         phase.pending = false;
         exec.read(&phase.io.losses, &mut |v| totals.loss += v.sum())?;
@@ -109,7 +115,11 @@ impl Phases {
     }
 
     /// Collects the results of all steps in flight.
-    pub fn drain(&mut self, exec: &mut dyn Executor, totals: &mut Totals) -> Result<(), TrainError> {
+    pub fn drain(
+        &mut self,
+        exec: &mut dyn Executor,
+        totals: &mut Totals,
+    ) -> Result<(), TrainError> {
         while !self.flight.is_empty() {
             self.collect(exec, totals)?;
         }
@@ -129,6 +139,10 @@ fn write(
 ) -> Result<(), ExecError> {
     exec.write(array, &mut |mut v| {
         let n = v.len();
-        values.clone().take(n).enumerate().for_each(|(i, x)| v.set(i, x));
+        values
+            .clone()
+            .take(n)
+            .enumerate()
+            .for_each(|(i, x)| v.set(i, x));
     })
 }

@@ -96,7 +96,10 @@ impl Session {
     pub fn initialise(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
         for (place, array) in self.state.params.iter().enumerate() {
             let Some(array) = array else { continue };
-            let (fill, random) = (init::fill(&self.model, place), init::stream(self.training.seed, place));
+            let (fill, random) = (
+                init::fill(&self.model, place),
+                init::stream(self.training.seed, place),
+            );
             exec.write(array, &mut |mut v| {
                 (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)));
             })?;
@@ -105,13 +108,22 @@ impl Session {
     }
 
     /// Takes weights from outside.
-    pub fn set_weights(&mut self, exec: &mut dyn Executor, weights: &Weights) -> Result<(), TrainError> {
+    pub fn set_weights(
+        &mut self,
+        exec: &mut dyn Executor,
+        weights: &Weights,
+    ) -> Result<(), TrainError> {
         crate::weights::check(weights, &self.model)?;
         for (param, array) in self.model.params().iter().zip(&self.state.params) {
             let tensor = weights.get(&param.key);
             match (array, tensor) {
                 (Some(array), Some(tensor)) => write(exec, array, tensor)?,
-                (None, Some(Tensor { data: Data::I64(v), .. })) => {
+                (
+                    None,
+                    Some(Tensor {
+                        data: Data::I64(v), ..
+                    }),
+                ) => {
                     self.batches_before = v.first().map_or(0, |&n| n.max(0) as u64);
                 }
                 _ => {}
@@ -183,9 +195,19 @@ impl Session {
             drop(batch);
             self.batch_in_epoch += 1;
             let (epoch, step, totals) = (self.epoch + 1, self.batch_in_epoch, self.totals);
-            tell(Event::Step { epoch, step, steps, totals });
+            tell(Event::Step {
+                epoch,
+                step,
+                steps,
+                totals,
+            });
             if self.batch_in_epoch == steps || self.step == total {
-                self.end_epoch::<T>(exec, validation.as_ref(), self.batch_in_epoch == steps, tell)?;
+                self.end_epoch::<T>(
+                    exec,
+                    validation.as_ref(),
+                    self.batch_in_epoch == steps,
+                    tell,
+                )?;
             } else if let Some((_, Some(every))) = self.checkpoints
                 && self.step.is_multiple_of(every)
             {
@@ -203,14 +225,35 @@ impl Session {
         steps: u64,
         total: u64,
     ) -> Result<(), TrainError> {
-        let rate = self.training.schedule.lr(self.step, steps, total, self.training.rate);
+        let rate = self
+            .training
+            .schedule
+            .lr(self.step, steps, total, self.training.rate);
         let values = self.training.optimizer.values(rate, self.step + 1);
-        let input = Input { pixels, labels, values: &values, step: self.step };
-        let Session { model, training, state, totals, steps, .. } = self;
+        let input = Input {
+            pixels,
+            labels,
+            values: &values,
+            step: self.step,
+        };
+        let Session {
+            model,
+            training,
+            state,
+            totals,
+            steps,
+            ..
+        } = self;
         let before = totals.loss;
         steps.launch(exec, &input, totals, |batch| {
             let io = Io::new(model, batch, training.dtype)?;
-            let graph = lower::train(model, state, &io, &training.optimizer, &settings(training, batch))?;
+            let graph = lower::train(
+                model,
+                state,
+                &io,
+                &training.optimizer,
+                &settings(training, batch),
+            )?;
             Ok((io, graph))
         })?;
         self.step += 1;
@@ -222,7 +265,11 @@ impl Session {
         if loss.is_finite() {
             return Ok(());
         }
-        Err(TrainError::NotANumber { loss, step: self.step, epoch: self.epoch + 1 })
+        Err(TrainError::NotANumber {
+            loss,
+            step: self.step,
+            epoch: self.epoch + 1,
+        })
     }
 
     fn end_epoch<T: Shown>(
@@ -246,12 +293,20 @@ impl Session {
             self.batch_in_epoch = 0;
             self.totals = Totals::default();
         }
-        tell(Event::Epoch { epoch, train, validation });
+        tell(Event::Epoch {
+            epoch,
+            train,
+            validation,
+        });
         self.save_checkpoint(exec, tell)
     }
 
     /// Loss and accuracy on a set, with the weights as they are.
-    pub fn evaluate(&mut self, exec: &mut dyn Executor, data: Arc<dyn Dataset>) -> Result<Totals, TrainError> {
+    pub fn evaluate(
+        &mut self,
+        exec: &mut dyn Executor,
+        data: Arc<dyn Dataset>,
+    ) -> Result<Totals, TrainError> {
         match self.training.dtype {
             DType::F32 => self.evaluate_as::<f32>(exec, data),
             DType::F64 => self.evaluate_as::<f64>(exec, data),
@@ -264,12 +319,27 @@ impl Session {
         data: Arc<dyn Dataset>,
     ) -> Result<Totals, TrainError> {
         let batches = Batches::<T>::new(data, self.training.batch)?;
-        let prefetch = Prefetch { until: Some(1), threads: self.loaders, ..Prefetch::default() };
+        let prefetch = Prefetch {
+            until: Some(1),
+            threads: self.loaders,
+            ..Prefetch::default()
+        };
         let mut totals = Totals::default();
-        let Session { model, training, state, evaluations, .. } = self;
+        let Session {
+            model,
+            training,
+            state,
+            evaluations,
+            ..
+        } = self;
         for batch in Prefetcher::start(&batches, prefetch)? {
             let batch = batch?;
-            let input = Input { pixels: batch.pixels(), labels: batch.labels(), values: &[], step: 0 };
+            let input = Input {
+                pixels: batch.pixels(),
+                labels: batch.labels(),
+                values: &[],
+                step: 0,
+            };
             evaluations.launch(exec, &input, &mut totals, |batch| {
                 let io = Io::new(model, batch, training.dtype)?;
                 let graph = lower::evaluate(model, state, &io, &settings(training, batch))?;
@@ -280,8 +350,14 @@ impl Session {
         Ok(totals)
     }
 
-    fn save_checkpoint(&mut self, exec: &mut dyn Executor, tell: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
-        let Some((folder, _)) = self.checkpoints.clone() else { return Ok(()) };
+    fn save_checkpoint(
+        &mut self,
+        exec: &mut dyn Executor,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), TrainError> {
+        let Some((folder, _)) = self.checkpoints.clone() else {
+            return Ok(());
+        };
         let before = self.totals.loss;
         self.steps.drain(exec, &mut self.totals)?;
         self.check_loss(before)?;
@@ -335,7 +411,11 @@ impl Session {
     }
 
     /// Goes on from a checkpoint.
-    pub fn resume(&mut self, exec: &mut dyn Executor, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    pub fn resume(
+        &mut self,
+        exec: &mut dyn Executor,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), TrainError> {
         checkpoint.check_model(&self.model)?;
         checkpoint.check_settings(&self.settings_json())?;
         self.set_weights(exec, &checkpoint.weights)?;
@@ -352,13 +432,20 @@ impl Session {
         self.batch_in_epoch = checkpoint.batch_in_epoch;
         self.batches_before = self.batches_before.saturating_sub(self.step);
         let at = |name: &str| checkpoint.totals.get(name).copied().unwrap_or(0.0);
-        self.totals = Totals { loss: at("loss"), correct: at("correct"), samples: at("samples") as u64 };
+        self.totals = Totals {
+            loss: at("loss"),
+            correct: at("correct"),
+            samples: at("samples") as u64,
+        };
         Ok(())
     }
 
     /// Whether the model keeps statistics of batches.
     pub fn has_running_statistics(&self) -> bool {
-        self.model.params().iter().any(|p| p.role == Role::RunningMean)
+        self.model
+            .params()
+            .iter()
+            .any(|p| p.role == Role::RunningMean)
     }
 }
 
@@ -380,12 +467,22 @@ fn read(exec: &mut dyn Executor, array: &dahl_core::Handle) -> Result<Tensor, Tr
             dahl_core::Values::F64(v) => Data::F64(v.to_vec()),
         };
     })?;
-    Ok(Tensor { shape: array.shape.extents().to_vec(), data })
+    Ok(Tensor {
+        shape: array.shape.extents().to_vec(),
+        data,
+    })
 }
 
-fn write(exec: &mut dyn Executor, array: &dahl_core::Handle, tensor: &Tensor) -> Result<(), TrainError> {
+fn write(
+    exec: &mut dyn Executor,
+    array: &dahl_core::Handle,
+    tensor: &Tensor,
+) -> Result<(), TrainError> {
     exec.write(array, &mut |mut v| match &tensor.data {
-        Data::F32(x) => x.iter().enumerate().for_each(|(i, &x)| v.set(i, f64::from(x))),
+        Data::F32(x) => x
+            .iter()
+            .enumerate()
+            .for_each(|(i, &x)| v.set(i, f64::from(x))),
         Data::F64(x) => x.iter().enumerate().for_each(|(i, &x)| v.set(i, x)),
         Data::I64(x) => x.iter().enumerate().for_each(|(i, &x)| v.set(i, x as f64)),
     })?;

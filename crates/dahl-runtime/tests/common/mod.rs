@@ -291,7 +291,7 @@ pub fn runtime(workers: usize, policy: &str) -> Runtime {
     Runtime::builder()
         .workers(workers)
         .policy(policy)
-        .main_works(workers % 2 == 0)
+        .main_works(workers.is_multiple_of(2))
         .watchdog(Duration::from_secs(60))
         .build()
         .unwrap()

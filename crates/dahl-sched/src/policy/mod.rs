@@ -83,8 +83,11 @@ pub trait Policy: Send + Sync {
     fn backlog(&self) -> Vec<(String, usize)>;
 }
 
+/// Makes a policy for a machine.
+pub type Make = fn(&Machine) -> Box<dyn Policy>;
+
 /// One line per policy: the name, what it is, and how to make it. Everything else derives from this.
-pub const POLICIES: &[(&str, &str, fn(&Machine) -> Box<dyn Policy>)] = &[
+pub const POLICIES: &[(&str, &str, Make)] = &[
     (
         "eager",
         "one queue for all units, first come first served",

@@ -126,23 +126,31 @@ fn prepare(
     for (place, array) in state.params.iter().enumerate() {
         if let Some(array) = array {
             let (fill, random) = (init::fill(model, place), init::stream(42, place));
-            exec.write(array, &mut |mut v| (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i))))?;
+            exec.write(array, &mut |mut v| {
+                (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)))
+            })?;
         }
     }
     let random = Random::new(1, 1);
-    exec.write(&io.pixels, &mut |mut v| (0..v.len()).for_each(|i| v.set(i, random.uniform(i as u64))))?;
+    exec.write(&io.pixels, &mut |mut v| {
+        (0..v.len()).for_each(|i| v.set(i, random.uniform(i as u64)))
+    })?;
     let classes = model.classes() as u64;
     exec.write(&io.labels, &mut |mut v| {
         (0..v.len()).for_each(|i| v.set(i, random.below(i as u64, classes) as f64));
     })?;
     let values = optimizer.values(1e-4, 1);
-    exec.write(&io.values, &mut |mut v| values.iter().enumerate().for_each(|(i, &x)| v.set(i, x)))
+    exec.write(&io.values, &mut |mut v| {
+        values.iter().enumerate().for_each(|(i, &x)| v.set(i, x))
+    })
 }
 
 /// The most memory this process ever had resident, as far as the system says.
 fn peak_rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|l| l.starts_with("VmHWM:"));
-    let kib = line.and_then(|l| l.split_whitespace().nth(1)).and_then(|v| v.parse::<u64>().ok());
+    let kib = line
+        .and_then(|l| l.split_whitespace().nth(1))
+        .and_then(|v| v.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

@@ -54,8 +54,10 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut runtime =
-        Runtime::builder().workers(usize::from(args.workers)).policy(&args.policy).build()?;
+    let mut runtime = Runtime::builder()
+        .workers(usize::from(args.workers))
+        .policy(&args.policy)
+        .build()?;
     let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
     let arena = Arena::new();
 
@@ -70,13 +72,28 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Ok(per_task(start))
     };
     let first_ns = run()?;
-    let mut replays = (0..args.replays).map(|_| run()).collect::<anyhow::Result<Vec<f64>>>()?;
+    let mut replays = (0..args.replays)
+        .map(|_| run())
+        .collect::<anyhow::Result<Vec<f64>>>()?;
     replays.sort_by(f64::total_cmp);
     let replay_ns = replays[replays.len() / 2];
 
-    let Args { pattern, tasks, workers, .. } = *args;
+    let Args {
+        pattern,
+        tasks,
+        workers,
+        ..
+    } = *args;
     let policy = &args.policy;
-    let report = Report { pattern, tasks, workers, policy, submit_ns, first_ns, replay_ns };
+    let report = Report {
+        pattern,
+        tasks,
+        workers,
+        policy,
+        submit_ns,
+        first_ns,
+        replay_ns,
+    };
     if args.json {
         return print::json(&report);
     }
@@ -98,13 +115,17 @@ fn record(args: &Args, arena: &Arena) -> anyhow::Result<Arc<Graph>> {
     for _ in 0..args.tasks {
         match args.pattern {
             Pattern::Independent => recorder.submit(Task::new(&empty, &[])),
-            Pattern::Chain => recorder.submit(Task::new(&empty, &[arrays[0].with(Mode::ReadWrite)])),
+            Pattern::Chain => {
+                recorder.submit(Task::new(&empty, &[arrays[0].with(Mode::ReadWrite)]))
+            }
             Pattern::Pairs => {
                 let r = random.next() % 64;
                 let w = random.next() % 63;
                 let w = w + u64::from(w >= r);
-                let operands =
-                    [arrays[r as usize].with(Mode::Read), arrays[w as usize].with(Mode::ReadWrite)];
+                let operands = [
+                    arrays[r as usize].with(Mode::Read),
+                    arrays[w as usize].with(Mode::ReadWrite),
+                ];
                 recorder.submit(Task::new(&empty, &operands))
             }
         };
