@@ -24,7 +24,15 @@ fn the_machine_has_at_least_one_unit() {
 #[test]
 fn help_names_every_command_and_every_command_has_help() {
     let help = dahl(&["--help"]);
-    for command in ["machine", "bench", "graph", "completions"] {
+    for command in [
+        "train",
+        "eval",
+        "ops",
+        "machine",
+        "bench",
+        "graph",
+        "completions",
+    ] {
         assert!(help.contains(command), "{command} is missing from {help}");
         assert!(
             dahl(&[command, "--help"]).contains("Usage: dahl"),

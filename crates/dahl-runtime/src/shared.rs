@@ -246,10 +246,15 @@ impl World for Shared {
         unsafe { Instance::of(task) }.graph().tasks[task.task as usize].priority
     }
 
-    fn wake(&self, unit: Option<UnitId>) {
+    fn wake(&self, unit: Option<UnitId>) -> bool {
         match unit {
             Some(unit) => self.sleep.wake(usize::from(unit.0)),
-            None => self.sleep.wake_any(),
+            None if self.uniform => self.sleep.wake_any(),
+            // The one that is woken might not be able to run it.
+            None => {
+                self.sleep.wake_all();
+                true
+            }
         }
     }
 }

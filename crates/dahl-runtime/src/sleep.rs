@@ -90,18 +90,17 @@ impl Sleep {
         true
     }
 
-    /// Wakes the thread of one bed, if it sleeps. What it should find must be there already.
-    pub fn wake(&self, i: usize) {
+    /// Wakes the thread of one bed, if it sleeps; true if it did. What it should find must be there
+    /// already.
+    pub fn wake(&self, i: usize) -> bool {
         fence(Ordering::SeqCst);
-        self.wake_bed(i);
+        self.wake_bed(i)
     }
 
-    /// Wakes one worker, if any sleeps.
-    pub fn wake_any(&self) {
+    /// Wakes one worker, if any sleeps; true if one did.
+    pub fn wake_any(&self) -> bool {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) > 0 {
-            let _ = (0..self.workers).any(|i| self.wake_bed(i));
-        }
+        self.asleep.load(Ordering::Relaxed) > 0 && (0..self.workers).any(|i| self.wake_bed(i))
     }
 
     /// Wakes everybody.

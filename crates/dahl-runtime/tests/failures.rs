@@ -425,3 +425,50 @@ fn a_writer_waits_for_readers_too() {
         );
     }
 }
+
+/// A worker is kept busy, the others sleep: what is dealt to the busy one's queue is taken by them.
+#[test]
+fn work_dealt_to_a_busy_worker_is_taken_by_a_sleeping_one() {
+    for policy in ["eager", "ws"] {
+        let arena = Arena::new();
+        let (gate, started) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let held = {
+            let (gate, started) = (gate.clone(), started.clone());
+            Arc::new(
+                Codelet::new("held").implement("reference", UnitKind::Cpu, move |_| {
+                    started.store(true, Ordering::Release);
+                    while !gate.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                    Ok(())
+                }),
+            )
+        };
+        let mut busy = arena.zeros::<f64, 1>([1]).unwrap();
+        let mut x = arena.zeros([1]).unwrap();
+        let recorder = Recorder::new();
+        recorder.submit(Task::new(&held, &[busy.read_write()]));
+        let blocking = recorder.finish().unwrap();
+        let quick = program(&mut x, &mut [], 0);
+        let mut runtime = build(3, policy, false);
+        runtime.launch(&blocking).unwrap();
+        while !started.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        for launch in 1..=20 {
+            // Long enough for the idle ones to fall asleep.
+            std::thread::sleep(Duration::from_millis(3));
+            runtime.launch(&quick).unwrap();
+            assert_eq!(
+                runtime.read(&x).unwrap()[0],
+                6.0 * f64::from(launch),
+                "{policy}"
+            );
+        }
+        gate.store(true, Ordering::Release);
+        runtime.wait().unwrap();
+    }
+}

@@ -77,7 +77,7 @@ fn edges_are_those_that_elements_demand() {
     let (graph, tasks) = record(&mut x);
     let got: BTreeSet<(u32, u32)> = graph.edges().collect();
     // Element by element: each task waits for the last one that touched any element of its own.
-    let mut last = vec![None; SAMPLES * CHANNELS];
+    let mut last = [None; SAMPLES * CHANNELS];
     let mut want = BTreeSet::new();
     for (t, (_, region)) in tasks.iter().enumerate() {
         let (start, end) = (region.start(), region.end());

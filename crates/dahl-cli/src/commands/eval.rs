@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         shuffle: false,
         seed: 0,
         dtype: args.run.dtype,
-        grain: args.run.grain.clone(),
+        grain: args.run.grain(&model, args.batch as usize)?,
         clip: None,
     };
     let mut session = Session::new(model, training)?;

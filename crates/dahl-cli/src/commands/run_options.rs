@@ -20,13 +20,47 @@ pub struct RunOptions {
     /// Numbers to compute with: f32 or f64
     #[arg(long, default_value = "f32")]
     pub dtype: DType,
-    /// How layers are cut into tasks: auto, or parts of each dimension such as
-    /// sample=8,channel=2,height=1,width=1
+    /// How layers are cut into tasks: auto, tuned (measured here first, and printed so that it can be
+    /// repeated), or parts of each dimension such as sample=8,channel=2,height=1,width=1
     #[arg(long, default_value = "auto")]
-    pub grain: Grain,
+    pub grain: GrainChoice,
+}
+
+/// A grain, or the wish to have one measured.
+#[derive(Clone, Debug)]
+pub enum GrainChoice {
+    /// Measured before the run.
+    Tuned,
+    /// Known.
+    Known(Grain),
+}
+
+impl std::str::FromStr for GrainChoice {
+    type Err = <Grain as std::str::FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "tuned" {
+            Ok(GrainChoice::Tuned)
+        } else {
+            text.parse().map(GrainChoice::Known)
+        }
+    }
 }
 
 impl RunOptions {
+    /// The grain to use for a model; says what was chosen if it was measured.
+    pub fn grain(&self, model: &Model, batch: usize) -> anyhow::Result<Grain> {
+        match &self.grain {
+            GrainChoice::Known(grain) => Ok(grain.clone()),
+            GrainChoice::Tuned => {
+                let (grain, seconds) = super::measure::tune(model, batch, self)?;
+                let time = dahl_core::Seconds(seconds);
+                eprintln!("tuned: {time} per step; to repeat this run: --grain {grain}");
+                Ok(grain)
+            }
+        }
+    }
+
     /// A runtime with these options; Ctrl-C stops it.
     pub fn runtime(&self, in_flight: usize) -> anyhow::Result<Runtime> {
         let mut builder = Runtime::builder().policy(&self.policy).in_flight(in_flight);

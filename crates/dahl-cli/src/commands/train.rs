@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         shuffle: !args.no_shuffle,
         seed: args.seed,
         dtype: args.run.dtype,
-        grain: args.run.grain.clone(),
+        grain: args.run.grain(&model, args.batch as usize)?,
         clip: args.clip_norm,
     };
     let train = args.data.open(&model, Split::Train)?;
@@ -177,6 +177,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.run.policy,
         );
     }
+    let grain = training.grain.to_string();
     let mut session = Session::new(model, training)?;
     session.loaders = if args.data.data.starts_with("folder:") {
         2
@@ -195,7 +196,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = args.checkpoint.as_ref().or(args.resume.as_ref()) {
         session.checkpoint_to(folder.clone(), args.checkpoint_every);
     }
-    let mut report = Report::new(args.quiet, train.len());
+    let mut report = Report::new(args.quiet, grain);
     let mut failed = None;
     let result = session.run(&mut runtime, train, validation, &mut |event| {
         report.tell(event);
@@ -268,12 +269,13 @@ struct Report {
     seconds: f64,
     total_seconds: f64,
     images: u64,
-    per_epoch: usize,
+    /// How layers were cut, to repeat the run.
+    grain: String,
     last: Option<(u64, Totals, Option<Totals>)>,
 }
 
 impl Report {
-    fn new(quiet: bool, per_epoch: usize) -> Self {
+    fn new(quiet: bool, grain: String) -> Self {
         Report {
             quiet,
             bar: None,
@@ -282,7 +284,7 @@ impl Report {
             seconds: 0.0,
             total_seconds: 0.0,
             images: 0,
-            per_epoch,
+            grain,
             last: None,
         }
     }
@@ -353,7 +355,6 @@ impl Report {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        let _ = self.per_epoch;
     }
 }
 
@@ -410,6 +411,7 @@ impl Metrics {
             "accuracy": train.accuracy(),
             "val_loss": validation.map(|v| v.mean_loss()),
             "val_accuracy": validation.map(|v| v.accuracy()),
+            "grain": report.grain,
             "images": report.images,
             "seconds": report.total_seconds,
             "images_per_second": report.images as f64 / report.total_seconds.max(1e-9),

@@ -35,6 +35,9 @@ struct Item {
 
 impl MemoryPlan {
     pub(super) fn pack(graph: &Graph) -> MemoryPlan {
+        if graph.storages.iter().all(|s| s.temporary.is_none()) {
+            return MemoryPlan::default();
+        }
         let items = items(graph);
         let unshared = items.iter().map(|i| i.size).sum();
         let order = Order::find(graph, &items);

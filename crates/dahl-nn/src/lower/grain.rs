@@ -97,6 +97,20 @@ impl std::fmt::Display for Parts {
     }
 }
 
+/// As it is read; grains chosen by layer are listed one after another.
+impl std::fmt::Display for Grain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Grain::Auto => f.write_str("auto"),
+            Grain::Fixed(parts) => parts.fmt(f),
+            Grain::Layers(all) => {
+                let all: Vec<String> = all.iter().map(Parts::to_string).collect();
+                f.write_str(&all.join(" "))
+            }
+        }
+    }
+}
+
 /// Operations one task should have, about: some tens of microseconds on one core.
 const TASK_FLOPS: f64 = 1.5e6;
 

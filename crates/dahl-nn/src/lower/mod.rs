@@ -57,6 +57,7 @@ pub fn train(
     settings: &Settings,
 ) -> Result<Arc<Graph>, GraphError> {
     let mut step = Step::new(model, state, io, settings, Some(optimizer));
+    step.check_batch_norm()?;
     step.forward();
     step.loss();
     step.backward();
@@ -130,6 +131,25 @@ impl<'a> Step<'a> {
             values,
             needs_gradient,
         }
+    }
+
+    /// Refuses to normalise over a single value, whose variance says nothing.
+    fn check_batch_norm(&self) -> Result<(), GraphError> {
+        for group in &self.groups {
+            let [_, h, w] = self.image(group.inputs[0]);
+            if matches!(group.work, groups::Work::BatchNorm { .. }) && self.batch() * h * w == 1 {
+                return Err(GraphError {
+                    codelet: "batch_norm2d".into(),
+                    section: format!(" {:?}", group.label),
+                    problem:
+                        "a batch of one sample has one value per channel, training needs two; \
+                              choose a batch size that leaves no single sample over"
+                            .into(),
+                    place: self.model.file.clone().unwrap_or_else(|| "model".into()),
+                });
+            }
+        }
+        Ok(())
     }
 
     fn is_training(&self) -> bool {

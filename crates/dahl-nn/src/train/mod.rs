@@ -7,7 +7,7 @@
 mod phase;
 mod session;
 
-pub use phase::Totals;
+pub use phase::{LARGE, Totals};
 pub use session::{Event, Session};
 
 use dahl_core::{DType, ExecError};

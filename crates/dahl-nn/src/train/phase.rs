@@ -52,6 +52,10 @@ pub struct Input<'a, T> {
     pub step: u64,
 }
 
+/// Steps whose temporaries take more than this run one at a time: what overlapping them would hide is
+/// small beside what they compute, and the memory is not.
+pub const LARGE: u64 = 128 << 20;
+
 /// Two phases for every batch size met, and the steps in flight.
 #[derive(Default)]
 pub struct Phases {
@@ -72,7 +76,10 @@ impl Phases {
     ) -> Result<(), TrainError> {
         let batch = input.labels.len();
         let (phases, next) = self.by_batch.entry(batch).or_default();
-        let place = *next;
+        let most = phases
+            .first()
+            .map_or(2, |p| if p.graph.memory.bytes > LARGE { 1 } else { 2 });
+        let place = *next % most;
         *next = (place + 1) % 2;
         if phases.len() <= place {
             let (io, graph) = make(batch)?;

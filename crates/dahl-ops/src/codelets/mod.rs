@@ -10,9 +10,12 @@ pub mod conv_pool;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod elementwise;
+pub mod linalg;
 pub mod linear;
 pub mod optim;
 pub mod pool;
+pub mod reduce;
+pub mod softmax;
 pub mod winograd;
 
 use std::sync::{Arc, LazyLock};
@@ -29,9 +32,37 @@ pub type Lazy = LazyLock<Arc<Codelet>>;
 pub static TABLE: &[&Lazy] = &[
     &elementwise::ADD,
     &elementwise::ADD_ASSIGN,
+    &elementwise::SUB,
+    &elementwise::MUL,
+    &elementwise::DIV,
+    &elementwise::SCALE,
+    &elementwise::ADD_VALUE,
+    &elementwise::SUB_VALUE,
+    &elementwise::POWER,
+    &elementwise::CLIP,
+    &elementwise::ROUND,
+    &elementwise::EXP,
+    &elementwise::LOG,
+    &elementwise::FILL,
     &elementwise::COPY,
     &elementwise::RELU,
     &elementwise::RELU_GRAD,
+    &reduce::SUM,
+    &reduce::MEAN,
+    &reduce::MIN,
+    &reduce::MAX,
+    &linalg::DOT,
+    &linalg::OUTER,
+    &linalg::MATVEC,
+    &linalg::VECMAT,
+    &linalg::MATMUL,
+    &linalg::TRANSPOSE,
+    &linalg::DIAG,
+    &linalg::DIAGONAL,
+    &linalg::CORRELATE,
+    &softmax::FORWARD,
+    &softmax::GRAD,
+    &softmax::JACOBIAN,
     &conv2d::FORWARD,
     &conv2d::INPUT_GRAD,
     &conv2d::FILTER_GRAD,

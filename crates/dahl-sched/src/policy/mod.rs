@@ -46,8 +46,9 @@ pub trait World {
     /// A task's priority; higher is more urgent.
     fn priority(&self, task: TaskRef) -> i32;
 
-    /// There is work for a unit, or with `None` for any one unit.
-    fn wake(&self, unit: Option<UnitId>);
+    /// There is work for a unit, or with `None` for any one unit. False if nobody had to be woken: the
+    /// unit is awake, and may be busy for long.
+    fn wake(&self, unit: Option<UnitId>) -> bool;
 }
 
 /// Decides which unit runs which ready task.
@@ -152,7 +153,9 @@ mod tests {
         fn priority(&self, task: TaskRef) -> i32 {
             task.task as i32
         }
-        fn wake(&self, _: Option<UnitId>) {}
+        fn wake(&self, _: Option<UnitId>) -> bool {
+            false
+        }
     }
 
     fn tasks(n: u32) -> Vec<TaskRef> {

@@ -3,14 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dahl_core::Executor;
-use dahl_core::random::Random;
-use dahl_nn::init;
-use dahl_nn::lower::state::{Io, State};
-use dahl_nn::lower::{self, Settings};
-use dahl_nn::model::Model;
-use dahl_nn::optimizer::{Given, Optimizer};
-
+use crate::commands::measure::Measure;
 use crate::commands::run_options::{RunOptions, model};
 use crate::print;
 
@@ -53,36 +46,16 @@ struct Result {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = model(Some(&args.model))?;
     let batch = args.batch as usize;
-    let mut runtime = args.run.runtime(2)?;
-    let optimizer = Optimizer::parse("sgd", &Given::default())?;
-    let state = State::new(&model, args.run.dtype, Some(&optimizer))?;
-    let io = Io::new(&model, batch, args.run.dtype)?;
-    let settings = Settings {
-        batch,
-        dtype: args.run.dtype,
-        grain: args.run.grain.clone(),
-        seed: 0,
-        clip: None,
-    };
-    let graph = lower::train(&model, &state, &io, &optimizer, &settings)?;
-    prepare(&mut runtime, &model, &state, &io, &optimizer).map_err(|e| anyhow::anyhow!(e))?;
-
-    let mut steps = |n: u64| -> anyhow::Result<f64> {
-        let start = Instant::now();
-        for _ in 0..n {
-            runtime.launch(&graph)?;
-        }
-        runtime.wait()?;
-        Ok(start.elapsed().as_secs_f64() / n as f64)
-    };
+    let grain = args.run.grain(&model, batch)?;
+    let mut bench = Measure::new(&model, batch, &args.run, &grain)?;
     // Warm up, and find how many steps make a stretch of about a tenth of the time.
-    steps(2)?;
-    let once = steps(3)?;
+    bench.steps(2)?;
+    let once = bench.steps(3)?;
     let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
     let (mut times, mut count) = (Vec::new(), 0);
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
     while times.is_empty() || Instant::now() < end {
-        times.push(steps(stretch)?);
+        times.push(bench.steps(stretch)?);
         count += stretch;
     }
     times.sort_by(f64::total_cmp);
@@ -90,14 +63,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         model: model.name.clone(),
         batch: args.batch,
         dtype: args.run.dtype,
-        workers: runtime.machine().units.len(),
+        workers: bench.runtime.machine().units.len(),
         policy: args.run.policy.clone(),
         images_per_second: batch as f64 / times[0],
         median_images_per_second: batch as f64 / times[times.len() / 2],
         step_seconds: times[0],
         steps: count,
-        tasks_per_step: graph.len(),
-        temporary_bytes: graph.memory.bytes,
+        tasks_per_step: bench.graph.len(),
+        temporary_bytes: bench.graph.memory.bytes,
         peak_rss_bytes: peak_rss(),
     };
     if args.json {
@@ -113,36 +86,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         dahl_core::Bytes(result.peak_rss_bytes),
     );
     Ok(())
-}
-
-/// Initial weights, random pixels and labels, a small learning rate.
-fn prepare(
-    exec: &mut dyn Executor,
-    model: &Model,
-    state: &State,
-    io: &Io,
-    optimizer: &Optimizer,
-) -> std::result::Result<(), dahl_core::ExecError> {
-    for (place, array) in state.params.iter().enumerate() {
-        if let Some(array) = array {
-            let (fill, random) = (init::fill(model, place), init::stream(42, place));
-            exec.write(array, &mut |mut v| {
-                (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)))
-            })?;
-        }
-    }
-    let random = Random::new(1, 1);
-    exec.write(&io.pixels, &mut |mut v| {
-        (0..v.len()).for_each(|i| v.set(i, random.uniform(i as u64)))
-    })?;
-    let classes = model.classes() as u64;
-    exec.write(&io.labels, &mut |mut v| {
-        (0..v.len()).for_each(|i| v.set(i, random.below(i as u64, classes) as f64));
-    })?;
-    let values = optimizer.values(1e-4, 1);
-    exec.write(&io.values, &mut |mut v| {
-        values.iter().enumerate().for_each(|(i, &x)| v.set(i, x))
-    })
 }
 
 /// The most memory this process ever had resident, as far as the system says.

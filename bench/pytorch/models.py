@@ -1,0 +1,98 @@
+"""PyTorch's version of a model file: any chain or DAG that DAHL reads, layer for layer.
+
+Keys of weights are those of DAHL: the layer's name, or its index where it has none, then `.weight` and
+so on. Modules may not have dots in their names, so the names are kept beside the modules.
+"""
+
+import tomllib
+
+import torch
+from torch import nn
+
+
+def pair(value):
+    return tuple(value) if isinstance(value, list) else (value, value)
+
+
+class Add(nn.Module):
+    def forward(self, *inputs):
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = total + other
+        return total
+
+
+def make(layer, shape):
+    """The module of a layer whose (first) input has this shape, without the batch."""
+    kind = layer["type"]
+    if kind == "conv2d":
+        return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), pair(layer.get("stride", 1)),
+                         pair(layer.get("padding", 0)), bias=layer.get("bias", True))
+    if kind in ("max_pool2d", "avg_pool2d"):
+        pool = nn.MaxPool2d if kind == "max_pool2d" else nn.AvgPool2d
+        kernel = pair(layer["kernel"])
+        return pool(kernel, pair(layer.get("stride", list(kernel))), pair(layer.get("padding", 0)))
+    if kind == "linear":
+        return nn.Linear(shape[0], layer["out_features"], bias=layer.get("bias", True))
+    if kind == "dropout":
+        return nn.Dropout(layer.get("p", 0.5))
+    if kind == "batch_norm2d":
+        return nn.BatchNorm2d(shape[0])
+    plain = {"relu": nn.ReLU, "flatten": nn.Flatten, "add": Add, "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1)}
+    return plain[kind]()
+
+
+class Network(nn.Module):
+    """The layers of a model file in their order; `wires` says whose outputs each of them takes."""
+
+    def __init__(self, text):
+        super().__init__()
+        file = tomllib.loads(text)
+        self.name, self.input = file["name"], file["input"]
+        self.labels, self.wires, self.layers = [], [], nn.ModuleList()
+        shapes, named = [], {}
+        for i, layer in enumerate(file["layers"]):
+            sources = layer.get("from")
+            if sources is None:
+                wires = [i - 1]
+            else:
+                sources = [sources] if isinstance(sources, str) else sources
+                wires = [-1 if s == "input" else named[s] for s in sources]
+            before = shapes[wires[0]] if wires[0] >= 0 else tuple(self.input)
+            module = make(layer, before)
+            with torch.no_grad():
+                # Two samples, because a batch norm cannot train on one value; eval keeps its statistics.
+                probe = [torch.zeros(2, *(shapes[w] if w >= 0 else self.input)) for w in wires]
+                shapes.append(tuple(module.eval()(*probe).shape[1:]))
+            if "name" in layer:
+                named[layer["name"]] = i
+            self.labels.append(layer.get("name", str(i)))
+            self.wires.append(wires)
+            self.layers.append(module.train())
+        self.classes = shapes[-1][0]
+        last = {}
+        for i, wires in enumerate(self.wires):
+            for w in wires:
+                last[w] = i
+        self.dead = [[w for w in set(wires) if last[w] == i] for i, wires in enumerate(self.wires)]
+
+    def forward(self, x):
+        values = {-1: x}
+        for i, (layer, wires) in enumerate(zip(self.layers, self.wires)):
+            values[i] = layer(*(values[w] for w in wires))
+            for w in self.dead[i]:
+                del values[w]
+        return values[len(self.layers) - 1]
+
+    def tensors(self):
+        """Weights and statistics by DAHL's keys, layer by layer."""
+        found = {}
+        for label, layer in zip(self.labels, self.layers):
+            for key, tensor in layer.state_dict(keep_vars=True).items():
+                found[f"{label}.{key}"] = tensor
+        return found
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return Network(file.read())

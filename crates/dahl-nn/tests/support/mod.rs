@@ -1,0 +1,277 @@
+//! What tests of whole training runs share: the images and first weights of `fixtures/make_runs.py`,
+//! and running a session on the real runtime.
+
+// Each test file uses a part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dahl_core::DType;
+use dahl_nn::data::{self, DataError, DataSpec, Dataset, Split};
+use dahl_nn::lower::grain::Grain;
+use dahl_nn::model::{Model, Role};
+use dahl_nn::optimizer::Optimizer;
+use dahl_nn::schedule::Schedule;
+use dahl_nn::train::{Event, Session, Totals, Training};
+use dahl_nn::weights::{Data, Tensor, Weights};
+use dahl_runtime::Runtime;
+
+/// A run that PyTorch made.
+#[derive(Clone, serde::Deserialize)]
+pub struct Case {
+    pub name: String,
+    pub toml: String,
+    pub count: usize,
+    pub batch: usize,
+    pub epochs: u64,
+    pub lr: f64,
+    pub optimizer: Optimizer,
+    pub classes: usize,
+    pub clip: Option<f64>,
+    #[serde(default)]
+    pub shipped: bool,
+    /// Mean loss of every epoch.
+    pub losses: Vec<f64>,
+    /// Correct predictions in every epoch.
+    pub correct: Vec<f64>,
+    /// Mean loss on the same images at the end, in evaluation.
+    pub evaluated: f64,
+}
+
+#[derive(serde::Deserialize)]
+struct File {
+    torch: String,
+    cases: Vec<Case>,
+}
+
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// All runs of the fixtures.
+pub fn cases() -> Vec<Case> {
+    let text = std::fs::read_to_string(fixtures().join("runs.json"))
+        .expect("fixtures are in the repository");
+    let file: File = serde_json::from_str(&text).expect("make_runs.py writes JSON");
+    assert!(!file.torch.is_empty() && file.cases.len() >= 10);
+    file.cases
+}
+
+pub fn case(name: &str) -> Case {
+    cases()
+        .into_iter()
+        .find(|c| c.name == name)
+        .expect("a case of make_runs.py")
+}
+
+/// As `noise` of `make_runs.py`.
+fn noise(stream: u64, i: u64) -> u64 {
+    let mut z = stream
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .wrapping_add(i.wrapping_mul(0xD1B5_4A32_D192_ED03))
+        .wrapping_add(0x632B_E59B_D9B4_E019);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// As `images` of `make_runs.py`.
+struct Bands {
+    shape: [usize; 3],
+    count: usize,
+    classes: usize,
+}
+
+impl Dataset for Bands {
+    fn name(&self) -> &str {
+        "bands"
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
+        let label = (noise(1, index as u64) >> 8) as usize % self.classes;
+        let (size, width) = (pixels.len(), self.shape[2]);
+        for (j, pixel) in pixels.iter_mut().enumerate() {
+            let band = (j / width) % self.classes == label;
+            *pixel = (noise(2, (index * size + j) as u64) & 127) as u8 + if band { 128 } else { 0 };
+        }
+        Ok(label)
+    }
+}
+
+/// As `set_weights` of `make_runs.py`.
+fn first_weights(model: &Model) -> Weights {
+    let mut weights = Weights::new();
+    for (place, param) in model.params().iter().enumerate() {
+        let n: usize = param.shape.iter().product();
+        let inputs: usize = param.shape.iter().skip(1).product();
+        let mut bound = 1.0;
+        while bound * bound * inputs as f64 > 4.0 {
+            bound /= 2.0;
+        }
+        let scale = param.shape.len() == 1 && param.key.ends_with("weight");
+        let value = |i| {
+            ((noise(16 + place as u64, i) >> 40) as f64 / 16_777_216.0 - 0.5) * bound
+                + f64::from(u8::from(scale))
+        };
+        let data = match param.role {
+            Role::RunningMean => Data::F64(vec![0.0; n]),
+            Role::RunningVar => Data::F64(vec![1.0; n]),
+            _ if param.key.ends_with("num_batches_tracked") => Data::I64(vec![0]),
+            _ => Data::F64((0..n as u64).map(value).collect()),
+        };
+        weights.insert(
+            param.key.clone(),
+            Tensor::new(param.shape.clone(), data).expect("as many as the shape says"),
+        );
+    }
+    weights
+}
+
+/// How to execute.
+#[derive(Clone)]
+pub struct How {
+    pub workers: usize,
+    pub policy: &'static str,
+    pub grain: &'static str,
+    pub dtype: DType,
+    pub shuffle: bool,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        How {
+            workers: 2,
+            policy: "ws",
+            grain: "auto",
+            dtype: DType::F64,
+            shuffle: false,
+        }
+    }
+}
+
+impl How {
+    pub fn runtime(&self) -> Runtime {
+        Runtime::builder()
+            .workers(self.workers)
+            .policy(self.policy)
+            .build()
+            .expect("a runtime")
+    }
+}
+
+pub fn data(case: &Case) -> Arc<dyn Dataset> {
+    let model = Model::from_toml(&case.toml, &case.name).expect("a model");
+    if !case.shipped {
+        return Arc::new(Bands {
+            shape: model.input,
+            count: case.count,
+            classes: case.classes,
+        });
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion-mnist-small");
+    let spec = DataSpec::parse(&format!("idx:{}", folder.display())).expect("a specification");
+    Arc::from(
+        data::open(&spec, Split::Train, model.input, Some(case.count), &[])
+            .expect("the shipped images"),
+    )
+}
+
+/// A session of a case, its weights not yet set.
+pub fn session(case: &Case, how: &How) -> Session {
+    let model = Model::from_toml(&case.toml, &case.name).expect("a model");
+    let training = Training {
+        batch: case.batch,
+        epochs: case.epochs,
+        steps: None,
+        rate: case.lr,
+        schedule: Schedule::default(),
+        optimizer: case.optimizer,
+        shuffle: how.shuffle,
+        seed: 7,
+        dtype: how.dtype,
+        grain: how.grain.parse::<Grain>().expect("a grain"),
+        clip: case.clip,
+    };
+    Session::new(model, training).expect("a session")
+}
+
+/// What a run leaves.
+pub struct Run {
+    pub epochs: Vec<Totals>,
+    pub evaluated: Totals,
+    pub weights: Weights,
+}
+
+/// Trains from the case's first weights.
+pub fn run(case: &Case, how: &How) -> Run {
+    let mut runtime = how.runtime();
+    let mut session = session(case, how);
+    let first = first_weights(session.model());
+    session
+        .set_weights(&mut runtime, &first)
+        .expect("the weights fit");
+    finish(&mut session, &mut runtime, case)
+}
+
+/// Trains to the end.
+pub fn finish(session: &mut Session, runtime: &mut Runtime, case: &Case) -> Run {
+    let mut epochs = Vec::new();
+    session
+        .run(runtime, data(case), None, &mut |event| {
+            if let Event::Epoch { train, .. } = event {
+                epochs.push(train);
+            }
+        })
+        .unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let evaluated = session
+        .evaluate(runtime, data(case))
+        .expect("an evaluation");
+    Run {
+        epochs,
+        evaluated,
+        weights: session.weights(runtime).expect("weights"),
+    }
+}
+
+/// Starts like [`run`] but leaves the session to the caller.
+pub fn start(case: &Case, how: &How, runtime: &mut Runtime) -> Session {
+    let mut session = session(case, how);
+    let first = first_weights(session.model());
+    session
+        .set_weights(runtime, &first)
+        .expect("the weights fit");
+    session
+}
+
+/// Panics unless the weights are the same to `tolerance`, relative for values above one.
+pub fn assert_close(name: &str, got: &Weights, want: &Weights, tolerance: f64) {
+    assert_eq!(
+        got.keys().collect::<Vec<_>>(),
+        want.keys().collect::<Vec<_>>(),
+        "{name}"
+    );
+    for (key, want) in want {
+        let got = &got[key];
+        assert_eq!(got.shape, want.shape, "{name}: {key}");
+        for (i, (g, w)) in got.data.to_f64().iter().zip(want.data.to_f64()).enumerate() {
+            let error = (g - w).abs() / w.abs().max(1.0);
+            assert!(
+                error <= tolerance,
+                "{name}: {key}[{i}] is {g}, not {w}: {error:e}"
+            );
+        }
+    }
+}

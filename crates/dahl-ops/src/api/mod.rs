@@ -1,0 +1,137 @@
+//! Operations on typed arrays: what users call.
+//!
+//! Each function records one task, or a few, with the recorder given to it first. The forms are named
+//! alike everywhere, and each operation says which of them it has:
+//!
+//! | form | result |
+//! |---|---|
+//! | `op(&r, &a)` | a temporary of the recorder, returned |
+//! | `op_into(&r, &a, &mut out)` | written where told |
+//! | `op_assign(&r, &mut a)` | updated in place |
+//! | `op_reduce(&r, &a, &mut total)` | added, by several tasks at the same time where there are several |
+//!
+//! Arrays may be parts of others (see [`dahl_core::Split`]). Rank and element type are checked by the
+//! compiler. Other mistakes do not return a `Result` here: the recorder keeps the first, with
+//! operation, operand, shapes and the line that asked, and `finish` returns it. A result that could
+//! not be made has some shape, so that what follows can be recorded.
+//!
+//! ```
+//! use dahl_core::{Arena, Recorder};
+//!
+//! let arena = Arena::new();
+//! let a = arena.zeros::<f32, 1>([3]).unwrap();
+//! let b = arena.zeros::<f32, 1>([4]).unwrap();
+//! let recorder = Recorder::new();
+//! dahl_ops::api::add(&recorder, &a, &b);
+//! let mistake = recorder.finish().unwrap_err().to_string();
+//! assert!(mistake.starts_with("add: operand 1 has shape 4, operand 0 has 3"));
+//! ```
+
+mod binary;
+mod conv2d;
+mod cross_entropy;
+mod linalg;
+mod linear;
+mod pool;
+mod reduce;
+mod softmax;
+mod unary;
+
+pub use binary::*;
+pub use conv2d::*;
+pub use cross_entropy::*;
+pub use linalg::*;
+pub use linear::*;
+pub use pool::*;
+pub use reduce::*;
+pub use softmax::*;
+pub use unary::*;
+
+use std::sync::Arc;
+
+use dahl_core::{Array, Call, Codelet, Element, Operand, Param, Recorder, Task};
+
+use crate::codelets::Lazy;
+use crate::simd::Lane;
+use crate::window::Window;
+
+fn float<T: Lane>(value: T) -> Param {
+    Param::Float(value.to_f64())
+}
+
+fn extents<T: Element, const R: usize>(x: &Array<'_, T, R>) -> [usize; R] {
+    let shape = x.shape();
+    std::array::from_fn(|i| shape.extents()[i])
+}
+
+/// A temporary of the same extents.
+#[track_caller]
+fn like<'r, T: Element, const R: usize>(
+    recorder: &'r Recorder,
+    x: &Array<'_, T, R>,
+) -> Array<'r, T, R> {
+    recorder.temporary(extents(x))
+}
+
+#[track_caller]
+fn submit(recorder: &Recorder, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
+    recorder.submit(Task::new(codelet, operands).params(params));
+}
+
+/// Submits a task if the rule of `check` holds too. Codelets of layers also serve tiles, of which they
+/// cannot know how much of the input they must hold; whole arrays are held to more. What breaks the
+/// rule is submitted to `check`, a codelet of the same name that does nothing but refuse.
+#[track_caller]
+fn submit_checked(
+    recorder: &Recorder,
+    codelet: &Arc<Codelet>,
+    check: &Lazy,
+    operands: &[Operand<'_>],
+    params: &[Param],
+) {
+    let call = Call {
+        operands: operands.iter().map(|o| (o.handle.shape, o.mode)).collect(),
+        dtype: operands[0].handle.dtype(),
+        params: params.to_vec(),
+    };
+    let holds = (check.rule)(&call).is_ok();
+    submit(
+        recorder,
+        if holds { codelet } else { check },
+        operands,
+        params,
+    );
+}
+
+/// How far a window reaches into the input along `axis`: the extent of its output.
+fn reach(win: &Window, axis: usize, len: usize) -> Option<usize> {
+    let padded = len.checked_add_signed(2 * win.shift[axis])?;
+    let room = padded.checked_sub(win.kernel[axis])?;
+    room.checked_div(win.stride[axis]).map(|steps| steps + 1)
+}
+
+/// The output's height and width, or what a mistake is recorded with.
+fn plane(win: &Window, input: [usize; 2]) -> [usize; 2] {
+    [0, 1].map(|a| reach(win, a, input[a]).unwrap_or(1))
+}
+
+/// Refuses an output plane (of operand `out`) that the window does not make of operand 0.
+fn expect_plane(call: &Call, win: &Window, out: usize) -> Result<(), String> {
+    let (x, y) = (call.shape(0), call.shape(out));
+    let (from, to) = (x.dims4(), y.dims4());
+    let [k, s, p] = [
+        format!("{}×{}", win.kernel[0], win.kernel[1]),
+        format!("{}×{}", win.stride[0], win.stride[1]),
+        format!("{}×{}", win.shift[0], win.shift[1]),
+    ];
+    match [reach(win, 0, from[2]), reach(win, 1, from[3])] {
+        [Some(h), Some(w)] if [h, w] == to[2..] => Ok(()),
+        [Some(h), Some(w)] => Err(format!(
+            "output (operand {out}) has shape {y}, expected planes of {h}×{w} for input {x}, \
+             kernel {k}, stride {s} and padding {p}"
+        )),
+        _ => Err(format!(
+            "kernel {k} with stride {s} does not fit input (operand 0) of shape {x} with padding {p}"
+        )),
+    }
+}

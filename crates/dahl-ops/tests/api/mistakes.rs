@@ -1,0 +1,180 @@
+//! Mistakes are kept by the recorder and say operation, operand, shapes and line.
+
+use dahl_core::{Arena, Array, Recorder};
+use dahl_ops::api::{self, Conv2d, Pool2d, Transposed};
+
+/// The mistake of a program.
+fn mistake(program: impl FnOnce(&Recorder, &Arena)) -> String {
+    let (recorder, arena) = (Recorder::new(), Arena::new());
+    program(&recorder, &arena);
+    recorder.finish().unwrap_err().to_string()
+}
+
+fn ones<const R: usize>(arena: &Arena, extents: [usize; R]) -> Array<'_, f32, R> {
+    arena.full(extents, 1.0).unwrap()
+}
+
+#[test]
+fn mistakes_name_operation_operand_shapes_and_line() {
+    type Program = fn(&Recorder, &Arena);
+    let table: &[(u32, Program, &str)] = &[
+        (
+            line!(),
+            |r, a| {
+                api::sub(r, &ones(a, [2, 3]), &ones(a, [3, 2]));
+            },
+            "sub: operand 1 has shape 3×2, operand 0 has 2×3",
+        ),
+        (
+            line!(),
+            |r, a| api::exp_into(r, &ones(a, [4]), &mut ones(a, [5])),
+            "exp: operand 1 has shape 5, operand 0 has 4",
+        ),
+        (
+            line!(),
+            |r, a| api::mul_assign(r, &mut ones(a, [4]), &ones(a, [5])),
+            "mul: operand 1 has shape 5, operand 0 has 4",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::sum_axes(r, &ones(a, [2, 3]), [2]);
+            },
+            "sum: operand 0 of shape 2×3 has no axis 2",
+        ),
+        (
+            line!(),
+            |r, a| api::sum_axes_into(r, &ones(a, [2, 3]), &mut ones(a, [2, 2])),
+            "sum: sums (operand 1) have shape 2×2: along each axis 1 or as in operand 0, 2×3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::matmul(r, &ones(a, [2, 3]), &ones(a, [4, 5]), Transposed::NONE);
+            },
+            "matmul: operand 0 of shape 2×3 has 3 columns, operand 1 of shape 4×5 has 4 rows",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::matvec(r, &ones(a, [2, 3]), &ones(a, [4]));
+            },
+            "matvec: operand 0 of shape 2×3 has 3 columns, operand 1 of shape 4 has 4 elements",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::dot(r, &ones(a, [3]), &ones(a, [4]));
+            },
+            "dot: operand 1 has shape 4, operand 0 has 3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::correlate(r, &ones(a, [3, 3]), &ones(a, [4, 2]));
+            },
+            "correlate: kernel (operand 1) of shape 4×2 is larger than operand 0, 3×3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::softmax_grad(r, &ones(a, [3]), &ones(a, [4]));
+            },
+            "softmax_grad: operand 1 has shape 4, operand 0 has 3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::cross_entropy(r, &ones(a, [3, 2]), &ones(a, [4]));
+            },
+            "cross_entropy: labels (operand 1) has shape 4, expected 1×1×1×3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::conv2d(
+                    r,
+                    &ones(a, [1, 6, 8, 8]),
+                    &ones(a, [4, 16, 3, 3]),
+                    None,
+                    Conv2d::new(),
+                );
+            },
+            "conv2d: input has 6 channels, filter expects 16",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::conv2d(
+                    r,
+                    &ones(a, [1, 1, 2, 8]),
+                    &ones(a, [1, 1, 3, 3]),
+                    None,
+                    Conv2d::new(),
+                );
+            },
+            "conv2d: kernel 3×3 with stride 1×1 does not fit input (operand 0) of shape 1×1×2×8 with padding 0×0",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::conv2d(
+                    r,
+                    &ones(a, [1, 1, 8, 8]),
+                    &ones(a, [1, 1, 3, 3]),
+                    None,
+                    Conv2d::new().stride([0, 1]),
+                );
+            },
+            "conv2d: kernel [3, 3] and stride [0, 1] must not be zero",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::max_pool2d_into(
+                    r,
+                    &ones(a, [1, 1, 8, 8]),
+                    Pool2d::new([2, 2]),
+                    &mut ones(a, [1, 1, 3, 4]),
+                )
+            },
+            "max_pool2d: output (operand 1) has shape 1×1×3×4, expected planes of 4×4 for input 1×1×8×8, kernel 2×2, stride 2×2 and padding 0×0",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::avg_pool2d(
+                    r,
+                    &ones(a, [1, 1, 8, 8]),
+                    Pool2d::new([2, 2]).padding([2, 0]),
+                );
+            },
+            "avg_pool2d: padding [2, 0] is more than half the kernel [2, 2]",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::linear(r, &ones(a, [2, 3]), &ones(a, [4, 3]), Some(&ones(a, [3])));
+            },
+            "linear: bias (operand 2) has shape 3, expected 1×1×1×4",
+        ),
+    ];
+    for (line, program, want) in table {
+        let got = mistake(program);
+        let place = got
+            .strip_prefix(want)
+            .unwrap_or_else(|| panic!("{got:?} is not {want:?}"));
+        let at = place
+            .trim_end_matches(')')
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .parse::<u32>()
+            .unwrap();
+        assert!(place.contains("tests/api/mistakes.rs:"), "{got}");
+        assert!(
+            (*line..line + 12).contains(&at),
+            "{got}: asked near line {line}"
+        );
+    }
+}
