@@ -13,6 +13,9 @@ use dahl_core::hash::FastBuild;
 use crate::exit::Node;
 use crate::instance::{Instance, Prepared};
 
+/// Pairs of a task of an earlier launch and one of a later launch that waits for it.
+pub(crate) type Edges = Arc<[(u32, u32)]>;
+
 /// What the runtime keeps of a graph it has launched.
 pub(crate) struct Entry {
     pub(crate) prepared: Arc<Prepared>,
@@ -21,7 +24,7 @@ pub(crate) struct Entry {
     /// The last launch's number.
     pub(crate) launched: u64,
     /// Edges from another graph's launches, by that graph's id and the storage's number in this one.
-    pub(crate) from: HashMap<(u64, u32), Arc<[(u32, u32)]>, FastBuild>,
+    pub(crate) from: HashMap<(u64, u32), Edges, FastBuild>,
 }
 
 /// One of a graph's instances.

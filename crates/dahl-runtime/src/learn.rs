@@ -25,6 +25,9 @@ const COLD: u32 = 1;
 const EAGER_FOR: u64 = 64;
 const THEN_EVERY: u64 = 16;
 
+/// Samples of one class on one kind of unit that are taken in at a time; more would say little new.
+const ENOUGH: u32 = 32;
+
 /// See the module.
 pub(crate) struct Learner {
     knowledge: Knowledge,
@@ -32,6 +35,8 @@ pub(crate) struct Learner {
     names: Vec<(String, UnitKind)>,
     /// Keys already made, by graph, class and the first unit of that name.
     keys: HashMap<(u64, u32, usize), Key, FastBuild>,
+    /// How many samples of each were taken in, during one call.
+    taken: HashMap<(u64, u32, usize), u32, FastBuild>,
     /// Graphs with news, while samples are taken in.
     touched: Vec<u64>,
     calls: u64,
@@ -57,6 +62,7 @@ impl Learner {
             },
             names: machine.units.iter().map(name).collect(),
             keys: HashMap::default(),
+            taken: HashMap::default(),
             touched: Vec::new(),
             calls: 0,
             recent: Vec::new(),
@@ -93,11 +99,20 @@ impl Learner {
         if self.calls > EAGER_FOR && !self.calls.is_multiple_of(THEN_EVERY) {
             return;
         }
+        self.taken.clear();
         for sample in samples {
+            let place = self.place(sample.unit);
+            let taken = self
+                .taken
+                .entry((sample.graph, sample.class, place))
+                .or_default();
+            *taken += 1;
+            if *taken > ENOUGH {
+                continue;
+            }
             let Some(prepared) = find(sample.graph) else {
                 continue;
             };
-            let place = self.place(sample.unit);
             let Some(key) = key(&mut self.keys, &self.names, prepared, sample.class, place) else {
                 continue;
             };

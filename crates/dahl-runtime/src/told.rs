@@ -4,6 +4,8 @@
 //! Orders are told as they are asked for, so an operation that ought to be a release or an acquire and
 //! is not shows as a race.
 
+#![allow(dead_code)] // Every type has all operations, whoever uses them.
+
 use std::sync::LockResult;
 use std::sync::atomic::{self, Ordering};
 

@@ -14,8 +14,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// As above, and tells helgrind.
 #[cfg(helgrind)]
 pub fn lock<T>(mutex: &Mutex<T>) -> crate::told::Told<MutexGuard<'_, T>> {
-    let guard = mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     crate::told::Told::new(guard, std::ptr::from_ref(mutex).addr())
 }

@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         epochs: args.epochs,
         steps: args.steps,
         rate,
-        schedule: args.schedule.clone(),
+        schedule: args.schedule,
         optimizer,
         shuffle: !args.no_shuffle,
         seed: args.seed,

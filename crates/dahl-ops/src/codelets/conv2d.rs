@@ -7,8 +7,8 @@ use std::sync::Arc;
 use dahl_core::{Call, Codelet, Cost, Operands};
 
 use super::{
-    Done, Lazy, by_type, cpu, dims, elements, expect_dims, expect_operands, expect_window, only, scratch,
-    window,
+    Done, Lazy, by_type, cpu, dims, elements, expect_dims, expect_operands, expect_window, only,
+    scratch, window,
 };
 use crate::conv2d::{bias, direct, direct_filter, gemm, packed, reference};
 use crate::simd::Lane;
@@ -32,9 +32,17 @@ fn forward_rule(call: &Call) -> Result<(), String> {
     }
     let w = dims(call, 1);
     if w[1] != x[1] {
-        return Err(format!("input has {} channels, filter expects {}", x[1], w[1]));
+        return Err(format!(
+            "input has {} channels, filter expects {}",
+            x[1], w[1]
+        ));
     }
-    expect_dims(call, 1, "filter", [y[1], x[1], win.kernel[0], win.kernel[1]])?;
+    expect_dims(
+        call,
+        1,
+        "filter",
+        [y[1], x[1], win.kernel[0], win.kernel[1]],
+    )?;
     if call.operands.len() == 4 {
         expect_dims(call, 2, "bias", [1, 1, 1, y[1]])?;
     }
@@ -95,7 +103,11 @@ fn forward<T: Lane>(
 }
 
 fn forward_reference<T: Lane>(ops: &Operands<'_>) -> Done {
-    forward::<T>(ops, |x, w, b, relu, y, win, _| reference::forward(x, w, b, relu, y, win), |_, _, _| 0)
+    forward::<T>(
+        ops,
+        |x, w, b, relu, y, win, _| reference::forward(x, w, b, relu, y, win),
+        |_, _, _| 0,
+    )
 }
 
 fn forward_direct<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -117,23 +129,41 @@ pub static FORWARD: Lazy = Lazy::new(|| {
     }
     let cost = |call: &Call| {
         let (y, w) = (dims(call, output(call)), dims(call, 1));
-        Cost { flops: flops(y, w), bytes: call.bytes() }
+        Cost {
+            flops: flops(y, w),
+            bytes: call.bytes(),
+        }
     };
     Arc::new(
         Codelet::new("conv2d")
             .rule(forward_rule)
             .cost(cost)
-            .with(cpu("reference", |_| 100.0, |_| 0, by_type!(forward_reference)))
+            .with(cpu(
+                "reference",
+                |_| 100.0,
+                |_| 0,
+                by_type!(forward_reference),
+            ))
             .with(cpu(
                 "direct",
                 |c| direct_weight(channels(c).0, channels(c).1),
-                |c| elements(c, direct::forward_scratch(dims(c, 0), dims(c, output(c)), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        direct::forward_scratch(dims(c, 0), dims(c, output(c)), &window(&c.params)),
+                    )
+                },
                 by_type!(forward_direct),
             ))
             .with(cpu(
                 "gemm",
                 |c| gemm_weight(c, channels(c).0, channels(c).1),
-                |c| elements(c, gemm::scratch_len(dims(c, 0), dims(c, output(c)), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        gemm::scratch_len(dims(c, 0), dims(c, output(c)), &window(&c.params)),
+                    )
+                },
                 by_type!(forward_gemm),
             ))
             .with(cpu(
@@ -141,7 +171,10 @@ pub static FORWARD: Lazy = Lazy::new(|| {
                 |c| packed_weight(channels(c).0, channels(c).1),
                 |c| {
                     let win = window(&c.params);
-                    elements(c, packed::forward_scratch_len(dims(c, 0), dims(c, output(c)), &win))
+                    elements(
+                        c,
+                        packed::forward_scratch_len(dims(c, 0), dims(c, output(c)), &win),
+                    )
                 },
                 by_type!(forward_packed),
             )),
@@ -186,24 +219,47 @@ pub static INPUT_GRAD: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("conv2d_input_grad")
             .rule(grad_rule)
-            .cost(|c| Cost { flops: flops(dims(c, 0), dims(c, 1)), bytes: c.bytes() })
-            .with(cpu("reference", |_| 100.0, |_| 0, by_type!(input_grad_reference)))
+            .cost(|c| Cost {
+                flops: flops(dims(c, 0), dims(c, 1)),
+                bytes: c.bytes(),
+            })
+            .with(cpu(
+                "reference",
+                |_| 100.0,
+                |_| 0,
+                by_type!(input_grad_reference),
+            ))
             .with(cpu(
                 "direct",
                 |c| direct_weight(channels(c).1, channels(c).0),
-                |c| elements(c, direct::input_grad_scratch(dims(c, 0), dims(c, 2), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        direct::input_grad_scratch(dims(c, 0), dims(c, 2), &window(&c.params)),
+                    )
+                },
                 by_type!(input_grad_direct),
             ))
             .with(cpu(
                 "gemm",
                 |c| gemm_weight(c, channels(c).1, channels(c).0),
-                |c| elements(c, gemm::scratch_len(dims(c, 2), dims(c, 0), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        gemm::scratch_len(dims(c, 2), dims(c, 0), &window(&c.params)),
+                    )
+                },
                 by_type!(input_grad_gemm),
             ))
             .with(cpu(
                 "packed",
                 |c| packed_weight(channels(c).1, channels(c).0),
-                |c| elements(c, packed::input_grad_scratch_len(dims(c, 0), dims(c, 2), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        packed::input_grad_scratch_len(dims(c, 0), dims(c, 2), &window(&c.params)),
+                    )
+                },
                 by_type!(input_grad_packed),
             )),
     )
@@ -247,24 +303,51 @@ pub static FILTER_GRAD: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("conv2d_filter_grad")
             .rule(grad_rule)
-            .cost(|c| Cost { flops: flops(dims(c, 1), dims(c, 2)), bytes: c.bytes() })
-            .with(cpu("reference", |_| 100.0, |_| 0, by_type!(filter_grad_reference)))
+            .cost(|c| Cost {
+                flops: flops(dims(c, 1), dims(c, 2)),
+                bytes: c.bytes(),
+            })
+            .with(cpu(
+                "reference",
+                |_| 100.0,
+                |_| 0,
+                by_type!(filter_grad_reference),
+            ))
             .with(cpu(
                 "direct",
                 |c| direct_weight(channels(c).0, channels(c).1),
-                |c| elements(c, direct_filter::filter_grad_scratch(dims(c, 0), dims(c, 1), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        direct_filter::filter_grad_scratch(
+                            dims(c, 0),
+                            dims(c, 1),
+                            &window(&c.params),
+                        ),
+                    )
+                },
                 by_type!(filter_grad_direct),
             ))
             .with(cpu(
                 "gemm",
                 |c| gemm_weight(c, channels(c).0, channels(c).1),
-                |c| elements(c, gemm::scratch_len(dims(c, 0), dims(c, 1), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        gemm::scratch_len(dims(c, 0), dims(c, 1), &window(&c.params)),
+                    )
+                },
                 by_type!(filter_grad_gemm),
             ))
             .with(cpu(
                 "packed",
                 |c| packed_weight(channels(c).0, channels(c).1),
-                |c| elements(c, packed::filter_grad_scratch_len(dims(c, 0), dims(c, 1), &window(&c.params))),
+                |c| {
+                    elements(
+                        c,
+                        packed::filter_grad_scratch_len(dims(c, 0), dims(c, 1), &window(&c.params)),
+                    )
+                },
                 by_type!(filter_grad_packed),
             )),
     )
@@ -284,7 +367,10 @@ pub static BIAS_GRAD: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("conv2d_bias_grad")
             .rule(rule)
-            .cost(|c| Cost { flops: c.shape(0).len() as f64, bytes: c.bytes() })
+            .cost(|c| Cost {
+                flops: c.shape(0).len() as f64,
+                bytes: c.bytes(),
+            })
             .with(only(by_type!(bias_grad))),
     )
 });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use dahl_core::{Call, Codelet, Cost, Operands};
 
-use super::{Done, Lazy, by_type, cpu, dims, elements, expect_operands, expect_window, only, scratch, window};
+use super::{
+    Done, Lazy, by_type, cpu, dims, elements, expect_operands, expect_window, only, scratch, window,
+};
 use crate::conv2d::{conv_pool as kernel, conv_pool_grad as grad};
 use crate::simd::Lane;
 
@@ -50,7 +52,12 @@ pub static FORWARD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "direct",
                 |_| 1.0,
-                |c| elements(c, kernel::forward_scratch(dims(c, 0), y(c), &window(&c.params), side(c))),
+                |c| {
+                    elements(
+                        c,
+                        kernel::forward_scratch(dims(c, 0), y(c), &window(&c.params), side(c)),
+                    )
+                },
                 by_type!(forward),
             )),
     )
@@ -79,14 +86,29 @@ pub static FILTER_GRAD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "direct",
                 |_| 1.0,
-                |c| elements(c, grad::filter_grad_scratch(dims(c, 0), dims(c, 1), &window(&c.params), side(c))),
+                |c| {
+                    elements(
+                        c,
+                        grad::filter_grad_scratch(
+                            dims(c, 0),
+                            dims(c, 1),
+                            &window(&c.params),
+                            side(c),
+                        ),
+                    )
+                },
                 by_type!(filter_grad),
             )),
     )
 });
 
 fn expand<T: Lane>(ops: &Operands<'_>) -> Done {
-    grad::expand(ops.read::<T>(0), ops.read::<T>(1), ops.write::<T>(2), ops.int(0) as usize);
+    grad::expand(
+        ops.read::<T>(0),
+        ops.read::<T>(1),
+        ops.write::<T>(2),
+        ops.int(0) as usize,
+    );
     Ok(())
 }
 
@@ -95,7 +117,10 @@ pub static EXPAND: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("max_pool2d_expand")
             .rule(|call| expect_operands(call, &[3]))
-            .cost(|c| Cost { flops: c.shape(2).len() as f64, bytes: c.bytes() })
+            .cost(|c| Cost {
+                flops: c.shape(2).len() as f64,
+                bytes: c.bytes(),
+            })
             .with(only(by_type!(expand))),
     )
 });

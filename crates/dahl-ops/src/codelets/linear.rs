@@ -9,7 +9,10 @@ use crate::linear as kernel;
 use crate::simd::Lane;
 
 fn cost(call: &Call, batch: usize, weights: usize) -> Cost {
-    Cost { flops: 2.0 * (batch * weights) as f64, bytes: call.bytes() }
+    Cost {
+        flops: 2.0 * (batch * weights) as f64,
+        bytes: call.bytes(),
+    }
 }
 
 fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -25,7 +28,10 @@ pub static FORWARD: Lazy = Lazy::new(|| {
         expect_operands(call, &[3, 4])?;
         let (x, w, last) = (dims(call, 0), dims(call, 1), call.operands.len() - 1);
         if x[3] != w[3] {
-            return Err(format!("input has {} features, weight expects {}", x[3], w[3]));
+            return Err(format!(
+                "input has {} features, weight expects {}",
+                x[3], w[3]
+            ));
         }
         expect_dims(call, last, "output", [1, 1, x[2], w[2]])
     };
@@ -46,7 +52,12 @@ fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 pub static INPUT_GRAD: Lazy = Lazy::new(|| {
     let rule = |call: &Call| {
         expect_operands(call, &[3])?;
-        expect_dims(call, 2, "input gradient", [1, 1, dims(call, 0)[2], dims(call, 1)[3]])
+        expect_dims(
+            call,
+            2,
+            "input gradient",
+            [1, 1, dims(call, 0)[2], dims(call, 1)[3]],
+        )
     };
     Arc::new(
         Codelet::new("linear_input_grad")
@@ -65,7 +76,12 @@ fn weight_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 pub static WEIGHT_GRAD: Lazy = Lazy::new(|| {
     let rule = |call: &Call| {
         expect_operands(call, &[3])?;
-        expect_dims(call, 2, "weight gradient", [1, 1, dims(call, 0)[3], dims(call, 1)[3]])
+        expect_dims(
+            call,
+            2,
+            "weight gradient",
+            [1, 1, dims(call, 0)[3], dims(call, 1)[3]],
+        )
     };
     Arc::new(
         Codelet::new("linear_weight_grad")
@@ -89,7 +105,10 @@ pub static BIAS_GRAD: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("linear_bias_grad")
             .rule(rule)
-            .cost(|c| Cost { flops: c.shape(0).len() as f64, bytes: c.bytes() })
+            .cost(|c| Cost {
+                flops: c.shape(0).len() as f64,
+                bytes: c.bytes(),
+            })
             .with(only(by_type!(bias_grad))),
     )
 });

@@ -146,7 +146,14 @@ pub(crate) use by_type;
 pub fn window_params(win: &Window) -> [Param; 6] {
     let int = |v: usize| Param::Int(v as i64);
     let [k, s, h] = [win.kernel, win.stride, win.shift.map(|s| s as usize)];
-    [int(k[0]), int(k[1]), int(s[0]), int(s[1]), int(h[0]), int(h[1])]
+    [
+        int(k[0]),
+        int(k[1]),
+        int(s[0]),
+        int(s[1]),
+        int(h[0]),
+        int(h[1]),
+    ]
 }
 
 /// The window that the first six parameters describe.
@@ -191,12 +198,21 @@ pub(crate) fn expect_same(call: &Call, places: &[usize]) -> Result<(), String> {
 }
 
 /// Refuses an operand whose extents are not these.
-pub(crate) fn expect_dims(call: &Call, i: usize, name: &str, want: [usize; 4]) -> Result<(), String> {
+pub(crate) fn expect_dims(
+    call: &Call,
+    i: usize,
+    name: &str,
+    want: [usize; 4],
+) -> Result<(), String> {
     if dims(call, i) == want {
         return Ok(());
     }
     let want: Vec<String> = want.iter().map(usize::to_string).collect();
-    Err(format!("{name} (operand {i}) has shape {}, expected {}", call.shape(i), want.join("×")))
+    Err(format!(
+        "{name} (operand {i}) has shape {}, expected {}",
+        call.shape(i),
+        want.join("×")
+    ))
 }
 
 /// Refuses a window that no convolution or pooling has.
@@ -206,7 +222,10 @@ pub(crate) fn expect_window(call: &Call) -> Result<Window, String> {
     }
     let win = window(&call.params);
     if win.kernel.contains(&0) || win.stride.contains(&0) {
-        return Err(format!("kernel {:?} and stride {:?} must not be zero", win.kernel, win.stride));
+        return Err(format!(
+            "kernel {:?} and stride {:?} must not be zero",
+            win.kernel, win.stride
+        ));
     }
     Ok(win)
 }
@@ -216,7 +235,6 @@ pub(crate) fn elements(call: &Call, n: usize) -> usize {
     // Kernels align what they need themselves; one cache line more lets `Operands` do so too.
     n * call.dtype.size() + 64
 }
-
 
 /// Scratch memory of `len` elements.
 pub(crate) fn scratch<'a, T: Lane>(ops: &Operands<'a>, len: usize) -> &'a mut [T] {

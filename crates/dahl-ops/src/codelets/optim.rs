@@ -11,7 +11,10 @@ use crate::optim::sgd::{self as kernel, Sgd};
 use crate::simd::Lane;
 
 fn cost(call: &Call) -> Cost {
-    Cost { flops: 4.0 * call.shape(1).len() as f64, bytes: call.bytes() }
+    Cost {
+        flops: 4.0 * call.shape(1).len() as f64,
+        bytes: call.bytes(),
+    }
 }
 
 fn sgd<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -26,12 +29,22 @@ pub static SGD: Lazy = Lazy::new(|| {
         expect_operands(call, &[3])?;
         expect_same(call, &[1, 2])
     };
-    Arc::new(Codelet::new("sgd").rule(rule).cost(cost).with(only(by_type!(sgd))))
+    Arc::new(
+        Codelet::new("sgd")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(sgd))),
+    )
 });
 
 fn sgd_momentum<T: Lane>(ops: &Operands<'_>) -> Done {
     let values = Sgd::read(ops.read::<T>(0), ops.int(0) != 0);
-    kernel::step_momentum(&values, ops.read::<T>(1), ops.write::<T>(2), ops.write::<T>(3));
+    kernel::step_momentum(
+        &values,
+        ops.read::<T>(1),
+        ops.write::<T>(2),
+        ops.write::<T>(3),
+    );
     Ok(())
 }
 
@@ -41,12 +54,23 @@ pub static SGD_MOMENTUM: Lazy = Lazy::new(|| {
         expect_operands(call, &[4])?;
         expect_same(call, &[1, 2, 3])
     };
-    Arc::new(Codelet::new("sgd_momentum").rule(rule).cost(cost).with(only(by_type!(sgd_momentum))))
+    Arc::new(
+        Codelet::new("sgd_momentum")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(sgd_momentum))),
+    )
 });
 
 fn adam_step<T: Lane>(ops: &Operands<'_>) -> Done {
     let values = Adam::read(ops.read::<T>(0), ops.int(0) != 0);
-    adam::step(&values, ops.read::<T>(1), ops.write::<T>(2), ops.write::<T>(3), ops.write::<T>(4));
+    adam::step(
+        &values,
+        ops.read::<T>(1),
+        ops.write::<T>(2),
+        ops.write::<T>(3),
+        ops.write::<T>(4),
+    );
     Ok(())
 }
 
@@ -56,7 +80,12 @@ pub static ADAM: Lazy = Lazy::new(|| {
         expect_operands(call, &[5])?;
         expect_same(call, &[1, 2, 3, 4])
     };
-    Arc::new(Codelet::new("adam").rule(rule).cost(cost).with(only(by_type!(adam_step))))
+    Arc::new(
+        Codelet::new("adam")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(adam_step))),
+    )
 });
 
 fn squares<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -68,7 +97,11 @@ fn squares<T: Lane>(ops: &Operands<'_>) -> Done {
 /// total += the sum of squares: gradient, total.
 pub static SQUARES: Lazy = Lazy::new(|| {
     let rule = |call: &Call| expect_operands(call, &[2]);
-    Arc::new(Codelet::new("clip_squares").rule(rule).with(only(by_type!(squares))))
+    Arc::new(
+        Codelet::new("clip_squares")
+            .rule(rule)
+            .with(only(by_type!(squares))),
+    )
 });
 
 fn clip<T: Lane>(ops: &Operands<'_>) -> Done {

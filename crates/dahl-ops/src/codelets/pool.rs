@@ -10,13 +10,26 @@ use crate::pool::max as kernel;
 use crate::simd::Lane;
 
 fn cost(call: &Call) -> Cost {
-    let most = call.operands.iter().map(|(s, _)| s.len()).max().unwrap_or(0);
-    Cost { flops: most as f64, bytes: call.bytes() }
+    let most = call
+        .operands
+        .iter()
+        .map(|(s, _)| s.len())
+        .max()
+        .unwrap_or(0);
+    Cost {
+        flops: most as f64,
+        bytes: call.bytes(),
+    }
 }
 
 fn max<T: Lane>(ops: &Operands<'_>) -> Done {
     let places = (ops.len() == 3).then(|| ops.write::<T>(2));
-    kernel::forward(ops.read::<T>(0), ops.write::<T>(1), places, &window(ops.params()));
+    kernel::forward(
+        ops.read::<T>(0),
+        ops.write::<T>(1),
+        places,
+        &window(ops.params()),
+    );
     Ok(())
 }
 
@@ -26,11 +39,21 @@ pub static MAX: Lazy = Lazy::new(|| {
         expect_operands(call, &[2, 3])?;
         expect_window(call).map(|_| ())
     };
-    Arc::new(Codelet::new("max_pool2d").rule(rule).cost(cost).with(only(by_type!(max))))
+    Arc::new(
+        Codelet::new("max_pool2d")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(max))),
+    )
 });
 
 fn max_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    kernel::backward(ops.read::<T>(0), ops.read::<T>(1), ops.write::<T>(2), &window(ops.params()));
+    kernel::backward(
+        ops.read::<T>(0),
+        ops.read::<T>(1),
+        ops.write::<T>(2),
+        &window(ops.params()),
+    );
     Ok(())
 }
 
@@ -41,7 +64,12 @@ pub static MAX_GRAD: Lazy = Lazy::new(|| {
         expect_same(call, &[0, 1])?;
         expect_window(call).map(|_| ())
     };
-    Arc::new(Codelet::new("max_pool2d_grad").rule(rule).cost(cost).with(only(by_type!(max_grad))))
+    Arc::new(
+        Codelet::new("max_pool2d_grad")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(max_grad))),
+    )
 });
 
 fn windowed(call: &Call) -> Result<(), String> {
@@ -50,22 +78,43 @@ fn windowed(call: &Call) -> Result<(), String> {
 }
 
 fn mean<T: Lane>(ops: &Operands<'_>) -> Done {
-    average::forward(ops.read::<T>(0), ops.write::<T>(1), &window(ops.params()), Divisor::Kernel);
+    average::forward(
+        ops.read::<T>(0),
+        ops.write::<T>(1),
+        &window(ops.params()),
+        Divisor::Kernel,
+    );
     Ok(())
 }
 
 /// y from x, y.
-pub static AVERAGE: Lazy =
-    Lazy::new(|| Arc::new(Codelet::new("avg_pool2d").rule(windowed).cost(cost).with(only(by_type!(mean)))));
+pub static AVERAGE: Lazy = Lazy::new(|| {
+    Arc::new(
+        Codelet::new("avg_pool2d")
+            .rule(windowed)
+            .cost(cost)
+            .with(only(by_type!(mean))),
+    )
+});
 
 fn mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    average::backward(ops.read::<T>(0), ops.write::<T>(1), &window(ops.params()), Divisor::Kernel);
+    average::backward(
+        ops.read::<T>(0),
+        ops.write::<T>(1),
+        &window(ops.params()),
+        Divisor::Kernel,
+    );
     Ok(())
 }
 
 /// dx from dy, dx.
 pub static AVERAGE_GRAD: Lazy = Lazy::new(|| {
-    Arc::new(Codelet::new("avg_pool2d_grad").rule(windowed).cost(cost).with(only(by_type!(mean_grad))))
+    Arc::new(
+        Codelet::new("avg_pool2d_grad")
+            .rule(windowed)
+            .cost(cost)
+            .with(only(by_type!(mean_grad))),
+    )
 });
 
 fn global<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -76,7 +125,12 @@ fn global<T: Lane>(ops: &Operands<'_>) -> Done {
 /// The mean of each plane: x, y.
 pub static GLOBAL: Lazy = Lazy::new(|| {
     let rule = |call: &Call| expect_operands(call, &[2]);
-    Arc::new(Codelet::new("adaptive_avg_pool2d").rule(rule).cost(cost).with(only(by_type!(global))))
+    Arc::new(
+        Codelet::new("adaptive_avg_pool2d")
+            .rule(rule)
+            .cost(cost)
+            .with(only(by_type!(global))),
+    )
 });
 
 fn global_grad<T: Lane>(ops: &Operands<'_>) -> Done {
@@ -87,6 +141,8 @@ fn global_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 /// dx from dy, dx.
 pub static GLOBAL_GRAD: Lazy = Lazy::new(|| {
     let rule = |call: &Call| expect_operands(call, &[2]);
-    let codelet = Codelet::new("adaptive_avg_pool2d_grad").rule(rule).cost(cost);
+    let codelet = Codelet::new("adaptive_avg_pool2d_grad")
+        .rule(rule)
+        .cost(cost);
     Arc::new(codelet.with(only(by_type!(global_grad))))
 });

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use dahl_core::{Call, Codelet, Cost, Operands, Param, TaskError};
 
-use super::{Done, Lazy, by_type, cpu, dims, elements, expect_operands, expect_window, only, scratch, window};
+use super::{
+    Done, Lazy, by_type, cpu, dims, elements, expect_operands, expect_window, only, scratch, window,
+};
 use crate::conv2d::winograd::{self as kernel, Tile};
 use crate::simd::Lane;
 
@@ -33,12 +35,15 @@ fn tile_of(params: &[Param], i: usize) -> Tile {
 }
 
 fn flat<'a, T>(view: dahl_core::View<'a, T>) -> Result<&'a [T], TaskError> {
-    view.as_slice().ok_or_else(|| TaskError("a transformed filter must be whole".into()))
+    view.as_slice()
+        .ok_or_else(|| TaskError("a transformed filter must be whole".into()))
 }
 
 fn filter<T: Lane>(ops: &Operands<'_>) -> Done {
     let (w, mut u) = (ops.read::<T>(0), ops.write::<T>(1));
-    let u = u.as_slice().ok_or_else(|| TaskError("a transformed filter must be whole".into()))?;
+    let u = u
+        .as_slice()
+        .ok_or_else(|| TaskError("a transformed filter must be whole".into()))?;
     let tile = tile_of(ops.params(), 0);
     match ops.int(1) {
         0 => kernel::transform_filter(tile, w, u),
@@ -61,7 +66,10 @@ pub static FILTER: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("winograd_filter")
             .rule(rule)
-            .cost(|c| Cost { flops: 4.0 * c.shape(1).len() as f64, bytes: c.bytes() })
+            .cost(|c| Cost {
+                flops: 4.0 * c.shape(1).len() as f64,
+                bytes: c.bytes(),
+            })
             .with(only(by_type!(filter))),
     )
 });
@@ -70,14 +78,20 @@ pub static FILTER: Lazy = Lazy::new(|| {
 fn cost(image: [usize; 4], channels: usize, t: Tile, bytes: f64) -> Cost {
     let (out, points) = if t == Tile::Two { (2, 16) } else { (4, 36) };
     let tiles = image[0] * image[2].div_ceil(out) * image[3].div_ceil(out);
-    Cost { flops: 2.0 * (tiles * points * image[1] * channels) as f64, bytes }
+    Cost {
+        flops: 2.0 * (tiles * points * image[1] * channels) as f64,
+        bytes,
+    }
 }
 
 fn rule(call: &Call) -> Result<(), String> {
     expect_operands(call, &[3, 4])?;
     let win = expect_window(call)?;
     if !kernel::supports(&win) {
-        return Err(format!("kernel {:?} and stride {:?}: only 3×3 and 1×1", win.kernel, win.stride));
+        return Err(format!(
+            "kernel {:?} and stride {:?}: only 3×3 and 1×1",
+            win.kernel, win.stride
+        ));
     }
     Ok(())
 }
@@ -104,7 +118,12 @@ pub static FORWARD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "vector",
                 |_| 1.0,
-                |c| elements(c, kernel::forward_scratch_len(tile_of(&c.params, 6), dims(c, 0), y(c))),
+                |c| {
+                    elements(
+                        c,
+                        kernel::forward_scratch_len(tile_of(&c.params, 6), dims(c, 0), y(c)),
+                    )
+                },
                 by_type!(forward),
             )),
     )
@@ -127,7 +146,16 @@ pub static INPUT_GRAD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "vector",
                 |_| 1.0,
-                |c| elements(c, kernel::input_grad_scratch_len(tile_of(&c.params, 6), dims(c, 0), dims(c, 2))),
+                |c| {
+                    elements(
+                        c,
+                        kernel::input_grad_scratch_len(
+                            tile_of(&c.params, 6),
+                            dims(c, 0),
+                            dims(c, 2),
+                        ),
+                    )
+                },
                 by_type!(input_grad),
             )),
     )
@@ -136,7 +164,9 @@ pub static INPUT_GRAD: Lazy = Lazy::new(|| {
 fn filter_grad<T: Lane>(ops: &Operands<'_>) -> Done {
     let (win, tile) = (window(ops.params()), tile_of(ops.params(), 6));
     let (x, dy, mut du) = (ops.read::<T>(0), ops.read::<T>(1), ops.write::<T>(2));
-    let du = du.as_slice().ok_or_else(|| TaskError("a transformed gradient must be whole".into()))?;
+    let du = du
+        .as_slice()
+        .ok_or_else(|| TaskError("a transformed gradient must be whole".into()))?;
     let len = kernel::filter_grad_scratch_len(tile, x.dims(), dy.dims());
     kernel::filter_grad_accumulate(tile, x, dy, du, &win, scratch(ops, len));
     Ok(())
@@ -151,14 +181,27 @@ pub static FILTER_GRAD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "vector",
                 |_| 1.0,
-                |c| elements(c, kernel::filter_grad_scratch_len(tile_of(&c.params, 6), dims(c, 0), dims(c, 1))),
+                |c| {
+                    elements(
+                        c,
+                        kernel::filter_grad_scratch_len(
+                            tile_of(&c.params, 6),
+                            dims(c, 0),
+                            dims(c, 1),
+                        ),
+                    )
+                },
                 by_type!(filter_grad),
             )),
     )
 });
 
 fn filter_finish<T: Lane>(ops: &Operands<'_>) -> Done {
-    kernel::filter_grad_finish(tile_of(ops.params(), 0), flat(ops.read::<T>(0))?, ops.write::<T>(1));
+    kernel::filter_grad_finish(
+        tile_of(ops.params(), 0),
+        flat(ops.read::<T>(0))?,
+        ops.write::<T>(1),
+    );
     Ok(())
 }
 
@@ -167,7 +210,10 @@ pub static FILTER_FINISH: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("winograd_filter_finish")
             .rule(|call| expect_operands(call, &[2]))
-            .cost(|c| Cost { flops: 4.0 * c.shape(0).len() as f64, bytes: c.bytes() })
+            .cost(|c| Cost {
+                flops: 4.0 * c.shape(0).len() as f64,
+                bytes: c.bytes(),
+            })
             .with(only(by_type!(filter_finish))),
     )
 });

@@ -24,13 +24,23 @@ pub(crate) mod testing {
         .map(|(x, k, s, p): ([usize; 4], usize, usize, usize)| {
             let out = |n: usize| (n + 2 * p - k) / s + 1;
             let shift = [p as isize; 2];
-            (x, [x[0], x[1], out(x[2]), out(x[3])], Window { kernel: [k; 2], stride: [s; 2], shift })
+            (
+                x,
+                [x[0], x[1], out(x[2]), out(x[3])],
+                Window {
+                    kernel: [k; 2],
+                    stride: [s; 2],
+                    shift,
+                },
+            )
         })
         .collect()
     }
 
     /// Distinct numbers in no order.
     pub fn numbers(n: usize) -> Vec<f64> {
-        (0..n).map(|i| (i * 7919 % 10007) as f64 / 5003.0 - 1.0).collect()
+        (0..n)
+            .map(|i| (i * 7919 % 10007) as f64 / 5003.0 - 1.0)
+            .collect()
     }
 }

@@ -150,7 +150,10 @@ mod tests {
                 let want: f64 = x.iter().sum();
                 assert_eq!(sum(view), want);
                 assert_eq!(mean(view), want / (2 * n) as f64);
-                assert_eq!(sum_products(view, view), x.iter().map(|x| x * x).sum::<f64>());
+                assert_eq!(
+                    sum_products(view, view),
+                    x.iter().map(|x| x * x).sum::<f64>()
+                );
                 let tile = view.part([0, 0, 0, n / 2], [1, 1, 2, n - n / 2]);
                 let want: f64 = x[n / 2..n].iter().chain(&x[n + n / 2..]).sum();
                 assert_eq!(sum(tile), want);
