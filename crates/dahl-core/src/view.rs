@@ -157,8 +157,9 @@ impl<'a, T> View<'a, T> {
         check_part(&self.dims, &start, &dims);
         let offset: usize = (0..MAX_RANK).map(|a| start[a] * self.strides[a]).sum();
         // SAFETY: `check_part` keeps the part inside this view.
+        let ptr = unsafe { self.ptr.add(offset) };
         View {
-            ptr: unsafe { self.ptr.add(offset) },
+            ptr,
             dims,
             strides: self.strides,
             life: PhantomData,
@@ -304,8 +305,9 @@ impl<'a, T> ViewMut<'a, T> {
         check_part(&self.dims, &start, &dims);
         let offset: usize = (0..MAX_RANK).map(|a| start[a] * self.strides[a]).sum();
         // SAFETY: `check_part` keeps the part inside this view, which is exclusively borrowed.
+        let ptr = unsafe { self.ptr.add(offset) };
         ViewMut {
-            ptr: unsafe { self.ptr.add(offset) },
+            ptr,
             dims,
             strides: self.strides,
             life: PhantomData,
