@@ -81,7 +81,10 @@ impl Worker {
                     .map(Some)
             });
             match found {
-                Some(Some(task)) => self.work(shared, task, &until),
+                Some(Some(task)) => {
+                    self.work(shared, task, &until);
+                    looks = 0;
+                }
                 Some(None) => {}
                 None => looks = 0,
             }

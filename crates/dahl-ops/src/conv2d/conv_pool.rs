@@ -2,7 +2,7 @@
 //!
 //! Only for pooling windows of 2×2 or 3×3 with the same stride and no padding: each output of the
 //! convolution then belongs to one window, and the register lanes can be *windows*: the outputs that
-//! share a position in their windows lie in one register (see [`super::bank`]), so pooling is a
+//! share a position in their windows lie in one register (see `bank`), so pooling is a
 //! lane-wise maximum of registers that never went to memory.
 //!
 //! For the backward pass it leaves a **code** per window: 0 if nothing passed the positive part, else

@@ -3,7 +3,7 @@
 //! A block of output channels by output rows is accumulated in registers while the taps go by; each
 //! input register is used for every channel of the block, each weight for every row. It suits first
 //! layers and small networks, where a matrix product would spend its time arranging the operands. It
-//! never writes a padded copy of the input: [`super::bank`] holds a band of rows.
+//! never writes a padded copy of the input: `bank` holds a band of rows.
 
 use dahl_core::{View, ViewMut};
 

@@ -11,7 +11,7 @@
 //!
 //! | module | what it is | when |
 //! |---|---|---|
-//! | [`reference`] | plain loops; what the others are checked against | tests |
+//! | [`mod@reference`] | plain loops; what the others are checked against | tests |
 //! | [`direct`], [`direct_filter`] | registers along output rows | few channels: first layers |
 //! | [`conv_pool`], [`conv_pool_grad`] | with bias, positive part and max-pooling, fused | the same, pooled 2×2 or 3×3 |
 //! | [`gemm`] | small blocks of unfolded input times the filter | few channels; 1×1 of stride 1 |

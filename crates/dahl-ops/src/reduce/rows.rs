@@ -1,6 +1,6 @@
 //! Reducing a whole tile to one value: sum, mean, smallest, largest, sum of products.
 //!
-//! Sums run in blocks: several registers of partial sums over at most [`BLOCK`] elements, then the
+//! Sums run in blocks: several registers of partial sums over at most `BLOCK` elements, then the
 //! blocks' sums one after the other, so that rounding errors grow with the number of blocks, not of
 //! elements.
 

@@ -16,7 +16,9 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use dahl_core::{Machine, Seconds, UnitId};
 
 use super::{Policy, TaskRef, World};
@@ -30,6 +32,9 @@ pub struct Dm {
     sorted: bool,
     units: usize,
     lanes: Mutex<Vec<Lane>>,
+    /// How long each queue is after its last change: a hint, so that a unit without work looks without
+    /// taking the lock. A stale zero is harmless, since whoever queues a task then wakes its unit.
+    hints: Vec<CachePadded<AtomicUsize>>,
 }
 
 /// What one unit was given.
@@ -61,6 +66,11 @@ impl Dm {
             sorted: name == "dmdas",
             units: machine.units.len(),
             lanes: Mutex::new(machine.units.iter().map(|_| Lane::default()).collect()),
+            hints: machine
+                .units
+                .iter()
+                .map(|_| CachePadded::default())
+                .collect(),
         }
     }
 
@@ -101,6 +111,7 @@ impl Dm {
         };
         lane.queue.insert(at, (task, lengths[unit]));
         lane.queued += lengths[unit];
+        self.hints[unit].store(lane.queue.len(), Ordering::Release);
         UnitId(unit as u16)
     }
 }
@@ -138,9 +149,14 @@ impl Policy for Dm {
     }
 
     fn next(&self, _: &dyn World, unit: UnitId, now: Seconds) -> Option<TaskRef> {
+        let u = usize::from(unit.0);
+        if self.hints[u].load(Ordering::Acquire) == 0 {
+            return None;
+        }
         let mut lanes = lock(&self.lanes);
-        let lane = &mut lanes[usize::from(unit.0)];
+        let lane = &mut lanes[u];
         let (task, length) = lane.queue.pop_front()?;
+        self.hints[u].store(lane.queue.len(), Ordering::Release);
         lane.queued = if lane.queue.is_empty() {
             0.0
         } else {
