@@ -260,7 +260,7 @@ impl Runtime {
     ///     r.submit(Task::new(&one, &[x.write()]));
     /// })?;
     /// assert_eq!(runtime.read(&x)?[0], 1.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn run(
         &mut self,
