@@ -20,6 +20,9 @@ fn uses_winograd(g: &Geometry, channels: [usize; 2]) -> bool {
     g.kernel == [3, 3] && g.stride == [1, 1] && channels.iter().all(|&c| c >= WINOGRAD_CHANNELS)
 }
 
+/// Most weights for which the fused gradient of convolution and pooling pays.
+const FUSED_WEIGHTS: usize = 512;
+
 /// The tile of a task: samples, channels, rows, columns of what it writes.
 type Tile = [Piece; 4];
 
@@ -329,7 +332,13 @@ impl Step<'_> {
                 let operands = [a.with(Read), b.with(Read), c.with(Write)];
                 self.submit(&conv_pool::EXPAND, &operands, &[Param::Int(pool as i64)]);
             }
-            self.conv_gradients(g, &full, false);
+            // The fused kernel keeps a register per weight: with many, the plain one is faster on the
+            // gradient that is there anyway.
+            let plain = conv.channels[0] * conv.channels[1] * conv.taps > FUSED_WEIGHTS;
+            self.conv_gradients(g, &full, plain);
+            if plain {
+                return;
+            }
         }
         let x = self.value(group.inputs[0]);
         let (place, w) = self
