@@ -4,7 +4,9 @@
 //! There is no generator to advance. The number at position `i` of stream `(seed, stream)` is a pure
 //! function of the three, so it does not matter who computes it, when, or in which order.
 
-/// Ten rounds of Philox on a 128-bit counter under a 64-bit key.
+/// Ten rounds of Philox on a 128-bit counter under a 64-bit key. Inlined, so that kernels that draw many
+/// numbers at once can be vectorised around it.
+#[inline(always)]
 pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     const M: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
     const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];

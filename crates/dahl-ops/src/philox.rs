@@ -1,31 +1,9 @@
-//! Philox4x32-10: random bits as a function of a counter and a key, with no state to share.
+//! Streams of random words for kernels: Philox keyed by run, step and layer.
 //!
-//! The generator of Salmon, Moraes, Dror and Shaw (*Parallel random numbers: as easy as 1, 2, 3*,
-//! 2011): ten rounds of two 32×32→64 multiplications. Because the bits for one element depend only
-//! on its position and the key, any tiling and any order of tasks draws the same numbers. Not a
-//! cipher.
+//! The bits for one element depend only on its position and the stream, so any tiling and any order of
+//! tasks draws the same numbers. The generator itself is [`dahl_core::random::philox`].
 
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-/// What the key gains each round: the golden ratio and √3 − 1, in 32 bits.
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-const ROUNDS: usize = 10;
-
-/// Four random words for a counter under a key.
-#[inline(always)]
-pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for _ in 0..ROUNDS {
-        let a = u64::from(MULTIPLIERS[0]) * u64::from(counter[0]);
-        let b = u64::from(MULTIPLIERS[1]) * u64::from(counter[2]);
-        counter = [
-            (b >> 32) as u32 ^ counter[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ counter[3] ^ key[1],
-            a as u32,
-        ];
-        key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
-    }
-    counter
-}
+use dahl_core::random::philox as philox4x32;
 
 /// A stream of random words: which run (`seed`), which step of it, which layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::data::{Batches, Dataset, Prefetch, Prefetcher};
 use crate::init;
 use crate::lower::state::{Io, State};
 use crate::lower::{self, Settings};
-use crate::model::{Model, Role};
+use crate::model::Model;
 use crate::weights::{Data, Tensor, Weights};
 
 use super::phase::{Input, Phases};
@@ -438,14 +438,6 @@ impl Session {
             samples: at("samples") as u64,
         };
         Ok(())
-    }
-
-    /// Whether the model keeps statistics of batches.
-    pub fn has_running_statistics(&self) -> bool {
-        self.model
-            .params()
-            .iter()
-            .any(|p| p.role == Role::RunningMean)
     }
 }
 

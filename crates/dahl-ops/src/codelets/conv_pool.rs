@@ -18,7 +18,7 @@ fn side(call: &Call) -> usize {
 
 /// Columns of the codes for a row of `windows` pooling windows.
 pub fn code_columns(dtype: dahl_core::DType, windows: usize) -> usize {
-    windows.div_ceil(super::size_of(dtype))
+    windows.div_ceil(dtype.size())
 }
 
 fn cost(y: [usize; 4], w: [usize; 4], side: usize, bytes: f64) -> Cost {

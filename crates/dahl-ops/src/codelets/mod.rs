@@ -20,7 +20,7 @@ pub mod winograd;
 
 use std::sync::{Arc, LazyLock};
 
-use dahl_core::{Call, Codelet, DType, Implementation, Operands, Param, TaskError, UnitKind};
+use dahl_core::{Call, Codelet, Implementation, Operands, Param, TaskError, UnitKind};
 
 use crate::simd::Lane;
 use crate::window::Window;
@@ -239,9 +239,4 @@ pub(crate) fn elements(call: &Call, n: usize) -> usize {
 /// Scratch memory of `len` elements.
 pub(crate) fn scratch<'a, T: Lane>(ops: &Operands<'a>, len: usize) -> &'a mut [T] {
     ops.scratch::<T>(len)
-}
-
-/// The size of an element type, for kernels that pack bytes.
-pub(crate) fn size_of(dtype: DType) -> usize {
-    dtype.size()
 }
