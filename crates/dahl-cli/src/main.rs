@@ -24,9 +24,22 @@ enum Command {
     Ops(commands::ops::Args),
     /// What this machine has: units, memories, caches, and what can be measured on it
     Machine(commands::machine::Args),
+    /// Joules of any program, and what can be measured here
+    Energy(commands::energy::Args),
+    /// How long each codelet takes: measured, fitted, against what this machine can do
+    Perf(commands::perf::Args),
+    /// Measure this machine and the codelets of models, for `--grain tuned`, simulations and plans
+    Calibrate(commands::calibrate::Args),
     /// Measure DAHL itself
     #[command(subcommand)]
     Bench(commands::bench::Command),
+    /// Look at what `--trace` recorded
+    #[command(subcommand)]
+    Trace(commands::trace::Command),
+    /// Predict time, energy and memory of training on a machine that need not be here
+    Simulate(commands::simulate::Args),
+    /// Decide beforehand what runs where
+    Plan(commands::plan::Args),
     /// Draw the graph of a recorded program as DOT, or print it as JSON
     Graph(commands::graph::Args),
     /// Print a completion script for a shell
@@ -44,7 +57,13 @@ fn main() -> std::process::ExitCode {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Machine(args) => commands::machine::run(&args),
+        Command::Energy(args) => commands::energy::run(&args),
+        Command::Perf(args) => commands::perf::run(&args),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Bench(command) => commands::bench::run(&command),
+        Command::Trace(command) => commands::trace::run(&command),
+        Command::Simulate(args) => commands::simulate::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Graph(args) => commands::graph::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());

@@ -25,3 +25,50 @@ pub fn die_with_the_pipe() {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }
+
+/// Aligns some columns of numbers to the right.
+pub fn align_right(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        }
+    }
+}
+
+/// The most memory this process ever had resident, as far as the system says.
+pub fn peak_resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"));
+    let kib = line
+        .and_then(|l| l.split_whitespace().nth(1))
+        .and_then(|v| v.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// A curve as tall as a letter; of many values, about forty are drawn.
+pub fn curve(values: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let known = || values.iter().copied().filter(|v| v.is_finite());
+    let low = known().fold(f64::INFINITY, f64::min);
+    let high = known().fold(f64::NEG_INFINITY, f64::max);
+    let step = values.len().div_ceil(40).max(1);
+    let bar = |v: &f64| match v.is_finite() {
+        true => BARS[((v - low) / (high - low).max(1e-12) * 7.0).round() as usize],
+        false => '?',
+    };
+    values.iter().step_by(step).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_span_from_low_to_high_and_mark_what_is_no_number() {
+        assert_eq!(curve(&[0.0, 1.0, 0.5]), "▁█▅");
+        assert_eq!(curve(&[2.0, 2.0]), "▁▁");
+        assert_eq!(curve(&[1.0, f64::NAN, 3.0]), "▁?█");
+        assert_eq!(curve(&[]), "");
+        assert!(curve(&vec![1.0; 1000]).chars().count() <= 40);
+    }
+}

@@ -462,3 +462,59 @@ fn a_loss_that_is_no_number_ends_the_run() {
         &["loss", "learning rate"],
     );
 }
+
+/// A limit on the size of files stands for a full disk: the write fails half-way through.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_an_error_and_keeps_what_was_there() {
+    let folder = folder("full");
+    let (old, points) = (at(&folder, "w.safetensors"), at(&folder, "points"));
+    std::fs::write(&old, "what was there").expect("a file");
+    let full = |more: &str| {
+        let dahl = assert_cmd::cargo::cargo_bin!("dahl");
+        // Blocks of 512 bytes in POSIX, of 1024 in some shells; the weights take 28 kB.
+        let script = format!(
+            "trap '' XFSZ; ulimit -f 8; exec {} train small-cnn --data synthetic:1x28x28:60 --epochs 1 {more}",
+            dahl.display()
+        );
+        let run = Command::new("sh").args(["-c", &script]).output();
+        let run = run.expect("a shell");
+        let err = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(!run.status.success() && !err.contains("panicked"), "{err}");
+        err
+    };
+    let err = full(&format!("--save {old}"));
+    assert!(err.contains("w.safetensors"), "{err}");
+    assert_eq!(
+        std::fs::read_to_string(&old).expect("a file"),
+        "what was there"
+    );
+    let err = full(&format!("--checkpoint {points}"));
+    assert!(err.contains("points"), "{err}");
+    let left: Vec<_> = std::fs::read_dir(&points)
+        .map(|d| d.filter_map(|e| e.ok()).map(|e| e.file_name()).collect())
+        .unwrap_or_default();
+    assert!(left.is_empty(), "half a checkpoint: {left:?}");
+    let names = std::fs::read_dir(&folder).expect("a folder");
+    let temporary = |e: &std::fs::DirEntry| e.file_name().to_string_lossy().ends_with(".tmp");
+    assert_eq!(names.filter_map(|e| e.ok()).filter(temporary).count(), 0);
+}
+
+#[test]
+fn memory_is_flat_over_epochs() {
+    let folder = folder("flat");
+    let peak = |epochs: &str| {
+        let metrics = at(&folder, &format!("{epochs}.jsonl"));
+        run(&small(&["--epochs", epochs, "--metrics", &metrics]));
+        let text = std::fs::read_to_string(&metrics).expect("metrics");
+        let last = text.lines().last().expect("a line");
+        let done: serde_json::Value = serde_json::from_str(last).expect("JSON");
+        done["peak_rss_bytes"].as_f64().expect("a number")
+    };
+    let (few, many) = (peak("3"), peak("90"));
+    // Allocators and page caches move a little; a leak of one batch per epoch would be ten times this.
+    assert!(
+        many < few + 2e6,
+        "{many} bytes after 90 epochs, {few} after 3"
+    );
+}

@@ -14,9 +14,33 @@ pub enum Mode {
     Write,
     /// The values are read and changed.
     ReadWrite,
-    /// Values are added. Tasks that reduce into the same region may run at the same time: each adds
-    /// into a private accumulator, and the graph fixes the order in which these are merged.
+    /// Values are added (or what else the codelet's [`Merge`] says). Tasks that reduce into the same
+    /// region may run at the same time: each into a private accumulator, and the graph fixes the order
+    /// in which these are merged.
     Reduce,
+}
+
+/// How the results of tasks that reduce into one region come together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Merge {
+    /// They are added.
+    #[default]
+    Add,
+    /// The smallest stays.
+    Min,
+    /// The largest stays.
+    Max,
+}
+
+impl Merge {
+    /// The value that changes nothing: what a private accumulator starts at.
+    pub const fn identity(self) -> f64 {
+        match self {
+            Merge::Add => 0.0,
+            Merge::Min => f64::INFINITY,
+            Merge::Max => f64::NEG_INFINITY,
+        }
+    }
 }
 
 impl Mode {
@@ -38,9 +62,9 @@ pub struct Access {
     pub array: u32,
     /// How it is used.
     pub mode: Mode,
-    /// Whether the region must be filled with zeros before the task runs: the first use of a private
-    /// accumulator.
-    pub zeroed: bool,
+    /// If set, the region must be filled with this merge's identity before the task runs: the first use
+    /// of a private accumulator.
+    pub fresh: Option<Merge>,
     /// Which part of the array.
     pub region: Region,
 }

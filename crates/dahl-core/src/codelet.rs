@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::Mode;
+use crate::access::{Merge, Mode};
 use crate::dtype::DType;
 use crate::machine::UnitKind;
 use crate::operands::Operands;
@@ -161,6 +161,8 @@ pub struct Codelet {
     pub rule: fn(&Call) -> Result<(), String>,
     /// What one task costs.
     pub cost: fn(&Call) -> Cost,
+    /// How its results come together where tasks reduce into one region.
+    pub merge: Merge,
     /// The ways to execute it.
     pub implementations: Vec<Implementation>,
 }
@@ -175,6 +177,7 @@ impl Codelet {
                 flops: 0.0,
                 bytes: call.bytes(),
             },
+            merge: Merge::Add,
             implementations: Vec::new(),
         }
     }
@@ -188,6 +191,12 @@ impl Codelet {
     /// Sets the cost.
     pub fn cost(mut self, cost: fn(&Call) -> Cost) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Sets how its results come together where tasks reduce into one region; they add unless set.
+    pub fn merge(mut self, merge: Merge) -> Self {
+        self.merge = merge;
         self
     }
 

@@ -202,12 +202,13 @@ impl<'a> Operands<'a> {
         unsafe { std::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) }
     }
 
-    /// Fills with zeros the operands that the graph marks so: what the executor does before the body.
-    pub fn fill_zeroed(&self) {
-        for (i, _) in self.accesses.iter().enumerate().filter(|(_, a)| a.zeroed) {
+    /// Fills the operands that are fresh accumulators: what the executor does before the body.
+    pub fn fill_fresh(&self) {
+        for (i, access) in self.accesses.iter().enumerate() {
+            let Some(merge) = access.fresh else { continue };
             match self.dtype(i) {
-                DType::F32 => self.write::<f32>(i).fill(0.0),
-                DType::F64 => self.write::<f64>(i).fill(0.0),
+                DType::F32 => self.write::<f32>(i).fill(merge.identity() as f32),
+                DType::F64 => self.write::<f64>(i).fill(merge.identity()),
             }
         }
         self.out.set(0);

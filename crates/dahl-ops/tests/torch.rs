@@ -4,7 +4,9 @@ mod fixtures;
 
 use dahl_core::{View, ViewMut};
 use dahl_ops::batch_norm::{backward, moments, normalise};
-use dahl_ops::conv2d::{conv_pool, conv_pool_grad, direct, direct_filter, reference};
+use dahl_ops::conv2d::{
+    channels_last as last, conv_pool, conv_pool_grad, direct, direct_filter, reference,
+};
 use dahl_ops::cross_entropy::{self, Labels};
 use dahl_ops::elementwise::{relu, unary};
 use dahl_ops::optim::{adam, clip, sgd};
@@ -106,6 +108,44 @@ fn fused_convolution<T: Lane>(f: &Fixtures) {
 #[test]
 fn convolution_with_pooling() {
     both(fused_convolution::<f64>, fused_convolution::<f32>);
+}
+
+fn channels_last_convolution<T: Lane>(f: &Fixtures) {
+    for name in ["pooled.a", "pooled.b", "pooled.c"] {
+        let get = |key: &str| f.get::<T>(&format!("{name}.{key}"));
+        let (x, w, b, dy) = (get("x"), get("w"), get("b"), get("dy"));
+        let (win, side) = window(f, name);
+        let (mut y, mut dx, mut dw, mut db) = (dy.like(), x.like(), w.like(), b.like());
+        let [n, o, ph, pw] = dy.dims;
+        let mut codes = Array::<T>::zeros([n, o, ph, conv_pool::code_columns::<T>(pw)]);
+        let len = last::forward::scratch_len(x.dims, y.dims, &win, side);
+        let (mut scratch, bias) = (vec![T::ZERO; len], Some(b.view()));
+        let (yv, cv) = (y.view_mut(), codes.view_mut());
+        last::forward::forward(x.view(), w.view(), bias, yv, cv, &win, side, &mut scratch);
+        f.check(&format!("{name}.y"), &y.data);
+        let given = last::Gradient::Pooled {
+            dy: dy.view(),
+            codes: codes.view(),
+            side,
+        };
+        let len = last::filter::scratch_len(x.dims, given.dims(), &win);
+        let (mut scratch, dwv, dbv) = (vec![T::ZERO; len], dw.view_mut(), db.view_mut());
+        last::filter::filter_grad(x.view(), given, dwv, Some(dbv), &win, &mut scratch);
+        f.check(&format!("{name}.dw"), &dw.data);
+        f.check(&format!("{name}.db"), &db.data);
+        let len = last::input::scratch_len(x.dims, given.dims(), &win);
+        let mut scratch = vec![T::ZERO; len];
+        last::input::input_grad(given, w.view(), dx.view_mut(), &win, &mut scratch);
+        f.check(&format!("{name}.dx"), &dx.data);
+    }
+}
+
+#[test]
+fn convolution_with_channels_last() {
+    both(
+        channels_last_convolution::<f64>,
+        channels_last_convolution::<f32>,
+    );
 }
 
 fn linear_layer<T: Lane>(f: &Fixtures) {

@@ -1,5 +1,6 @@
 //! Building a runtime: how many workers, which policy, which memories.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dahl_core::{Bytes, Machine, Memory, MemoryId, Unit, UnitKind};
@@ -11,6 +12,7 @@ use crate::memory::{Device, HostDevice, Memories};
 use crate::perf_store::PerfStore;
 use crate::runtime::{Runtime, Settings};
 use crate::shared::{Shared, UnitState};
+use crate::tracer::Tracer;
 use crate::watchdog::Watchdog;
 
 /// Settings of a runtime.
@@ -24,6 +26,7 @@ pub struct Builder {
     devices: Vec<HostDeviceSpec>,
     watchdog: Watchdog,
     store: Option<PerfStore>,
+    events: Option<usize>,
 }
 
 /// A device made of host memory: a unit that reaches its operands by explicit copies only.
@@ -51,6 +54,7 @@ impl Default for Builder {
             devices: Vec::new(),
             watchdog: Watchdog::default(),
             store: None,
+            events: None,
         }
     }
 }
@@ -112,6 +116,13 @@ impl Builder {
         self
     }
 
+    /// Records what runs where and when, for [`Runtime::take_trace`]: up to so many tasks per unit, of
+    /// which the oldest go first. Each takes 48 bytes.
+    pub fn trace(mut self, events: usize) -> Self {
+        self.events = Some(events);
+        self
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
         if self.null {
             Box::new(NullDriver)
@@ -126,6 +137,7 @@ impl Builder {
         let state = |memory| UnitState {
             driver: self.driver(),
             memory,
+            busy: 0.into(),
         };
         let mut units: Vec<UnitState> = (0..self.workers).map(|_| state(MemoryId::HOST)).collect();
         let mut devices = Vec::new();
@@ -133,18 +145,12 @@ impl Builder {
             let memory = MemoryId(i as u16 + 1);
             let name = format!("device:{i}");
             let backing = HostDevice::new(spec.bandwidth, spec.latency);
-            machine.memories.push(Memory {
-                name: name.clone(),
-                capacity: Some(spec.capacity),
-            });
+            let room = Memory::new(name.clone(), Some(spec.capacity));
+            machine.memories.push(room);
             machine.links.extend(backing.links(memory));
             for u in 0..spec.units {
                 let name = format!("device:{i}.{u}");
-                machine.units.push(Unit {
-                    name,
-                    kind: UnitKind::Cpu,
-                    memory,
-                });
+                machine.units.push(Unit::new(name, UnitKind::Cpu, memory));
                 units.push(state(memory));
             }
             devices.push(Device {
@@ -160,10 +166,11 @@ impl Builder {
         let policy =
             policy::by_name(&self.policy, &machine).map_err(|e| RunError::Start(e.to_string()))?;
         let id = crate::runtime::fresh_id();
-        let memories = (!devices.is_empty()).then(|| Memories::new(devices, id));
+        let tracer = self.events.map(|n| Arc::new(Tracer::new(units.len(), n)));
+        let memories = (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone()));
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
         let main_works = self.main_works && self.workers > 0;
-        let shared = Shared::new(machine, units, policy, memories, main_works);
+        let shared = Shared::new(machine, units, policy, memories, tracer, main_works);
         let settings = Settings {
             id,
             ring: self.ring,

@@ -21,7 +21,7 @@ pub struct Job<'a> {
     /// Its parameters.
     pub params: &'a [Param],
     /// Whether some operands must be filled with zeros first.
-    pub zeroes: bool,
+    pub fresh: bool,
 }
 
 /// Executes tasks on one kind of unit.
@@ -54,8 +54,8 @@ impl Driver for CpuDriver {
         let scratch = Cell::new(scratch);
         // SAFETY: passed on to the caller.
         let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
-        if job.zeroes {
-            operands.fill_zeroed();
+        if job.fresh {
+            operands.fill_fresh();
         }
         (job.implementation.body)(&operands)
     }

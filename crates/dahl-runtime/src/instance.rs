@@ -14,6 +14,7 @@ use crate::countdown::Countdown;
 use crate::error::RunError;
 use crate::exit::Exit;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::tracer::Marks;
 
 /// Tasks that nobody outside the graph can wait for have no exit.
 pub const NO_EXIT: u32 = u32::MAX;
@@ -134,11 +135,13 @@ pub struct Instance {
     /// Identifies storages in the coherence directory: persistent ones by their own id, temporaries by
     /// one that only this instance has.
     pub keys: Box<[u64]>,
+    /// When tasks became ready, where that is recorded.
+    pub(crate) marks: Option<Marks>,
 }
 
 impl Instance {
     /// A new instance, with its own memory for temporaries.
-    pub fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
+    pub fn new(prepared: std::sync::Arc<Prepared>, traced: bool) -> Result<Self, RunError> {
         let graph = prepared.graph.clone();
         let block_bytes = graph.memory.bytes as usize;
         let block = match block_bytes {
@@ -182,6 +185,7 @@ impl Instance {
             finished: AtomicU64::new(0),
             keys: graph.storages.iter().map(key).collect(),
             _block: block,
+            marks: traced.then(|| Marks::new(graph.len())),
             prepared,
         })
     }
@@ -221,6 +225,12 @@ impl Instance {
         self.exits.iter().for_each(Exit::reopen);
         self.remaining.store(self.graph().len(), Ordering::Relaxed);
         self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// The number of the launch under way, or of the last one.
+    #[inline]
+    pub fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
     }
 
     /// One thing that a task waited for has happened; true if it was the last.

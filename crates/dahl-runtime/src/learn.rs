@@ -6,6 +6,7 @@
 //! timing, and decides nothing.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use dahl_core::hash::FastBuild;
 use dahl_core::{Machine, UnitId, UnitKind};
@@ -51,10 +52,7 @@ enum Knowledge {
 impl Learner {
     /// For a machine, beginning with what a store knows.
     pub fn new(store: Option<PerfStore>, machine: &Machine) -> Self {
-        let name = |unit: &dahl_core::Unit| match usize::from(unit.memory.0) {
-            0 => (unit.kind.to_string(), unit.kind),
-            m => (machine.memories[m].name.clone(), unit.kind),
-        };
+        let name = |unit: &dahl_core::Unit| (machine.timed_as(unit), unit.kind);
         Learner {
             knowledge: match store {
                 Some(store) => Knowledge::Stored(store),
@@ -172,17 +170,9 @@ fn key<'k>(
     class: u32,
     place: usize,
 ) -> Option<&'k Key> {
-    let graph = &prepared.graph;
     let (name, kind) = &names[place];
-    let record = &graph.classes[class as usize];
-    let codelet = &graph.codelets[record.codelet as usize];
-    let choice = record.choice[dahl_core::graph::Class::slot(*kind)]?;
-    Some(keys.entry((graph.id, class, place)).or_insert_with(|| Key {
-        codelet: codelet.name.clone(),
-        implementation: codelet.implementations[usize::from(choice)].name.into(),
-        unit: name.clone(),
-        dtype: record.call.dtype,
-        footprint: record.call.footprint(),
-        shapes: record.call.operands.iter().map(|o| o.0).collect(),
-    }))
+    match keys.entry((prepared.graph.id, class, place)) {
+        Entry::Occupied(known) => Some(known.into_mut()),
+        Entry::Vacant(new) => Some(new.insert(Key::of(&prepared.graph, class, name, *kind)?)),
+    }
 }

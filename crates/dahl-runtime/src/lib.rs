@@ -11,11 +11,14 @@
 //! | `countdown`, `exit`, `sleep` | the lock-free primitives |
 //! | `driver` | how a unit executes a task |
 //! | `memory` | copies in other memories, transfers, eviction |
+//! | `meter` | energy: measured where the machine can, modelled where it cannot |
 //! | `values`, `guard` | how results are read, and what readers hold |
+//! | `tracer`, `clock` | what ran where and when |
 //! | `learn` | timings become estimates |
 //! | `perf_store` | performance models on disk |
 
 mod builder;
+mod clock;
 pub mod countdown;
 pub mod discover;
 pub mod driver;
@@ -27,6 +30,7 @@ mod instance;
 mod layers;
 mod learn;
 pub mod memory;
+pub mod meter;
 pub mod perf_store;
 mod pin;
 mod runtime;
@@ -35,6 +39,7 @@ pub mod sleep;
 mod sync;
 #[cfg(helgrind)]
 mod told;
+mod tracer;
 mod values;
 mod watchdog;
 mod worker;

@@ -10,7 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use dahl_core::hash::FastBuild;
-use dahl_core::{Graph, Machine, MemoryId, Recorder, UnitId, UnitKind};
+use dahl_core::trace::{NOBODY, Trace};
+use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
 
@@ -21,7 +22,8 @@ use crate::layers::{Entry, Layer, Slot, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::perf_store::PerfStore;
-use crate::shared::{Sample, Shared};
+use crate::shared::{Sample, Shared, UnitState};
+use crate::tracer::{Log, name};
 use crate::values::Desk;
 use crate::watchdog::Watchdog;
 use crate::worker::Worker;
@@ -70,6 +72,7 @@ pub struct Runtime {
     roots: Vec<TaskRef>,
     pub(crate) desk: RefCell<Desk>,
     learner: Option<Learner>,
+    log: Option<Log>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -155,6 +158,7 @@ impl Runtime {
             roots: Vec::new(),
             desk: RefCell::default(),
             learner,
+            log: shared.tracer.is_some().then(Log::new),
             shared,
         })
     }
@@ -226,6 +230,32 @@ impl Runtime {
                 learner.learn(samples, |id| graphs.get(&id).map(|e| &*e.prepared));
             });
         }
+    }
+
+    /// How long each unit has worked so far: on tasks and on what they need, not looking for any.
+    pub fn busy(&self) -> Vec<Seconds> {
+        let nanos = |u: &UnitState| u.busy.load(std::sync::atomic::Ordering::Relaxed);
+        let units = self.shared.units.iter();
+        units.map(|u| Seconds(nanos(u) as f64 * 1e-9)).collect()
+    }
+
+    /// Waits for all launches and returns what ran since the last trace, if traces are recorded
+    /// ([`Builder::trace`]). A launch that failed is in it as far as it came.
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        let (log, tracer) = (self.log.as_mut()?, self.shared.tracer.clone()?);
+        let flights = self.in_flight.take();
+        let mut log = std::mem::replace(log, Log::new());
+        for (instance, serial) in &flights {
+            // Waiting for a launch cannot fail; a task that did is reported by the next wait.
+            let _ = self.wait_until(|| instance.has_ended(*serial));
+        }
+        let notes = self.shared.memories.as_ref().map(|m| m.take_notes());
+        Some(log.take(&tracer, &self.shared.machine, notes.unwrap_or_default()))
+    }
+
+    /// The moment that times of traces count from.
+    pub fn trace_start(&self) -> Option<std::time::Instant> {
+        self.shared.tracer.as_ref().map(|t| t.clock.start())
     }
 
     /// Sets how long tasks of a graph's class are expected to run on a unit, for policies that ask.
@@ -305,14 +335,18 @@ impl Runtime {
             flights.retain(|(i, serial)| !i.has_ended(*serial));
         }
         flights.push_back((instance.clone(), serial));
+        let mut at = 0;
+        if let (Some(log), Some(tracer)) = (&mut self.log, &self.shared.tracer) {
+            at = tracer.clock.ticks();
+            log.launch(graph, serial, at);
+        }
         self.roots.clear();
-        self.roots.extend(
-            graph
-                .roots
-                .iter()
-                .filter(|&&t| instance.release(t))
-                .map(|&t| instance.task(t)),
-        );
+        for &task in graph.roots.iter().filter(|&&t| instance.release(t)) {
+            if let Some(marks) = &instance.marks {
+                marks.set(task, at, name(serial, NOBODY));
+            }
+            self.roots.push(instance.task(task));
+        }
         if graph.len() == 0 {
             instance.account(0);
         }
@@ -396,7 +430,8 @@ impl Runtime {
             return Ok(i);
         }
         if entry.ring.len() < self.ring {
-            let instance = Arc::new(Instance::new(entry.prepared.clone())?);
+            let traced = self.log.is_some();
+            let instance = Arc::new(Instance::new(entry.prepared.clone(), traced)?);
             entry.ring.push(Slot {
                 instance,
                 nodes: Box::new([]),

@@ -1,5 +1,6 @@
 //! What all threads of a runtime share: the policy, the units, who sleeps, what failed.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use dahl_core::{Machine, MemoryId, Seconds, UnitId};
@@ -11,6 +12,7 @@ use crate::instance::Instance;
 use crate::memory::Memories;
 use crate::sleep::Sleep;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::tracer::Tracer;
 
 /// A unit, as it is driven.
 pub struct UnitState {
@@ -18,6 +20,8 @@ pub struct UnitState {
     pub driver: Box<dyn Driver>,
     /// The memory its operands must be in.
     pub memory: MemoryId,
+    /// Nanoseconds that its worker has worked. A figure, not a signal: no ordering hangs on it.
+    pub busy: std::sync::atomic::AtomicU64,
 }
 
 /// How long a task took.
@@ -59,6 +63,8 @@ pub struct Shared {
     pub main_bed: usize,
     /// Whether tasks are timed.
     pub timed: bool,
+    /// Where tasks are recorded, if they are.
+    pub tracer: Option<Arc<Tracer>>,
     uniform: bool,
     start: Instant,
     stopping: AtomicBool,
@@ -75,6 +81,7 @@ impl Shared {
         units: Vec<UnitState>,
         policy: Box<dyn Policy>,
         memories: Option<Memories>,
+        tracer: Option<Arc<Tracer>>,
         main_is_unit: bool,
     ) -> Self {
         let n = units.len();
@@ -84,6 +91,7 @@ impl Shared {
             main_bed: if main_is_unit { 0 } else { n },
             timed: policy.needs_time(),
             uniform: units.iter().all(|u| u.driver.kind() == kind),
+            tracer,
             machine,
             units,
             policy,
@@ -154,8 +162,8 @@ impl Shared {
         lock(&self.error).clone().unwrap_or(RunError::Cancelled)
     }
 
-    /// Hands over a message from an exit.
-    pub fn tell(&self, who: usize, what: u32, released: &mut Vec<TaskRef>) {
+    /// Hands over a message from an exit: `by` is when its task ended, and its name in a trace.
+    pub fn tell(&self, who: usize, what: u32, by: (u64, u64), released: &mut Vec<TaskRef>) {
         if what == FOR_WAITER {
             // SAFETY: the waiter stays in place until it has been told of every task.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance::<Waiter>(who) };
@@ -169,7 +177,11 @@ impl Shared {
             task: what,
         };
         // SAFETY: the launch waits for this message, so it has not ended.
-        if unsafe { Instance::of(task) }.release(what) {
+        let instance = unsafe { Instance::of(task) };
+        if instance.release(what) {
+            if let Some(marks) = &instance.marks {
+                marks.set(what, by.0, by.1);
+            }
             released.push(task);
         }
     }

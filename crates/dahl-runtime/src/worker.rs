@@ -13,6 +13,7 @@ use crate::driver::{Job, Scratch};
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::shared::{Sample, Shared};
+use crate::tracer::{Times, name};
 
 /// How often an idle worker looks for work before it sleeps. About 20 µs: longer than the gaps inside
 /// a training step, much shorter than anything a person or a power meter notices.
@@ -32,6 +33,8 @@ pub struct Worker {
     ended_of: usize,
     /// Timings not yet collected.
     samples: Vec<Sample>,
+    /// When the last task ended, in the tracer's ticks.
+    end: u64,
 }
 
 impl Worker {
@@ -44,6 +47,7 @@ impl Worker {
             ended: 0,
             ended_of: 0,
             samples: Vec::new(),
+            end: 0,
         }
     }
 
@@ -60,7 +64,7 @@ impl Worker {
         let mut looks = 0;
         while !until() {
             if let Some(task) = shared.policy.next(shared, self.unit, shared.now()) {
-                self.work(shared, task, &until);
+                self.busy(shared, task, &until);
                 looks = 0;
                 continue;
             }
@@ -82,7 +86,7 @@ impl Worker {
             });
             match found {
                 Some(Some(task)) => {
-                    self.work(shared, task, &until);
+                    self.busy(shared, task, &until);
                     looks = 0;
                 }
                 Some(None) => {}
@@ -92,6 +96,24 @@ impl Worker {
         self.settle(shared);
         // This thread leaves, perhaps woken for a task that it has not taken: let another look.
         shared.sleep.wake_any();
+    }
+
+    /// Runs tasks until there is none, and notes how long that took: two looks at the clock for a
+    /// stretch of work, not for a task.
+    fn busy(&mut self, shared: &Shared, task: TaskRef, until: &impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        let mut next = Some(task);
+        while let Some(task) = next {
+            self.work(shared, task, until);
+            next = match until() {
+                true => None,
+                false => shared.policy.next(shared, self.unit, shared.now()),
+            };
+        }
+        let unit = &shared.units[usize::from(self.unit.0)];
+        let nanos = start.elapsed().as_nanos() as u64;
+        unit.busy
+            .fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Runs a task, and then whatever the policy hands back at once. A unit with a memory of its own
@@ -138,6 +160,7 @@ impl Worker {
         let instance = unsafe { Instance::of(task) };
         let unit = &shared.units[usize::from(self.unit.0)];
         if !unit.driver.executes() {
+            self.trace(shared, instance, task.task, None);
             return;
         }
         match self.try_execute(shared, instance, task.task, coming) {
@@ -166,6 +189,9 @@ impl Worker {
     ) -> Result<Seconds, RunError> {
         let graph = instance.graph();
         let unit = &shared.units[usize::from(self.unit.0)];
+        // Where operands need not be brought, a unit turns to a task when it begins.
+        let turned = shared.memories.as_ref().and(shared.tracer.as_ref());
+        let taken = turned.map(|t| t.clock.ticks());
         let record = &graph.tasks[task as usize];
         let implementation = graph
             .implementation(task, unit.driver.kind())
@@ -187,7 +213,7 @@ impl Worker {
                 .map_or(graph.accesses_of(task), |h| h.accesses()),
             arrays: hold.as_ref().map_or(&instance.placed, |h| h.placed()),
             params: &class.call.params,
-            zeroes: record.zeroes,
+            fresh: record.fresh,
         };
         let scratch = self.scratch.get(need);
         let run = AssertUnwindSafe(|| {
@@ -196,7 +222,14 @@ impl Worker {
             unsafe { unit.driver.execute(&job, scratch) }
         });
         let start = shared.now();
+        let begun = shared.tracer.as_ref().map_or(0, |t| t.clock.ticks());
         let caught = std::panic::catch_unwind(run);
+        self.trace(
+            shared,
+            instance,
+            task,
+            Some((taken.unwrap_or(begun), begun)),
+        );
         let seconds = Seconds(shared.now().0 - start.0);
         let message = match caught {
             Ok(Ok(())) => None,
@@ -215,13 +248,32 @@ impl Worker {
         }
     }
 
+    /// Records a task that has just ended, if anybody wants to know: when it was taken, and begun.
+    #[inline]
+    fn trace(&mut self, shared: &Shared, instance: &Instance, task: u32, at: Option<(u64, u64)>) {
+        if let Some(tracer) = &shared.tracer {
+            self.end = tracer.clock.ticks();
+            let (taken, start) = at.unwrap_or((self.end, self.end));
+            let times = Times {
+                taken,
+                start,
+                end: self.end,
+            };
+            tracer.task(usize::from(self.unit.0), instance, task, times);
+        }
+    }
+
     /// A task has ended: counts down who waits for it and reports those that became ready.
     fn complete(&mut self, shared: &Shared, task: TaskRef) -> Option<TaskRef> {
         // SAFETY: as in `execute`.
         let instance = unsafe { Instance::of(task) };
         let number = task.task;
+        let by = name(instance.serial(), number);
         for &s in instance.graph().successors(number) {
             if instance.release(s) {
+                if let Some(marks) = &instance.marks {
+                    marks.set(s, self.end, by);
+                }
                 self.released.push(TaskRef {
                     launch: task.launch,
                     task: s,
@@ -229,7 +281,8 @@ impl Worker {
             }
         }
         if let Some(exit) = instance.exit(number) {
-            exit.close(|who, what| shared.tell(who, what, &mut self.released));
+            let end = self.end;
+            exit.close(|who, what| shared.tell(who, what, (end, by), &mut self.released));
         }
         if shared.timed {
             shared.policy.ended(shared, self.unit, task, shared.now());

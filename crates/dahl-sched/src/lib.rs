@@ -3,6 +3,8 @@
 pub mod model;
 
 pub mod lock;
+pub mod plan;
 pub mod policy;
+pub mod sim;
 #[cfg(helgrind)]
 pub mod told;

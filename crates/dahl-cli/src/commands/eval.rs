@@ -60,10 +60,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         dtype: args.run.dtype,
         grain: args.run.grain(&model, args.batch as usize)?,
         clip: None,
+        profile: args.run.profile()?,
     };
+    let name = model.name.clone();
     let mut session = Session::new(model, training)?;
     session.set_weights(&mut runtime, &weights)?;
     let totals = session.evaluate(&mut runtime, data)?;
+    args.run.finish(&mut runtime, &name, |_| {})?;
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());
     if args.json {
         let images = totals.samples;

@@ -1,19 +1,46 @@
-//! `dahl machine`: what this computer has.
+//! `dahl machine`: what this computer has, and machines as files.
 
-use dahl_runtime::discover;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+use dahl_core::{Bytes, Machine, Power, Rated, Seconds, Watts};
+use dahl_runtime::discover::{self, Host};
+use dahl_runtime::meter::model::{BUSY, IDLE};
+
+use super::profile;
 use crate::print;
 
 /// Arguments of `dahl machine`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON instead of tables
-    #[arg(long)]
+    #[arg(long, conflicts_with = "describe")]
     json: bool,
+    /// Write a machine file, for simulations and plans: readable, and to be edited by hand
+    #[arg(long)]
+    describe: bool,
+    /// Describe the machine of this file, in the other format say, and not this computer
+    #[arg(long, value_name = "F", requires = "describe")]
+    from: Option<PathBuf>,
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "F", requires = "describe")]
+    output: Option<PathBuf>,
+    /// How to write it: our own format, or a SimGrid platform with its energy plugin's wattages
+    #[arg(long, value_enum, default_value = "toml", requires = "describe")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Toml,
+    Simgrid,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.describe {
+        return describe(args);
+    }
     let host = discover::host();
     if args.json {
         return print::json(&host);
@@ -75,4 +102,84 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "none known" } else { text }
+}
+
+/// The machine in a file, of either format.
+pub fn load(path: &Path) -> anyhow::Result<Machine> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    Ok(Machine::from_text(&text, &name.to_string())?)
+}
+
+/// Whether a machine is this computer, as far as its description says: it bears the processor's name. The
+/// durations measured here then hold there, also if the file was edited to have more cores.
+pub fn is_here(machine: &Machine) -> bool {
+    machine.name == name(&discover::host())
+}
+
+fn describe(args: &Args) -> anyhow::Result<()> {
+    let (machine, header) = match &args.from {
+        Some(path) => (load(path)?, String::new()),
+        None => this()?,
+    };
+    let text = match args.format {
+        Format::Toml => header + &machine.to_toml(),
+        Format::Simgrid => machine.to_simgrid(),
+    };
+    match &args.output {
+        None => print!("{text}"),
+        Some(path) => dahl_trace::write_whole(path, |out| out.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))?,
+    }
+    Ok(())
+}
+
+/// This computer, and what to know about its figures, as comments.
+fn this() -> anyhow::Result<(Machine, String)> {
+    let host = discover::host();
+    let profile = profile::here()?;
+    let mut machine = Machine::cpus(host.cores.len().max(1));
+    machine.name = name(&host);
+    machine.nodes[0].base = Some(Watts(0.0));
+    machine.memories[0].capacity = host.memory_total.map(Bytes);
+    for unit in &mut machine.units {
+        unit.power = Some(Power {
+            idle: IDLE,
+            busy: BUSY,
+        });
+        if let Some(speeds) = profile.as_ref().map(|p| p.together) {
+            unit.rated = Some(Rated {
+                flops: speeds.flops_f32,
+                flops_f64: speeds.flops_f64,
+                bandwidth: speeds.bandwidth,
+            });
+            unit.overhead = Seconds(speeds.overhead);
+        }
+    }
+    machine.check().map_err(anyhow::Error::msg)?;
+    let speeds = match &profile {
+        Some(_) => {
+            "flops, bandwidth and overhead were measured here by `dahl calibrate`, all cores busy."
+        }
+        None => {
+            eprintln!("speeds are unknown before `dahl calibrate` has run; the file lacks them");
+            "flops and bandwidth are missing: run `dahl calibrate`, then describe again."
+        }
+    };
+    let header = format!(
+        "# Described by `dahl machine --describe`. The name ties the file to the durations measured here.\n\
+         # {speeds}\n\
+         # Watts are not measured: they are the means of a large cloud's servers per core, with all that\n\
+         # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n"
+    );
+    Ok((machine, header))
+}
+
+/// The processor's name; always one that a file may hold.
+fn name(host: &Host) -> String {
+    let plain = host.processor.trim();
+    match plain.is_empty() || plain.len() > 200 || plain.chars().any(char::is_control) {
+        true => "unknown processor".into(),
+        false => plain.into(),
+    }
 }

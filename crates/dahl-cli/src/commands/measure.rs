@@ -27,12 +27,23 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// For a model, a batch and a grain.
+    /// For a model, a batch and a grain, with the options' profile.
     pub fn new(
         model: &Model,
         batch: usize,
         run: &RunOptions,
         grain: &Grain,
+    ) -> anyhow::Result<Self> {
+        Measure::with(model, batch, run, grain, run.profile()?)
+    }
+
+    /// With implementations chosen by somebody else.
+    pub fn with(
+        model: &Model,
+        batch: usize,
+        run: &RunOptions,
+        grain: &Grain,
+        profile: Option<lower::Profile>,
     ) -> anyhow::Result<Self> {
         let optimizer = Optimizer::parse("sgd", &Given::default())?;
         let state = State::new(model, run.dtype, Some(&optimizer))?;
@@ -43,6 +54,7 @@ impl Measure {
             grain: grain.clone(),
             seed: 0,
             clip: None,
+            profile,
         };
         let graph = lower::train(model, &state, &io, &optimizer, &settings)?;
         let mut runtime = run.runtime(if graph.memory.bytes > LARGE { 1 } else { 2 })?;

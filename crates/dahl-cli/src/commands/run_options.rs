@@ -1,11 +1,16 @@
 //! Options that every command shares which executes graphs.
 
+use std::path::PathBuf;
+
 use anyhow::Context;
 use dahl_core::DType;
+use dahl_core::trace::Trace;
+use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_runtime::Runtime;
+use dahl_runtime::{Builder, Runtime};
 
+use super::profile;
 use crate::interrupt;
 
 /// How to execute.
@@ -24,6 +29,16 @@ pub struct RunOptions {
     /// repeated), or parts of each dimension such as sample=8,channel=2,height=1,width=1
     #[arg(long, default_value = "auto")]
     pub grain: GrainChoice,
+    /// Choose implementations by this calibration profile, or `none` [default: this machine's, if
+    /// `dahl calibrate` has written one]
+    #[arg(long, value_name = "F|none")]
+    pub profile: Option<PathBuf>,
+    /// Record what runs where and when into this file, for `dahl trace`
+    #[arg(long, value_name = "F")]
+    pub trace: Option<PathBuf>,
+    /// Most tasks that a trace keeps per unit; the oldest go first
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    pub trace_events: usize,
 }
 
 /// A grain, or the wish to have one measured.
@@ -61,11 +76,73 @@ impl RunOptions {
         }
     }
 
+    /// The profile that implementations are chosen by.
+    pub fn profile(&self) -> anyhow::Result<Option<lower::Profile>> {
+        let profile = match &self.profile {
+            None => profile::here()?,
+            Some(path) if path.as_os_str() == "none" => None,
+            Some(path) => Some(profile::load(path)?),
+        };
+        Ok(profile.and_then(profile::Profile::for_lowering))
+    }
+
+    /// Writes the trace of a run, if one was asked for, and keeps what policies have learnt. `power` is
+    /// what meters saw meanwhile.
+    pub fn finish(
+        &self,
+        runtime: &mut Runtime,
+        model: &str,
+        add: impl FnOnce(&mut Trace),
+    ) -> anyhow::Result<()> {
+        if self.policy.starts_with("dm")
+            && let Err(error) = runtime.save_perf_model()
+        {
+            eprintln!("warning: {error}");
+        }
+        let (Some(path), Some(mut trace)) = (&self.trace, runtime.take_trace()) else {
+            return Ok(());
+        };
+        let command: Vec<String> = std::env::args().collect();
+        for (name, text) in [
+            ("command", command.join(" ")),
+            ("model", model.to_string()),
+            ("policy", self.policy.clone()),
+            ("dtype", self.dtype.to_string()),
+            ("version", env!("CARGO_PKG_VERSION").to_string()),
+        ] {
+            trace.about.push((name.into(), text));
+        }
+        add(&mut trace);
+        dahl_trace::save(&trace, path)?;
+        Ok(())
+    }
+
     /// A runtime with these options; Ctrl-C stops it.
     pub fn runtime(&self, in_flight: usize) -> anyhow::Result<Runtime> {
-        let mut builder = Runtime::builder().policy(&self.policy).in_flight(in_flight);
+        self.runtime_with(in_flight, |builder| builder)
+    }
+
+    /// The same with further settings.
+    pub fn runtime_with(
+        &self,
+        in_flight: usize,
+        settings: impl FnOnce(Builder) -> Builder,
+    ) -> anyhow::Result<Runtime> {
+        let builder = Runtime::builder().policy(&self.policy);
+        let mut builder = settings(builder.in_flight(in_flight));
         if let Some(workers) = self.workers {
             builder = builder.workers(usize::from(workers));
+        }
+        if let Some(path) = &self.trace {
+            super::check_writable(path)?;
+            builder = builder.trace(self.trace_events);
+        }
+        if self.policy.starts_with("dm") {
+            // Policies that estimate begin with what earlier runs have learnt; without a folder to keep
+            // that in, they learn anew.
+            if let Ok(store) = super::profile::open_model() {
+                builder = builder.perf_model(store);
+            }
         }
         let runtime = builder.build()?;
         interrupt::cancels(runtime.canceller());

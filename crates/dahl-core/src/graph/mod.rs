@@ -38,7 +38,8 @@ use crate::shape::Shape;
 pub use boundary::Boundary;
 pub use memory::MemoryPlan;
 pub use program::Program;
-pub use recorder::{GraphError, Operand, Recorder, Task};
+pub use recorder::{Chooser, GraphError, Operand, Recorder, Task};
+pub use reduce::{larger, smaller};
 
 /// A storage as a graph uses it.
 #[derive(Clone, Debug)]
@@ -91,8 +92,8 @@ pub struct TaskRecord {
     pub first_access: u32,
     /// How many accesses it has.
     pub access_count: u16,
-    /// Whether an access must be filled with zeros first.
-    pub zeroes: bool,
+    /// Whether an access is a fresh accumulator, to be filled first.
+    pub fresh: bool,
     /// Higher is more urgent.
     pub priority: i32,
     /// Index into [`Graph::sections`]: the layer it belongs to.

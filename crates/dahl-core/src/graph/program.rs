@@ -229,7 +229,7 @@ impl Graph {
         let array = &self.arrays[access.array as usize];
         let own = self.storages[array.storage as usize].storage.shape;
         let mode = match access.mode {
-            Mode::Reduce if access.zeroed => Mode::Write,
+            Mode::Reduce if access.fresh.is_some() => Mode::Write,
             Mode::Reduce => Mode::ReadWrite,
             mode => mode,
         };

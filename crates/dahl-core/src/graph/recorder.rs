@@ -119,7 +119,7 @@ impl<'a> Task<'a> {
 
 /// Chooses among implementations that can execute a call: given codelet, call and the candidates'
 /// names, returns the place of one, or `None` to leave it to static costs. Must be a pure function.
-pub type Chooser = Box<dyn Fn(&Codelet, &Call, UnitKind, &[&str]) -> Option<usize>>;
+pub type Chooser = Arc<dyn Fn(&Codelet, &Call, UnitKind, &[&str]) -> Option<usize> + Send + Sync>;
 
 /// Records tasks.
 ///
@@ -380,19 +380,21 @@ impl Recording {
             self.accesses.push(Access {
                 array,
                 mode,
-                zeroed: false,
+                fresh: None,
                 region,
             });
         }
         self.check_overlap(first_access as usize)?;
         // Merges that this task waits for come before it in program order too.
-        super::reduce::make_way(self, first_access..first_access + n as u32)?;
+        let codelet = self.classes[class as usize].codelet;
+        let merge = self.codelets[codelet as usize].merge;
+        super::reduce::make_way(self, merge, first_access..first_access + n as u32)?;
         let number = self.tasks.len() as u32;
         self.tasks.push(TaskRecord {
             class,
             first_access,
             access_count: n as u16,
-            zeroes: false,
+            fresh: false,
             priority: task.priority,
             section: self.section,
         });

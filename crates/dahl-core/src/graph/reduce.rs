@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use crate::access::{Access, Mode};
+use crate::access::{Access, Merge, Mode};
 use crate::codelet::{Call, Codelet, Cost, Param, TaskError};
 use crate::dtype::{DType, Element};
 use crate::machine::UnitKind;
@@ -55,20 +55,31 @@ impl Groups {
 struct Group {
     array: u32,
     region: Region,
+    merge: Merge,
     /// Task and place of the access in the graph's table.
     members: Vec<(u32, u32)>,
 }
 
 /// Closes the groups that a task about to be recorded gets in the way of.
-pub(super) fn make_way(r: &mut Recording, accesses: Range<u32>) -> Result<(), String> {
+pub(super) fn make_way(
+    r: &mut Recording,
+    merge: Merge,
+    accesses: Range<u32>,
+) -> Result<(), String> {
     for access in accesses {
         let a = r.accesses[access as usize];
         let storage = r.arrays[a.array as usize].storage as usize;
         if !r.groups.open[storage].is_empty() {
-            close_overlapping(r, storage, &a)?;
+            close_overlapping(r, storage, merge, &a)?;
         }
     }
     Ok(())
+}
+
+/// How a task's results join those of others.
+fn merge_of(r: &Recording, task: u32) -> Merge {
+    let class = &r.classes[r.tasks[task as usize].class as usize];
+    r.codelets[class.codelet as usize].merge
 }
 
 /// Takes one access of a task just recorded: into a group, or to the dependency tracker.
@@ -78,8 +89,10 @@ pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), Str
     if a.mode != Mode::Reduce {
         return track(r, task, &a);
     }
+    let merge = merge_of(r, task);
     let open = &mut r.groups.open[storage];
     let (array, region) = (a.array, a.region);
+    // Groups that this task does not join have been closed before it was recorded.
     match open
         .iter_mut()
         .find(|g| g.array == array && g.region == region)
@@ -88,6 +101,7 @@ pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), Str
         None => open.push(Group {
             array,
             region,
+            merge,
             members: vec![(task, access)],
         }),
     }
@@ -95,10 +109,16 @@ pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), Str
 }
 
 /// Closes the groups that an access gets in the way of: all that overlap, but for the one it joins.
-fn close_overlapping(r: &mut Recording, storage: usize, a: &Access) -> Result<(), String> {
+fn close_overlapping(
+    r: &mut Recording,
+    storage: usize,
+    merge: Merge,
+    a: &Access,
+) -> Result<(), String> {
     let shape = r.arrays[a.array as usize].shape;
     let hit = |r: &Recording, g: &Group| {
-        let joins = a.mode == Mode::Reduce && g.array == a.array && g.region == a.region;
+        let same = g.array == a.array && g.region == a.region && g.merge == merge;
+        let joins = a.mode == Mode::Reduce && same;
         let other = &r.arrays[g.array as usize].shape;
         !joins && runs::overlap((&shape, &a.region), (other, &g.region))
     };
@@ -133,7 +153,7 @@ fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), String> {
         task,
         |from| edges.push((from, task)),
         |region| {
-            if a.mode.reads() && !a.zeroed {
+            if a.mode.reads() && a.fresh.is_none() {
                 unwritten = Some(region);
             }
             boundary.open(
@@ -171,7 +191,7 @@ fn close(r: &mut Recording, group: Group) -> Result<(), String> {
     let storage = r.arrays[group.array as usize].storage as usize;
     let dtype = r.storages[storage].storage.dtype;
     let seen_as = r.arrays[group.array as usize].shape;
-    let zero_based = r.storages[storage].temporary.is_some()
+    let unwritten = r.storages[storage].temporary.is_some()
         && r.tracker.is_unwritten(storage, &seen_as, &group.region);
     let mut private = Vec::new();
     for k in 0..accumulators {
@@ -184,10 +204,10 @@ fn close(r: &mut Recording, group: Group) -> Result<(), String> {
             if let Some(&own) = private.last() {
                 (a.array, a.region) = (own, Region::whole(&shape));
             }
-            // A temporary nobody wrote starts at zero too: there is nothing to add to.
-            if i == 0 && (k > 0 || zero_based) {
-                a.zeroed = true;
-                r.tasks[task as usize].zeroes = true;
+            // A temporary nobody wrote starts fresh too: there is nothing to join.
+            if i == 0 && (k > 0 || unwritten) {
+                a.fresh = Some(group.merge);
+                r.tasks[task as usize].fresh = true;
             }
             let a = *a;
             track(r, task, &a)?;
@@ -219,19 +239,19 @@ fn merge(
         let target = Access {
             array: group.array,
             mode: Mode::ReadWrite,
-            zeroed: false,
+            fresh: None,
             region: part.inside(&group.region),
         };
         r.accesses.push(target);
         r.accesses.extend(private.iter().map(|&array| Access {
             array,
             mode: Mode::Read,
-            zeroed: false,
+            fresh: None,
             region: part,
         }));
         let dims = part.dims4();
         let shape = Shape::new(&dims[MAX_RANK - shape.rank()..]).expect("not empty");
-        let class = merge_class(r, shape, private.len(), dtype);
+        let class = merge_class(r, group.merge, shape, private.len(), dtype);
         let task = r.tasks.len() as u32;
         let (first, _) = group.members[0];
         let priority = r.tasks[first as usize].priority;
@@ -241,7 +261,7 @@ fn merge(
             class,
             first_access,
             access_count,
-            zeroes: false,
+            fresh: false,
             priority,
             section,
         });
@@ -253,7 +273,8 @@ fn merge(
     Ok(())
 }
 
-fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) -> u32 {
+fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dtype: DType) -> u32 {
+    let merge = codelet(merge);
     let mut operands = vec![(shape, Mode::ReadWrite)];
     operands.resize(1 + private, (shape, Mode::Read));
     let call = Call {
@@ -261,10 +282,10 @@ fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) ->
         dtype,
         params: Vec::<Param>::new(),
     };
-    let codelet = match r.codelets.iter().position(|c| Arc::ptr_eq(c, &MERGE)) {
+    let codelet = match r.codelets.iter().position(|c| Arc::ptr_eq(c, merge)) {
         Some(i) => i as u32,
         None => {
-            r.codelets.push(MERGE.clone());
+            r.codelets.push(merge.clone());
             r.codelets.len() as u32 - 1
         }
     };
@@ -275,7 +296,7 @@ fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) ->
     {
         return i as u32;
     }
-    let cost = (MERGE.cost)(&call);
+    let cost = (merge.cost)(&call);
     r.classes.push(Class {
         codelet,
         call,
@@ -285,33 +306,59 @@ fn merge_class(r: &mut Recording, shape: Shape, private: usize, dtype: DType) ->
     r.classes.len() as u32 - 1
 }
 
+/// The codelet that joins accumulators.
+fn codelet(merge: Merge) -> &'static Arc<Codelet> {
+    match merge {
+        Merge::Add => &MERGE,
+        Merge::Min => &MERGE_MIN,
+        Merge::Max => &MERGE_MAX,
+    }
+}
+
 /// Adds operands 1, 2, … to operand 0, in this order.
-pub static MERGE: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
+pub static MERGE: LazyLock<Arc<Codelet>> =
+    LazyLock::new(|| joining("merge", |a, b| a + b, |a, b| a + b));
+
+/// The smallest of all operands, to operand 0; not-a-number stays.
+pub static MERGE_MIN: LazyLock<Arc<Codelet>> =
+    LazyLock::new(|| joining("merge_min", smaller, smaller));
+
+/// The largest of all operands, to operand 0; not-a-number stays.
+pub static MERGE_MAX: LazyLock<Arc<Codelet>> =
+    LazyLock::new(|| joining("merge_max", larger, larger));
+
+/// The smaller of two; not-a-number if either is.
+pub fn smaller<T: PartialOrd>(a: T, b: T) -> T {
+    let unordered = b.partial_cmp(&b).is_none();
+    if b < a || unordered { b } else { a }
+}
+
+/// The larger of two; not-a-number if either is.
+pub fn larger<T: PartialOrd>(a: T, b: T) -> T {
+    let unordered = b.partial_cmp(&b).is_none();
+    if b > a || unordered { b } else { a }
+}
+
+fn joining(name: &str, f32s: fn(f32, f32) -> f32, f64s: fn(f64, f64) -> f64) -> Arc<Codelet> {
     let cost = |call: &Call| Cost {
         flops: ((call.operands.len() - 1) * call.shape(0).len()) as f64,
         bytes: call.bytes(),
     };
-    let body = |ops: &Operands<'_>| match ops.dtype(0) {
-        DType::F32 => merge_all::<f32>(ops),
-        DType::F64 => merge_all::<f64>(ops),
+    let body = move |ops: &Operands<'_>| match ops.dtype(0) {
+        DType::F32 => merge_all(ops, f32s),
+        DType::F64 => merge_all(ops, f64s),
     };
-    Arc::new(
-        Codelet::new("merge")
-            .cost(cost)
-            .implement("reference", UnitKind::Cpu, body),
-    )
-});
+    let codelet = Codelet::new(name).cost(cost);
+    Arc::new(codelet.implement("reference", UnitKind::Cpu, body))
+}
 
-fn merge_all<T: Element + std::ops::AddAssign>(ops: &Operands<'_>) -> Result<(), TaskError> {
+fn merge_all<T: Element>(ops: &Operands<'_>, join: fn(T, T) -> T) -> Result<(), TaskError> {
     let mut target = ops.write::<T>(0);
     for i in 1..ops.len() {
         let part = ops.read::<T>(i);
         for_rows(target.dims(), |at| {
-            target
-                .row(at)
-                .iter_mut()
-                .zip(part.row(at))
-                .for_each(|(t, &p)| *t += p);
+            let pairs = target.row(at).iter_mut().zip(part.row(at));
+            pairs.for_each(|(t, &p)| *t = join(*t, p));
         });
     }
     Ok(())

@@ -7,7 +7,7 @@
 use dahl_core::Mode::{Read, Reduce, Write};
 use dahl_core::{Handle, Param};
 use dahl_ops::codelets::{conv_pool, conv2d, elementwise, window_params, winograd};
-use dahl_ops::conv2d::winograd as kernel;
+use dahl_ops::conv2d::{channels_last, winograd as kernel};
 
 use super::grain::{Conv, Parts};
 use super::tiles::{self, Geometry, Piece};
@@ -19,9 +19,6 @@ const WINOGRAD_CHANNELS: usize = 16;
 fn uses_winograd(g: &Geometry, channels: [usize; 2]) -> bool {
     g.kernel == [3, 3] && g.stride == [1, 1] && channels.iter().all(|&c| c >= WINOGRAD_CHANNELS)
 }
-
-/// Most weights for which the fused gradient of convolution and pooling pays.
-const FUSED_WEIGHTS: usize = 512;
 
 /// The tile of a task: samples, channels, rows, columns of what it writes.
 type Tile = [Piece; 4];
@@ -139,7 +136,11 @@ impl Step<'_> {
 
     pub(super) fn conv_backward(&mut self, g: usize, dy: Handle, relu: bool) {
         let dy = if relu { self.through_relu(g, dy) } else { dy };
-        self.conv_gradients(g, &dy, true);
+        // The input's gradient first: layers before this one wait for it, nobody for the filter's.
+        if self.needs_gradient[self.groups[g].inputs[0]] {
+            self.conv_input_gradient(g, &dy);
+        }
+        self.conv_filter_gradient(g, &dy);
     }
 
     /// The gradient in front of the positive part.
@@ -156,18 +157,6 @@ impl Step<'_> {
             self.submit(&elementwise::RELU_GRAD, &operands, &[]);
         }
         before
-    }
-
-    /// Gradients of input, filter and bias from that of the convolution's output.
-    fn conv_gradients(&mut self, g: usize, dy: &Handle, with_filter: bool) {
-        let group = self.groups[g].clone();
-        // The input's gradient first: layers before this one wait for it, nobody for the filter's.
-        if self.needs_gradient[group.inputs[0]] {
-            self.conv_input_gradient(g, dy);
-        }
-        if with_filter {
-            self.conv_filter_gradient(g, dy);
-        }
     }
 
     fn conv_input_gradient(&mut self, g: usize, dy: &Handle) {
@@ -313,31 +302,69 @@ impl Step<'_> {
         grid(y.shape.dims4(), Parts { width: 1, ..parts })
     }
 
+    /// The gradient of the convolution's output, written out.
+    fn expanded(&mut self, g: usize, dy: &Handle, pool: usize, out: [usize; 2]) -> Handle {
+        let (_, conv, _) = self.conv_of(g);
+        let codes = self.kept[g][0].clone();
+        let o = dy.shape[1];
+        let full = self.temporary(
+            "gradient before pooling",
+            &[self.batch(), o, out[0], out[1]],
+        );
+        let parts = self.parts(self.groups[g].layer, || conv.parts(o));
+        for &n in &tiles::pieces(self.batch(), parts.sample) {
+            let [a, b, c] = [dy, &codes, &full].map(|x| tiles::samples(x, n));
+            let operands = [a.with(Read), b.with(Read), c.with(Write)];
+            self.submit(&conv_pool::EXPAND, &operands, &[Param::Int(pool as i64)]);
+        }
+        full
+    }
+
+    /// The input's gradient straight from that of the pooled output; cut by samples and channels.
+    fn conv_pool_input_gradient(&mut self, g: usize, dy: &Handle, pool: usize) {
+        let (geometry, conv, _) = self.conv_of(g);
+        let group = self.groups[g].clone();
+        let value = group.inputs[0];
+        let (dx, codes) = (self.array_for("gradient", value), self.kept[g][0].clone());
+        let (_, w) = self
+            .param(group.layer, "weight")
+            .expect("convolutions have a weight");
+        let parts = self.parts(group.layer, || conv.parts(conv.channels[0]));
+        let mut params = window_params(&geometry.window([0, 0], [0, 0])).to_vec();
+        params.push(Param::Int(pool as i64));
+        let dims = dx.shape.dims4();
+        let (height, width) = ((0, dims[2]), (0, dims[3]));
+        for &n in &tiles::pieces(dims[0], parts.sample) {
+            for &c in &tiles::pieces(dims[1], parts.channel) {
+                let mut axes = tiles::whole(&w);
+                axes[1] = c;
+                let filter = tiles::part(&w, axes);
+                let [grad, code] = [dy, &codes].map(|h| tiles::samples(h, n));
+                let to = tiles::part(&dx, [n, c, height, width]);
+                let operands = [
+                    grad.with(Read),
+                    code.with(Read),
+                    filter.with(Read),
+                    to.with(Write),
+                ];
+                self.submit(&conv_pool::INPUT_GRAD, &operands, &params);
+            }
+        }
+        self.give_gradient(value, dx);
+    }
+
     pub(super) fn conv_pool_backward(&mut self, g: usize, dy: Handle, pool: usize) {
         let (geometry, conv, out) = self.conv_of(g);
         let group = self.groups[g].clone();
         let codes = self.kept[g][0].clone();
         let columns = codes.shape[3];
-        let o = dy.shape[1];
         if self.needs_gradient[group.inputs[0]] {
-            let full = self.temporary(
-                "gradient before pooling",
-                &[self.batch(), o, out[0], out[1]],
-            );
-            for &n in &tiles::pieces(
-                self.batch(),
-                self.parts(group.layer, || conv.parts(o)).sample,
-            ) {
-                let [a, b, c] = [&dy, &codes, &full].map(|x| tiles::samples(x, n));
-                let operands = [a.with(Read), b.with(Read), c.with(Write)];
-                self.submit(&conv_pool::EXPAND, &operands, &[Param::Int(pool as i64)]);
-            }
-            // The fused kernel keeps a register per weight: with many, the plain one is faster on the
-            // gradient that is there anyway.
-            let plain = conv.channels[0] * conv.channels[1] * conv.taps > FUSED_WEIGHTS;
-            self.conv_gradients(g, &full, plain);
-            if plain {
-                return;
+            let whole = geometry.window([0, 0], [0, 0]);
+            if channels_last::input::pays(conv.channels[0], &whole) {
+                self.conv_pool_input_gradient(g, &dy, pool);
+            } else {
+                let full = self.expanded(g, &dy, pool, out);
+                self.conv_input_gradient(g, &full);
             }
         }
         let x = self.value(group.inputs[0]);

@@ -38,8 +38,9 @@ pub enum Grain {
     Auto,
     /// The same parts for every layer, as far as its extents go.
     Fixed(Parts),
-    /// Chosen for every layer by somebody who measured; in the order of the model's layers.
-    Layers(Vec<Parts>),
+    /// Chosen layer by layer, in the order of the model's layers, by somebody who measured; layers
+    /// without parts, and those beyond the list, are left to static costs.
+    Layers(Vec<Option<Parts>>),
 }
 
 /// Why a grain cannot be read.
@@ -56,6 +57,18 @@ impl FromStr for Grain {
     fn from_str(text: &str) -> Result<Self, GrainError> {
         if text == "auto" {
             return Ok(Grain::Auto);
+        }
+        if text.contains('/') {
+            let fixed = |part: &str| match part.parse()? {
+                Grain::Auto => Ok(None),
+                Grain::Fixed(parts) => Ok(Some(parts)),
+                Grain::Layers(_) => Err(GrainError {
+                    text: text.to_string(),
+                    problem: format!("`{part}` is not the grain of one layer"),
+                }),
+            };
+            let all: Result<_, GrainError> = text.split('/').map(fixed).collect();
+            return all.map(Grain::Layers);
         }
         let wrong = |problem: String| GrainError {
             text: text.to_string(),
@@ -97,15 +110,19 @@ impl std::fmt::Display for Parts {
     }
 }
 
-/// As it is read; grains chosen by layer are listed one after another.
+/// As it is read; grains chosen by layer are listed one after another, in the order of the layers.
 impl std::fmt::Display for Grain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Grain::Auto => f.write_str("auto"),
             Grain::Fixed(parts) => parts.fmt(f),
             Grain::Layers(all) => {
-                let all: Vec<String> = all.iter().map(Parts::to_string).collect();
-                f.write_str(&all.join(" "))
+                let text = |p: &Option<Parts>| p.map_or("auto".into(), |p| p.to_string());
+                let mut all: Vec<String> = all.iter().map(text).collect();
+                if all.len() < 2 {
+                    all.resize(2, "auto".into());
+                }
+                f.write_str(&all.join("/"))
             }
         }
     }
@@ -153,7 +170,14 @@ impl Conv {
 
     /// Parts of the batch beyond which a task has too few positions to use the filter it reads well.
     fn most_samples(&self) -> usize {
-        let least = match self.channels[0] * self.channels[1] {
+        let pairs = self.channels[0] * self.channels[1];
+        let least = match pairs {
+            // With few inputs, each task turns the filter round and adds as many sums at the end: a
+            // third as many positions hide that. Eight parts are always allowed.
+            0..1024 if self.channels[0] < 12 => {
+                let enough = self.batch * self.positions / 8;
+                (pairs * self.taps / 3).min(enough).max(1)
+            }
             0..1024 => 1,
             1024..16384 => 128,
             _ => 512,
@@ -227,7 +251,10 @@ mod tests {
             Ok(Grain::Fixed(parts))
         );
         assert_eq!(parts.to_string().parse(), Ok(Grain::Fixed(parts)));
+        let layers = Grain::Layers(vec![None, Some(parts), None]);
+        assert_eq!(layers.to_string().parse(), Ok(layers));
         for (text, says) in [
+            ("auto/x", "no `=`"),
             ("x", "no `=`"),
             ("sample=0", "not a number"),
             ("depth=2", "no dimension"),
@@ -250,6 +277,21 @@ mod tests {
             positions: 1024,
         };
         assert_eq!(conv.parts(64).sample, 16);
+        // The second convolution of LeNet-5, and the small CNN's: the first has many weights.
+        let narrow = Conv {
+            batch: 64,
+            channels: [6, 16],
+            taps: 25,
+            positions: 100,
+        };
+        assert_eq!(narrow.parts(16).sample, 8);
+        let light = Conv {
+            batch: 64,
+            channels: [1, 4],
+            taps: 9,
+            positions: 676,
+        };
+        assert_eq!(light.parts(4).sample, 2);
         let deep = Conv {
             batch: 32,
             channels: [512, 512],

@@ -24,7 +24,7 @@ mod values;
 
 use std::sync::Arc;
 
-use dahl_core::graph::Operand;
+use dahl_core::graph::{Chooser, Operand};
 use dahl_core::{Codelet, DType, Graph, GraphError, Handle, Param, Recorder, Task};
 
 use crate::model::{Extent, Model};
@@ -46,6 +46,23 @@ pub struct Settings {
     pub seed: u64,
     /// Gradients are scaled to this global norm where it is larger.
     pub clip: Option<f64>,
+    /// Who chooses implementations; static costs unless set.
+    pub profile: Option<Profile>,
+}
+
+/// A calibration profile, as lowering sees it: somebody who chooses implementations.
+#[derive(Clone)]
+pub struct Profile {
+    /// Equal for profiles that choose alike; checkpoints keep it.
+    pub name: String,
+    /// What chooses.
+    pub chooser: Chooser,
+}
+
+impl std::fmt::Debug for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Profile({})", self.name)
+    }
 }
 
 /// The graph of one training step: forward, loss, backward, update.
@@ -121,7 +138,10 @@ impl<'a> Step<'a> {
             kept: vec![Vec::new(); groups.len()],
             gradients: vec![Vec::new(); values.len()],
             clipped: Vec::new(),
-            recorder: Recorder::new(),
+            recorder: match &settings.profile {
+                Some(profile) => Recorder::new().with_chooser(profile.chooser.clone()),
+                None => Recorder::new(),
+            },
             model,
             state,
             io,
@@ -201,7 +221,7 @@ impl<'a> Step<'a> {
         match &self.settings.grain {
             Grain::Auto => auto(),
             Grain::Fixed(parts) => *parts,
-            Grain::Layers(all) => all.get(layer).copied().unwrap_or(Parts::ONE),
+            Grain::Layers(all) => all.get(layer).copied().flatten().unwrap_or_else(auto),
         }
     }
 

@@ -13,6 +13,7 @@ pub use session::{Event, Session};
 use dahl_core::{DType, ExecError};
 
 use crate::data::DataError;
+use crate::lower::Profile;
 use crate::lower::grain::Grain;
 use crate::optimizer::Optimizer;
 use crate::schedule::Schedule;
@@ -42,6 +43,8 @@ pub struct Training {
     pub grain: Grain,
     /// Gradients are scaled to this global norm where it is larger.
     pub clip: Option<f64>,
+    /// Who chooses implementations; static costs unless set.
+    pub profile: Option<Profile>,
 }
 
 /// Why training stopped.

@@ -133,6 +133,12 @@ impl Phases {
         Ok(())
     }
 
+    /// Bytes of temporaries of all graphs: each has arrays of its own, so each is in flight once.
+    pub fn planned_bytes(&self) -> u64 {
+        let phases = self.by_batch.values().flat_map(|(phases, _)| phases);
+        phases.map(|p| p.graph.memory.bytes).sum()
+    }
+
     /// The graph of the most usual batch size, if a step has been launched.
     pub fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
         self.by_batch.get(&batch)?.0.first().map(|p| &p.graph)

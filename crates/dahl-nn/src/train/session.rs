@@ -153,6 +153,11 @@ impl Session {
         self.steps.graph(self.training.batch)
     }
 
+    /// Bytes of temporaries that the graphs launched so far were planned to take.
+    pub fn planned_bytes(&self) -> u64 {
+        self.steps.planned_bytes() + self.evaluations.planned_bytes()
+    }
+
     /// Trains until the epochs or steps are done.
     pub fn run(
         &mut self,
@@ -405,6 +410,7 @@ impl Session {
             "shuffle": t.shuffle,
             "dtype": t.dtype,
             "grain": format!("{:?}", t.grain),
+            "profile": t.profile.as_ref().map(|p| &p.name),
             "clip": t.clip,
             "seed": t.seed,
         })
@@ -448,6 +454,7 @@ fn settings(training: &Training, batch: usize) -> Settings {
         grain: training.grain.clone(),
         seed: training.seed,
         clip: training.clip,
+        profile: training.profile.clone(),
     }
 }
 

@@ -193,6 +193,7 @@ pub fn data(case: &Case) -> Arc<dyn Dataset> {
 pub fn session(case: &Case, how: &How) -> Session {
     let model = Model::from_toml(&case.toml, &case.name).expect("a model");
     let training = Training {
+        profile: None,
         batch: case.batch,
         epochs: case.epochs,
         steps: None,

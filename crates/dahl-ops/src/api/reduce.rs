@@ -1,8 +1,7 @@
 //! Reductions: to one value, and sums over axes.
 //!
-//! Sums and means have a form for the parts of a split array, which add into one total at the same
-//! time. The smallest and largest cannot: totals are merged by addition. Their `_assign` forms take
-//! the parts one after the other.
+//! All have a form for the parts of a split array, `_reduce`, whose tasks join one total at the same
+//! time.
 //!
 //! ```
 //! use dahl_core::{Arena, By, Recorder, Split};
@@ -159,7 +158,8 @@ pub fn mean_reduce<T: Lane, const R: usize>(
     );
 }
 
-/// The smallest element, not-a-number if there is one. Forms: [`min`], [`min_into`], [`min_assign`].
+/// The smallest element, not-a-number if there is one. Forms: [`min`], [`min_into`], [`min_assign`],
+/// [`min_reduce`].
 #[track_caller]
 pub fn min<'r, T: Lane, const R: usize>(
     recorder: &'r Recorder,
@@ -195,7 +195,18 @@ pub fn min_assign<T: Lane, const R: usize>(
     );
 }
 
-/// The largest element, not-a-number if there is one. Forms: [`max`], [`max_into`], [`max_assign`].
+/// `total =` the smaller of `total` and the smallest element of `x`, several tasks at the same time.
+#[track_caller]
+pub fn min_reduce<T: Lane, const R: usize>(
+    recorder: &Recorder,
+    x: &Array<'_, T, R>,
+    total: &mut Scalar<'_, T>,
+) {
+    submit(recorder, &codelets::MIN, &[x.read(), total.reduce()], &[]);
+}
+
+/// The largest element, not-a-number if there is one. Forms: [`max`], [`max_into`], [`max_assign`],
+/// [`max_reduce`].
 #[track_caller]
 pub fn max<'r, T: Lane, const R: usize>(
     recorder: &'r Recorder,
@@ -229,4 +240,14 @@ pub fn max_assign<T: Lane, const R: usize>(
         &[x.read(), total.read_write()],
         &[],
     );
+}
+
+/// `total =` the larger of `total` and the largest element of `x`, several tasks at the same time.
+#[track_caller]
+pub fn max_reduce<T: Lane, const R: usize>(
+    recorder: &Recorder,
+    x: &Array<'_, T, R>,
+    total: &mut Scalar<'_, T>,
+) {
+    submit(recorder, &codelets::MAX, &[x.read(), total.reduce()], &[]);
 }

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use dahl_core::{Call, Codelet, Cost, Operands};
+use dahl_core::{Call, Codelet, Cost, Implementation, Operands};
 
 use super::{
     Done, Lazy, by_type, cpu, dims, elements, expect_dims, expect_operands, expect_window, only,
     scratch, window,
 };
+use crate::conv2d::channels_last::{self as last, Gradient};
 use crate::conv2d::{bias, direct, direct_filter, gemm, packed, reference};
 use crate::simd::Lane;
 
@@ -211,6 +212,14 @@ fn input_grad_packed<T: Lane>(ops: &Operands<'_>) -> Done {
     Ok(())
 }
 
+fn input_grad_last<T: Lane>(ops: &Operands<'_>) -> Done {
+    let win = window(ops.params());
+    let (dy, w, dx) = (ops.read::<T>(0), ops.read::<T>(1), ops.write::<T>(2));
+    let len = last::input::scratch_len(dx.dims(), dy.dims(), &win);
+    last::input::input_grad(Gradient::Plain(dy), w, dx, &win, scratch(ops, len));
+    Ok(())
+}
+
 /// dx from dy, w, dx.
 pub static INPUT_GRAD: Lazy = Lazy::new(|| {
     fn channels(call: &Call) -> (usize, usize) {
@@ -261,7 +270,22 @@ pub static INPUT_GRAD: Lazy = Lazy::new(|| {
                     )
                 },
                 by_type!(input_grad_packed),
-            )),
+            ))
+            .with(Implementation {
+                supports: |c| last::input::supports(&window(&c.params)),
+                ..cpu(
+                    "channels_last",
+                    |c| match last::input::pays(dims(c, 2)[1], &window(&c.params)) {
+                        true => 1.5,
+                        false => 8.0,
+                    },
+                    |c| {
+                        let win = window(&c.params);
+                        elements(c, last::input::scratch_len(dims(c, 2), dims(c, 0), &win))
+                    },
+                    by_type!(input_grad_last),
+                )
+            }),
     )
 });
 

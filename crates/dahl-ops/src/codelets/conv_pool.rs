@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use dahl_core::{Call, Codelet, Cost, Operands};
+use dahl_core::{Call, Codelet, Cost, Operands, View, ViewMut};
 
 use super::{
     Done, Lazy, by_type, cpu, dims, elements, expect_operands, expect_window, only, scratch, window,
 };
+use crate::conv2d::channels_last::{self as last, Gradient, unpooled, waste};
 use crate::conv2d::{conv_pool as kernel, conv_pool_grad as grad};
 use crate::simd::Lane;
+use crate::window::Window;
 
 fn side(call: &Call) -> usize {
     call.int(6).max(0) as usize
@@ -26,14 +28,37 @@ fn cost(y: [usize; 4], w: [usize; 4], side: usize, bytes: f64) -> Cost {
     Cost { flops, bytes }
 }
 
-fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
+type Forward<T> = fn(
+    View<'_, T>,
+    View<'_, T>,
+    Option<View<'_, T>>,
+    ViewMut<'_, T>,
+    ViewMut<'_, T>,
+    &Window,
+    usize,
+    &mut [T],
+);
+
+fn forward<T: Lane>(
+    ops: &Operands<'_>,
+    kernel: Forward<T>,
+    need: fn([usize; 4], [usize; 4], &Window, usize) -> usize,
+) -> Done {
     let (n, win, side) = (ops.len(), window(ops.params()), ops.int(6) as usize);
     let (x, w) = (ops.read::<T>(0), ops.read::<T>(1));
     let b = (n == 5).then(|| ops.read::<T>(2));
     let (y, codes) = (ops.write::<T>(n - 2), ops.write::<T>(n - 1));
-    let len = kernel::forward_scratch(x.dims(), y.dims(), &win, side);
-    kernel::forward(x, w, b, y, codes, &win, side, scratch(ops, len));
+    let len = need(x.dims(), y.dims(), &win, side);
+    kernel(x, w, b, y, codes, &win, side, scratch(ops, len));
     Ok(())
+}
+
+fn forward_direct<T: Lane>(ops: &Operands<'_>) -> Done {
+    forward::<T>(ops, kernel::forward, kernel::forward_scratch)
+}
+
+fn forward_last<T: Lane>(ops: &Operands<'_>) -> Done {
+    forward::<T>(ops, last::forward::forward, last::forward::scratch_len)
 }
 
 /// y and codes from x, w, (bias,) y, codes.
@@ -51,19 +76,32 @@ pub static FORWARD: Lazy = Lazy::new(|| {
             .cost(|c| cost(y(c), dims(c, 1), side(c), c.bytes()))
             .with(cpu(
                 "direct",
-                |_| 1.0,
+                |c| waste(y(c)[3]),
                 |c| {
                     elements(
                         c,
                         kernel::forward_scratch(dims(c, 0), y(c), &window(&c.params), side(c)),
                     )
                 },
-                by_type!(forward),
+                by_type!(forward_direct),
+            ))
+            // Turning filters round costs what a few more lanes would.
+            .with(cpu(
+                "channels_last",
+                |c| 1.2 * waste(y(c)[1]),
+                |c| {
+                    let win = window(&c.params);
+                    elements(
+                        c,
+                        last::forward::scratch_len(dims(c, 0), y(c), &win, side(c)),
+                    )
+                },
+                by_type!(forward_last),
             )),
     )
 });
 
-fn filter_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+fn filter_grad_direct<T: Lane>(ops: &Operands<'_>) -> Done {
     let (n, win, side) = (ops.len(), window(ops.params()), ops.int(6) as usize);
     let (x, dy, codes) = (ops.read::<T>(0), ops.read::<T>(1), ops.read::<T>(2));
     let dw = ops.write::<T>(3);
@@ -71,6 +109,25 @@ fn filter_grad<T: Lane>(ops: &Operands<'_>) -> Done {
     let len = grad::filter_grad_scratch(x.dims(), dy.dims(), &win, side);
     grad::filter_grad(x, dy, codes, dw, db, &win, side, scratch(ops, len));
     Ok(())
+}
+
+fn filter_grad_last<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (n, win) = (ops.len(), window(ops.params()));
+    let (x, dw) = (ops.read::<T>(0), ops.write::<T>(3));
+    let dy = pooled::<T>(ops, [1, 2], 6);
+    let db = (n == 5).then(|| ops.write::<T>(4));
+    let len = last::filter::scratch_len(x.dims(), dy.dims(), &win);
+    last::filter::filter_grad(x, dy, dw, db, &win, scratch(ops, len));
+    Ok(())
+}
+
+/// The pooled gradient and codes at these places, with the parameter that tells the window's side.
+fn pooled<'a, T: Lane>(ops: &'a Operands<'_>, at: [usize; 2], side: usize) -> Gradient<'a, T> {
+    Gradient::Pooled {
+        dy: ops.read::<T>(at[0]),
+        codes: ops.read::<T>(at[1]),
+        side: ops.int(side) as usize,
+    }
 }
 
 /// dw += and db += from x, dy, codes, dw, (db).
@@ -85,7 +142,7 @@ pub static FILTER_GRAD: Lazy = Lazy::new(|| {
             .cost(|c| cost(dims(c, 1), dims(c, 3), side(c), c.bytes()))
             .with(cpu(
                 "direct",
-                |_| 1.0,
+                |c| (side(c) * side(c)) as f64 * waste(dims(c, 1)[3]),
                 |c| {
                     elements(
                         c,
@@ -97,7 +154,55 @@ pub static FILTER_GRAD: Lazy = Lazy::new(|| {
                         ),
                     )
                 },
-                by_type!(filter_grad),
+                by_type!(filter_grad_direct),
+            ))
+            // One product per window, not one per position, of numbers that are seldom aligned.
+            .with(cpu(
+                "channels_last",
+                |c| 2.0 * waste(dims(c, 0)[1] * window(&c.params).kernel[1]),
+                |c| {
+                    let (win, dy) = (window(&c.params), unpooled(dims(c, 1), side(c)));
+                    elements(c, last::filter::scratch_len(dims(c, 0), dy, &win))
+                },
+                by_type!(filter_grad_last),
+            )),
+    )
+});
+
+fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (win, dy) = (window(ops.params()), pooled::<T>(ops, [0, 1], 6));
+    let (w, dx) = (ops.read::<T>(2), ops.write::<T>(3));
+    let len = last::input::scratch_len(dx.dims(), dy.dims(), &win);
+    last::input::input_grad(dy, w, dx, &win, scratch(ops, len));
+    Ok(())
+}
+
+/// dx from dy, codes, w, dx; for windows that [`last::input::supports`].
+pub static INPUT_GRAD: Lazy = Lazy::new(|| {
+    let rule = |call: &Call| {
+        expect_operands(call, &[4])?;
+        let win = expect_window(call)?;
+        if !last::input::supports(&win) {
+            return Err(format!(
+                "kernel {:?} with stride {:?}: only stride 1 and kernels 3 or 5 high are fused; \
+                 expand the gradient and use conv2d_input_grad",
+                win.kernel, win.stride
+            ));
+        }
+        Ok(())
+    };
+    Arc::new(
+        Codelet::new("conv2d_relu_max_pool2d_input_grad")
+            .rule(rule)
+            .cost(|c| cost(dims(c, 0), dims(c, 2), side(c), c.bytes()))
+            .with(cpu(
+                "channels_last",
+                |_| 1.0,
+                |c| {
+                    let (win, dy) = (window(&c.params), unpooled(dims(c, 0), side(c)));
+                    elements(c, last::input::scratch_len(dims(c, 3), dy, &win))
+                },
+                by_type!(input_grad),
             )),
     )
 });

@@ -74,6 +74,7 @@ pub static TABLE: &[&Lazy] = &[
     &winograd::FILTER_FINISH,
     &conv_pool::FORWARD,
     &conv_pool::FILTER_GRAD,
+    &conv_pool::INPUT_GRAD,
     &conv_pool::EXPAND,
     &pool::MAX,
     &pool::MAX_GRAD,

@@ -1,12 +1,13 @@
 //! Reductions: to one value, or over some axes.
 //!
 //! The result is overwritten where it is declared as written, else joined with what is there: sums and
-//! means add, so they serve operands that tasks reduce into; the smallest and largest compare, which
-//! only works on operands that are read and written, because reduced operands are merged by addition.
+//! means add, the smallest and largest compare, and accumulators that tasks reduce into are merged the
+//! same way.
 
 use std::sync::Arc;
 
-use dahl_core::{Call, Codelet, Cost, Mode, Operands};
+use dahl_core::graph::{larger, smaller};
+use dahl_core::{Call, Codelet, Cost, Merge, Mode, Operands};
 
 use super::{Done, Lazy, by_type, cpu, dims, expect_dims, expect_operands, only};
 use crate::reduce::{axes, rows};
@@ -129,17 +130,7 @@ pub static MEAN: Lazy = Lazy::new(|| {
 });
 
 fn min<T: Lane>(ops: &Operands<'_>) -> Done {
-    join(ops, 1, rows::min(ops.read::<T>(0)), |a, b| {
-        if b < a || b.is_nan() { b } else { a }
-    });
-    Ok(())
-}
-
-fn not_reduced(call: &Call) -> Result<(), String> {
-    to_one(call)?;
-    if call.operands[1].1 == Mode::Reduce {
-        return Err("result (operand 1) is reduced into, which would add".into());
-    }
+    join(ops, 1, rows::min(ops.read::<T>(0)), smaller);
     Ok(())
 }
 
@@ -147,16 +138,15 @@ fn not_reduced(call: &Call) -> Result<(), String> {
 pub static MIN: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("min")
-            .rule(not_reduced)
+            .rule(to_one)
             .cost(cost)
+            .merge(Merge::Min)
             .with(only(by_type!(min))),
     )
 });
 
 fn max<T: Lane>(ops: &Operands<'_>) -> Done {
-    join(ops, 1, rows::max(ops.read::<T>(0)), |a, b| {
-        if b > a || b.is_nan() { b } else { a }
-    });
+    join(ops, 1, rows::max(ops.read::<T>(0)), larger);
     Ok(())
 }
 
@@ -164,8 +154,9 @@ fn max<T: Lane>(ops: &Operands<'_>) -> Done {
 pub static MAX: Lazy = Lazy::new(|| {
     Arc::new(
         Codelet::new("max")
-            .rule(not_reduced)
+            .rule(to_one)
             .cost(cost)
+            .merge(Merge::Max)
             .with(only(by_type!(max))),
     )
 });

@@ -137,7 +137,7 @@ impl Bank {
         // Element `j` of phase `q` is column `period · j + q − shift`.
         let shift = self.win.shift[1];
         if self.period == 1 {
-            deal_one(row, shift, 1, to);
+            deal_whole(s, row, shift, to);
         } else if self.period == 2 {
             let (even, odd) = to.split_at_mut(self.phase);
             deal_two(s, row, shift, even, odd);
@@ -161,11 +161,13 @@ fn deal_two<T: Float, S: Lanes<T>>(s: S, row: &[T], shift: isize, even: &mut [T]
         let first = (2 * at * lanes) as isize - shift;
         if first < 0 {
             // Only where the padding is: once or twice a row.
-            let value = |c: isize| row.get(usize::try_from(c).ok()?).copied();
-            for (j, (e, o)) in even.iter_mut().zip(odd).enumerate() {
-                let c = first + 2 * j as isize;
-                *e = value(c).unwrap_or(T::ZERO);
-                *o = value(c + 1).unwrap_or(T::ZERO);
+            let mut both = [T::ZERO; 2 * CHUNK];
+            deal_whole(s, row, -first, &mut both[..2 * lanes]);
+            // SAFETY: two registers, and the chunks are as long as one.
+            unsafe {
+                let (e, o) = s.unzip(s.load(both.as_ptr()), s.load(both.as_ptr().add(lanes)));
+                s.store(even.as_mut_ptr(), e);
+                s.store(odd.as_mut_ptr(), o);
             }
             continue;
         }
@@ -184,6 +186,27 @@ fn deal_two<T: Float, S: Lanes<T>>(s: S, row: &[T], shift: isize, even: &mut [T]
     }
 }
 
+/// `to[j] = row[j − shift]`, zero outside the row. Whole registers, no calls for a few bytes.
+#[inline(always)]
+fn deal_whole<T: Float, S: Lanes<T>>(s: S, row: &[T], shift: isize, to: &mut [T]) {
+    let lanes = S::LANES;
+    let lead = (shift.max(0) as usize).min(to.len());
+    let row = &row[((-shift).max(0) as usize).min(row.len())..];
+    let count = row.len().min(to.len() - lead);
+    for chunk in to.chunks_exact_mut(lanes) {
+        // SAFETY: the chunk is as long as a register.
+        unsafe { s.store(chunk.as_mut_ptr(), s.splat(T::ZERO)) };
+    }
+    for j in (0..count).step_by(lanes) {
+        let n = lanes.min(count - j);
+        // SAFETY: `n` elements are left on both sides.
+        unsafe {
+            let v = s.load_n(row.as_ptr().add(j), n);
+            s.store_n(to.as_mut_ptr().add(lead + j), n, v);
+        }
+    }
+}
+
 /// `to[j] = row[period · j − shift]`, zero outside the row.
 #[inline(always)]
 fn deal_one<T: Float>(row: &[T], shift: isize, period: usize, to: &mut [T]) {
@@ -195,12 +218,8 @@ fn deal_one<T: Float>(row: &[T], shift: isize, period: usize, to: &mut [T]) {
     to[..first].fill(T::ZERO);
     to[first + count..].fill(T::ZERO);
     let to = &mut to[first..first + count];
-    if period == 1 {
-        to.copy_from_slice(&row[begin..begin + count]);
-    } else {
-        for (t, x) in to.iter_mut().zip(row[begin..].iter().step_by(period)) {
-            *t = *x;
-        }
+    for (t, x) in to.iter_mut().zip(row[begin..].iter().step_by(period)) {
+        *t = *x;
     }
 }
 

@@ -80,9 +80,6 @@ pub fn filter_grad<T: Lane>(
     }
 }
 
-/// Rows and columns of input that up to three weights and three window positions reach together.
-const NEAR: usize = 5;
-
 struct Grad<'a, T> {
     x: View<'a, T>,
     dy: View<'a, T>,
@@ -117,6 +114,11 @@ impl<T: Lane, const P: usize> Kernel<T> for Pooled<Grad<'_, T>, P> {
                 for o in 0..outs {
                     for c in 0..g.bank.channels {
                         let mut k = 0;
+                        // With registers enough, five by five weights at once.
+                        if S::ROWS > 6 && P == 2 && [kh, kw] == [5, 5] {
+                            g.block::<S, P, 5, 5>(s, [n, o, c, 0, 0], rows);
+                            k = kh;
+                        }
                         while k < kh {
                             let tall = kh - k >= 3;
                             let mut l = 0;
@@ -197,18 +199,16 @@ impl<T: Lane> Grad<'_, T> {
                     if [sh, sw] == [1, 1] {
                         // Each input register is loaded once for all pairs of weight and position
                         // that read it. Loops of constant length, so that all stays in registers.
-                        let mut near = [[zero; NEAR]; NEAR];
-                        for (a, near) in near.iter_mut().enumerate().take(A + P - 1) {
-                            let x = x.add(a * bank.row() + j);
-                            for (t, near) in near.iter_mut().enumerate().take(B + P - 1) {
-                                *near = s.load(x.add(bank.offset(l + t)));
-                            }
-                        }
-                        for r in 0..P {
-                            for q in 0..P {
-                                for (a, acc) in acc.iter_mut().enumerate() {
-                                    for (b, acc) in acc.iter_mut().enumerate() {
-                                        *acc = s.madd(parts[r][q], near[r + a][q + b], *acc);
+                        for i in 0..A + P - 1 {
+                            let x = x.add(i * bank.row() + j);
+                            for t in 0..B + P - 1 {
+                                let x = s.load(x.add(bank.offset(l + t)));
+                                for r in 0..P {
+                                    for q in 0..P {
+                                        if (r..r + A).contains(&i) && (q..q + B).contains(&t) {
+                                            let acc = &mut acc[i - r][t - q];
+                                            *acc = s.madd(parts[r][q], x, *acc);
+                                        }
                                     }
                                 }
                             }
@@ -306,33 +306,11 @@ pub fn expand<T: Lane>(dy: View<'_, T>, codes: View<'_, T>, mut out: ViewMut<'_,
 mod tests {
     use super::super::conv_pool::{forward, forward_scratch};
     use super::super::reference;
-    use super::super::testing::{Boxed, Case, Rng, assert_close, cases};
+    use super::super::testing::{Case, Rng, assert_close, cases, pool_by_hand};
     use super::*;
     use crate::compare;
     use crate::simd::at_every_level;
     use dahl_core::view::for_rows;
-
-    /// Pools by the definition: the output, and the gradient of what was pooled.
-    fn pool_by_hand<T: Lane>(conv: &Boxed<T>, dy: View<'_, T>, p: usize) -> (Vec<T>, Boxed<T>) {
-        let (mut y, mut out) = (Vec::new(), conv.like());
-        for_rows(dy.dims(), |[n, o, i]| {
-            for (j, &g) in dy.row([n, o, i]).iter().enumerate() {
-                let mut best = (T::NEG_INFINITY, [0, 0]);
-                for at in 0..p * p {
-                    let [h, w] = [i * p + at / p, j * p + at % p];
-                    let v = conv.view().at([n, o, h, w]);
-                    if v > best.0 {
-                        best = (v, [h, w]);
-                    }
-                }
-                y.push(best.0);
-                if best.0 > T::ZERO {
-                    out.view_mut().row([n, o, best.1[0]])[best.1[1]] = g;
-                }
-            }
-        });
-        (y, out)
-    }
 
     fn check<T: Lane>(case: &Case<T>, p: usize) {
         let (x, w, win, bias) = (case.x.view(), case.w.view(), &case.win, case.bias.view());

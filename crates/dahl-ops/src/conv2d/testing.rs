@@ -222,6 +222,28 @@ pub fn cases<T: Float>(
         .collect()
 }
 
+/// Pools by the definition: the output, and the gradient of what was pooled.
+pub fn pool_by_hand<T: Float>(conv: &Boxed<T>, dy: View<'_, T>, p: usize) -> (Vec<T>, Boxed<T>) {
+    let (mut y, mut out) = (Vec::new(), conv.like());
+    for_rows(dy.dims(), |[n, o, i]| {
+        for (j, &g) in dy.row([n, o, i]).iter().enumerate() {
+            let mut best = (T::NEG_INFINITY, [0, 0]);
+            for at in 0..p * p {
+                let [h, w] = [i * p + at / p, j * p + at % p];
+                let v = conv.view().at([n, o, h, w]);
+                if v > best.0 {
+                    best = (v, [h, w]);
+                }
+            }
+            y.push(best.0);
+            if best.0 > T::ZERO {
+                out.view_mut().row([n, o, best.1[0]])[best.1[1]] = g;
+            }
+        }
+    });
+    (y, out)
+}
+
 /// Sum of products of all elements.
 pub fn dot(a: View<'_, f64>, b: View<'_, f64>) -> f64 {
     let mut sum = 0.0;

@@ -77,3 +77,44 @@ fn values() {
     reductions::<f32>();
     reductions::<f64>();
 }
+
+/// The smallest and largest of parts that join at the same time: of positive and of negative numbers, so
+/// that an accumulator that starts at zero shows; into a value that is there, and into a new one.
+fn extremes<T: Lane>(shift: f64) {
+    let given: Vec<T> = (0..64)
+        .map(|i| T::from_f64(shift + f64::from(i * 37 % 64)))
+        .collect();
+    let arena = Arena::new();
+    let x = arena.from_slice([8, 8], &given).unwrap();
+    let full = |v: f64| arena.full::<T, 0>([], T::from_f64(v)).unwrap();
+    let (mut least, mut most) = (full(1e6), full(-1e6));
+    let (mut kept, mut both) = (full(-1e6), full(0.0));
+    let r = Recorder::new();
+    let mut fresh = r.temporary::<T, 0>([]);
+    for row in x.split(&Split::new().axis(0, By::Size(1))).unwrap() {
+        api::min_reduce(&r, &row, &mut least);
+        api::max_reduce(&r, &row, &mut most);
+        api::min_reduce(&r, &row, &mut kept);
+        api::max_reduce(&r, &row, &mut fresh);
+    }
+    // Another way to join closes the first group: the order of the program holds.
+    api::sum_reduce(&r, &x, &mut kept);
+    api::copy_into(&r, &fresh, &mut both);
+    let graph = r.finish().unwrap();
+    let runtime = launch(&graph);
+    let sum: f64 = wide(&given).iter().sum();
+    check("min", &runtime.read(&least).unwrap(), &[shift]);
+    check("max", &runtime.read(&most).unwrap(), &[shift + 63.0]);
+    check("fresh", &runtime.read(&both).unwrap(), &[shift + 63.0]);
+    check("kept", &runtime.read(&kept).unwrap(), &[sum - 1e6]);
+    let merges = graph.codelets.iter().filter(|c| c.name.starts_with("merge_"));
+    assert_eq!(merges.count(), 2, "accumulators were used");
+}
+
+#[test]
+fn smallest_and_largest_join_at_the_same_time() {
+    for shift in [-200.0, 200.0] {
+        extremes::<f32>(shift);
+        extremes::<f64>(shift);
+    }
+}

@@ -71,12 +71,8 @@ impl HostDevice {
 
     /// Its links, for the machine's description.
     pub fn links(&self, device: MemoryId) -> [Link; 2] {
-        let link = |from, to| Link {
-            from,
-            to,
-            bandwidth: self.bandwidth,
-            latency: Seconds(self.latency.as_secs_f64()),
-        };
+        let latency = Seconds(self.latency.as_secs_f64());
+        let link = |from, to| Link::new(from, to, self.bandwidth, latency);
         [link(MemoryId::HOST, device), link(device, MemoryId::HOST)]
     }
 }

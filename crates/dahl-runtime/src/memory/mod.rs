@@ -26,16 +26,21 @@ mod transfer;
 
 pub use backing::{Backing, Buffer, Direction, HostDevice};
 
+use std::sync::Arc;
+
 use dahl_core::access::Access;
 use dahl_core::operands::Placed;
+use dahl_core::trace::MemorySample;
 use dahl_core::{Bytes, Handle, MemoryId, Region, Seconds};
 use dahl_sched::policy::TaskRef;
 
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
+use crate::tracer::{Notes, Tracer};
 use directory::Directory;
 use prefetch::Request;
+use transfer::Why;
 
 /// A memory other than the host's.
 pub struct Device {
@@ -78,6 +83,7 @@ pub struct Memories {
     state: Mutex<State>,
     changed: Condvar,
     counters: Counters,
+    tracer: Option<Arc<Tracer>>,
 }
 
 type StateGuard<'s> = crate::sync::MutexGuard<'s, State>;
@@ -90,17 +96,23 @@ struct State {
     serving: Vec<TaskRef>,
     /// Buffers of holds that have been released, to be used again.
     spare: Vec<(Vec<Access>, Vec<Placed>, Vec<u64>)>,
+    /// What is recorded for a trace.
+    notes: Notes,
+    /// Bytes in use when they were last noted, by memory.
+    noted: Vec<u64>,
 }
 
 impl Memories {
     /// For these devices of a runtime; device `i` is memory `i + 1`.
-    pub fn new(devices: Vec<Device>, runtime: u64) -> Self {
+    pub(crate) fn new(devices: Vec<Device>, runtime: u64, tracer: Option<Arc<Tracer>>) -> Self {
         let state = State {
             directory: Directory::new(devices.len() + 1, runtime),
             requests: std::collections::VecDeque::new(),
             stopping: false,
             serving: Vec::new(),
             spare: Vec::new(),
+            notes: Notes::default(),
+            noted: Vec::new(),
         };
         Memories {
             runtime,
@@ -108,6 +120,7 @@ impl Memories {
             state: Mutex::new(state),
             changed: Condvar::new(),
             counters: Counters::default(),
+            tracer,
         }
     }
 
@@ -157,7 +170,7 @@ impl Memories {
         for access in instance
             .accesses(task)
             .iter()
-            .filter(|a| a.mode.reads() && !a.zeroed)
+            .filter(|a| a.mode.reads() && a.fresh.is_none())
         {
             let array = &graph.arrays[access.array as usize];
             let size = graph.storages[array.storage as usize].storage.dtype.size();
@@ -226,11 +239,13 @@ impl Memories {
                 .push((accesses.cleared(), placed.cleared(), keys.cleared()));
             return Err(none.explain(graph.describe(task), self, memory));
         }
+        self.note_usage(&mut state);
+        let why = Why::task(instance, task, false);
         for ((access, place), &key) in accesses.iter().zip(&mut placed).zip(&keys) {
-            let reads = access.mode.reads() && !access.zeroed;
+            let reads = access.mode.reads() && access.fresh.is_none();
             if reads {
                 state = self
-                    .fetch(state, key, &place.shape, &access.region, memory)
+                    .fetch(state, key, &place.shape, &access.region, memory, why)
                     .0;
             }
             if access.mode.writes() {
@@ -259,6 +274,7 @@ impl Memories {
             &handle.whole,
             &handle.region,
             MemoryId::HOST,
+            Why::NO_TASK,
         );
     }
 
@@ -273,7 +289,14 @@ impl Memories {
             .collect();
         for (key, shape) in dirty {
             state = self
-                .fetch(state, key, &shape, &Region::whole(&shape), MemoryId::HOST)
+                .fetch(
+                    state,
+                    key,
+                    &shape,
+                    &Region::whole(&shape),
+                    MemoryId::HOST,
+                    Why::NO_TASK,
+                )
                 .0;
         }
     }
@@ -287,6 +310,33 @@ impl Memories {
             &handle.region,
             MemoryId::HOST,
         );
+    }
+
+    /// Ticks of the recording, if there is one.
+    fn ticks(&self) -> u64 {
+        self.tracer.as_ref().map_or(0, |t| t.clock.ticks())
+    }
+
+    /// Records how full each memory is, where that has changed and anybody wants to know.
+    fn note_usage(&self, state: &mut StateGuard<'_>) {
+        if self.tracer.is_none() {
+            return;
+        }
+        let (at, state) = (self.ticks(), &mut **state);
+        state.noted.resize(state.directory.used.len(), 0);
+        for (m, noted) in state.noted.iter_mut().enumerate().skip(1) {
+            let bytes = state.directory.used[m];
+            if bytes != *noted {
+                *noted = bytes;
+                let memory = m as u16;
+                state.notes.memory(MemorySample { at, memory, bytes });
+            }
+        }
+    }
+
+    /// What has been recorded since the last call.
+    pub(crate) fn take_notes(&self) -> Notes {
+        std::mem::take(&mut lock(&self.state).notes)
     }
 
     fn wait<'s>(&self, state: StateGuard<'s>) -> StateGuard<'s> {
@@ -380,6 +430,7 @@ impl Hold<'_> {
             std::mem::take(&mut self.keys).cleared(),
         );
         state.spare.push(buffers);
+        self.memories.note_usage(&mut state);
         drop(state);
         self.memories.changed.notify_all();
     }

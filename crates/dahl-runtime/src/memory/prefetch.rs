@@ -6,6 +6,7 @@
 use dahl_core::{MemoryId, Region, Shape};
 use dahl_sched::policy::TaskRef;
 
+use super::transfer::Why;
 use super::{Memories, StateGuard};
 use crate::instance::Instance;
 use crate::sync::{Ordering, lock};
@@ -15,6 +16,7 @@ pub(super) struct Request {
     task: TaskRef,
     memory: MemoryId,
     parts: Vec<(u64, Shape, Region)>,
+    why: Why,
 }
 
 impl Memories {
@@ -26,7 +28,7 @@ impl Memories {
         for access in instance
             .accesses(task)
             .iter()
-            .filter(|a| a.mode.reads() && !a.zeroed)
+            .filter(|a| a.mode.reads() && a.fresh.is_none())
         {
             let array = &graph.arrays[access.array as usize];
             state.directory.entry(instance, array.storage);
@@ -40,6 +42,7 @@ impl Memories {
             task: instance.task(task),
             memory,
             parts,
+            why: Why::task(instance, task, true),
         });
         drop(state);
         self.changed.notify_all();
@@ -81,7 +84,7 @@ impl Memories {
                 }
                 state.directory.touch(*key, memory);
                 state.directory.pin(*key, memory);
-                let (guard, bytes) = self.fetch(state, *key, shape, region, memory);
+                let (guard, bytes) = self.fetch(state, *key, shape, region, memory, request.why);
                 state = guard;
                 state.directory.unpin(*key, memory);
                 self.counters
@@ -89,6 +92,7 @@ impl Memories {
                     .fetch_add(bytes as u64, Ordering::Relaxed);
             }
             state.serving.retain(|t| *t != request.task);
+            self.note_usage(&mut state);
             self.changed.notify_all();
         }
     }

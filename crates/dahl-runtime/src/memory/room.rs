@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, MemoryId};
 
-use super::transfer::Move;
+use super::transfer::{Move, Why};
 use super::{Direction, Memories, StateGuard};
 use crate::error::RunError;
 use crate::sync::Ordering;
@@ -139,7 +139,7 @@ impl Memories {
             .map(|p| Move::plan(entry, p, memory, Direction::Out))
             .collect();
         if !moves.is_empty() {
-            state = self.carry_out(state, key, &moves).0;
+            state = self.carry_out(state, key, &moves, Why::NO_TASK).0;
         }
         if let Some(entry) = state.directory.entries.get_mut(&key)
             && entry.copies[m].pins == 0

@@ -4,12 +4,43 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dahl_core::graph::runs;
+use dahl_core::trace::{NOBODY, TaskId, Transfer};
 use dahl_core::{MemoryId, Region, Shape};
 
 use super::backing::{Buffer, Direction};
 use super::directory::Entry;
 use super::{Memories, StateGuard};
+use crate::instance::Instance;
 use crate::sync::lock;
+
+/// What a copy is made for.
+#[derive(Clone, Copy)]
+pub(super) struct Why {
+    /// The task, named by the low half of its launch's number.
+    pub task: TaskId,
+    /// Whether the task has not asked yet.
+    pub ahead: bool,
+}
+
+impl Why {
+    /// For the host, or to make room.
+    pub const NO_TASK: Why = Why {
+        task: TaskId {
+            launch: 0,
+            task: NOBODY,
+        },
+        ahead: false,
+    };
+
+    /// For a task.
+    pub fn task(instance: &Instance, task: u32, ahead: bool) -> Why {
+        let launch = instance.serial() as u32;
+        Why {
+            task: TaskId { launch, task },
+            ahead,
+        }
+    }
+}
 
 /// A copy to make, decided under the lock and made without it. From its planning until it has been
 /// carried out, the elements are marked as arriving and the device's buffer is pinned.
@@ -66,6 +97,7 @@ impl Memories {
         shape: &Shape,
         region: &Region,
         memory: MemoryId,
+        why: Why,
     ) -> (StateGuard<'s>, usize) {
         let mut fetched = 0;
         loop {
@@ -104,11 +136,11 @@ impl Memories {
             }
             let own = entry.shape;
             if !moves.is_empty() {
-                let (guard, bytes) = self.carry_out(state, key, &moves);
+                let (guard, bytes) = self.carry_out(state, key, &moves, why);
                 (state, fetched) = (guard, fetched + bytes);
             }
             for piece in by_host {
-                state = self.fetch(state, key, &own, &piece, MemoryId::HOST).0;
+                state = self.fetch(state, key, &own, &piece, MemoryId::HOST, why).0;
             }
         }
     }
@@ -119,10 +151,12 @@ impl Memories {
         state: StateGuard<'s>,
         key: u64,
         moves: &[Move],
+        why: Why,
     ) -> (StateGuard<'s>, usize) {
         drop(state);
         let mut bytes = 0;
         for mv in moves {
+            let start = self.ticks();
             let device = self.device(mv.device).expect("one side is a device");
             // SAFETY: the ranges come from a region inside the storage; the buffer is pinned; the
             // elements are marked as arriving, so nobody else fills them and no task writes them.
@@ -134,6 +168,7 @@ impl Memories {
             let moved = mv.ranges.iter().map(Range::len).sum();
             self.count(moved, mv.way);
             bytes += moved;
+            self.note_transfer(mv, moved as u64, why, start);
         }
         let mut state = lock(&self.state);
         if let Some(entry) = state.directory.entries.get_mut(&key) {
@@ -147,6 +182,27 @@ impl Memories {
         }
         self.changed.notify_all();
         (state, bytes)
+    }
+
+    /// Records a copy that has just been made, if anybody wants to know.
+    fn note_transfer(&self, mv: &Move, bytes: u64, why: Why, start: u64) {
+        if self.tracer.is_none() {
+            return;
+        }
+        let (from, to) = match mv.way {
+            Direction::In => (0, mv.device.0),
+            Direction::Out => (mv.device.0, 0),
+        };
+        let transfer = Transfer {
+            from,
+            to,
+            bytes,
+            for_task: why.task,
+            ahead: why.ahead,
+            start,
+            end: self.ticks(),
+        };
+        lock(&self.state).notes.transfer(transfer);
     }
 
     /// Prepares a region for being written in a memory: what is still on its way (an eviction's

@@ -15,6 +15,7 @@
 //! records in the same order give the same estimates, whoever asks and however often. Writing them
 //! down is [`snapshot`]'s and the runtime's business.
 
+pub mod choices;
 pub mod history;
 pub mod regression;
 pub mod snapshot;
@@ -24,9 +25,10 @@ mod tests;
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use dahl_core::{Cost, DType, Seconds, Shape};
+use dahl_core::{Cost, DType, Graph, Seconds, Shape, UnitKind};
 use serde::{Deserialize, Serialize};
 
+pub use choices::{Choice, Choices};
 pub use history::{History, Summary, Verdict};
 pub use regression::{Fit, Law, Point, Work};
 
@@ -45,6 +47,33 @@ pub struct Key {
     pub footprint: u64,
     /// Shapes of the operands, for reports and against clashes of the hash.
     pub shapes: Vec<Shape>,
+}
+
+impl Key {
+    /// What durations of a class are recorded under on a unit of this name and kind; none if the class has
+    /// no implementation for the kind.
+    pub fn of(graph: &Graph, class: u32, unit: &str, kind: UnitKind) -> Option<Key> {
+        let record = &graph.classes[class as usize];
+        let codelet = &graph.codelets[record.codelet as usize];
+        let choice = record.choice[dahl_core::graph::Class::slot(kind)]?;
+        Some(Key {
+            codelet: codelet.name.clone(),
+            implementation: codelet.implementations[usize::from(choice)].name.into(),
+            unit: unit.to_owned(),
+            dtype: record.call.dtype,
+            footprint: record.call.footprint(),
+            shapes: record.call.operands.iter().map(|o| o.0).collect(),
+        })
+    }
+
+    /// The key of the same unit working alone, if this one is among others.
+    fn alone(&self) -> Option<Key> {
+        let (unit, _) = self.unit.rsplit_once('/')?;
+        Some(Key {
+            unit: unit.into(),
+            ..self.clone()
+        })
+    }
 }
 
 /// How an estimate was made.
@@ -261,46 +290,53 @@ impl PerfModel {
         verdict
     }
 
-    /// The expected duration of a task of this key and cost, if anything is known.
+    /// The expected duration of a task of this key and cost, if anything is known. Of a unit among
+    /// others that work at the same time, what was measured of it alone is the next best.
     pub fn estimate(&self, key: &Key, cost: Cost) -> Option<Estimate> {
         let cost = sane(cost);
-        if let Ok(at) = self.groups.binary_search_by(|g| g.compare(key)) {
-            let group = &self.groups[at];
-            if let Ok(i) = group.find(key)
-                && !group.entries[i].history.is_empty()
-            {
-                let history = &group.entries[i].history;
-                let source = Source::Measured {
-                    count: history.count(),
-                };
-                return Some(Estimate {
-                    seconds: Seconds(history.median()),
-                    source,
-                });
-            }
-            if let Some(fit) = group.fit()
-                && let Some(seconds) = fit.law.predict(cost)
-            {
-                let source = Source::Regression {
-                    r2: fit.r2,
-                    points: fit.points,
-                };
-                return Some(Estimate {
-                    seconds: Seconds(seconds),
-                    source,
-                });
-            }
-            if let Some(seconds) = group.scaled(cost) {
-                return Some(Estimate {
-                    seconds: Seconds(seconds),
-                    source: Source::Scaled,
-                });
-            }
+        let alone = key.alone();
+        let keys = || std::iter::once(key).chain(&alone);
+        keys()
+            .find_map(|k| self.measured(k))
+            .or_else(|| keys().find_map(|k| self.inferred(k, cost)))
+            .or_else(|| keys().find_map(|k| self.rated(k, cost)))
+    }
+
+    fn measured(&self, key: &Key) -> Option<Estimate> {
+        let history = self.history(key).filter(|h| !h.is_empty())?;
+        Some(Estimate {
+            seconds: Seconds(history.median()),
+            source: Source::Measured {
+                count: history.count(),
+            },
+        })
+    }
+
+    /// From other shapes of the same implementation on the same unit.
+    fn inferred(&self, key: &Key, cost: Cost) -> Option<Estimate> {
+        let at = self.groups.binary_search_by(|g| g.compare(key)).ok()?;
+        let group = &self.groups[at];
+        if let Some(fit) = group.fit()
+            && let Some(seconds) = fit.law.predict(cost)
+        {
+            let source = Source::Regression {
+                r2: fit.r2,
+                points: fit.points,
+            };
+            return Some(Estimate {
+                seconds: Seconds(seconds),
+                source,
+            });
         }
-        let (_, _, rates) = self
-            .rates
-            .iter()
-            .find(|(u, d, _)| *u == key.unit && *d == key.dtype)?;
+        group.scaled(cost).map(|seconds| Estimate {
+            seconds: Seconds(seconds),
+            source: Source::Scaled,
+        })
+    }
+
+    fn rated(&self, key: &Key, cost: Cost) -> Option<Estimate> {
+        let mut rates = self.rates.iter();
+        let (_, _, rates) = rates.find(|(u, d, _)| *u == key.unit && *d == key.dtype)?;
         let seconds = rates.time(cost);
         seconds.0.is_finite().then_some(Estimate {
             seconds,

@@ -79,8 +79,9 @@ impl Ws {
             let share = &tasks[u * tasks.len() / n..(u + 1) * tasks.len() / n];
             if !share.is_empty() {
                 queue.push(share);
-                // Its unit may be busy for long: then somebody else should come and take it.
-                if !world.wake(Some(UnitId(u as u16))) {
+                // Its unit may be busy for long, or unable to run some of it: then somebody else should
+                // come and take it.
+                if !world.wake(Some(UnitId(u as u16))) || !world.is_uniform() {
                     world.wake(None);
                 }
             }

@@ -58,6 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         times.push(bench.steps(stretch)?);
         count += stretch;
     }
+    args.run.finish(&mut bench.runtime, &model.name, |_| {})?;
     times.sort_by(f64::total_cmp);
     let result = Result {
         model: model.name.clone(),
@@ -71,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         steps: count,
         tasks_per_step: bench.graph.len(),
         temporary_bytes: bench.graph.memory.bytes,
-        peak_rss_bytes: peak_rss(),
+        peak_rss_bytes: print::peak_resident(),
     };
     if args.json {
         return print::json(&result);
@@ -86,14 +87,4 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         dahl_core::Bytes(result.peak_rss_bytes),
     );
     Ok(())
-}
-
-/// The most memory this process ever had resident, as far as the system says.
-fn peak_rss() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"));
-    let kib = line
-        .and_then(|l| l.split_whitespace().nth(1))
-        .and_then(|v| v.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -1,0 +1,329 @@
+//! `dahl calibrate`: measures this machine, and the codelets of models on it.
+//!
+//! Everything is measured as tasks of a real run, in their place among the others, from its trace: a
+//! codelet alone in a loop would find its data warm and the other cores idle. Each model runs with one
+//! worker, once for every rank of implementation that its tasks have; the fastest of each call go into
+//! the profile. Then it runs as it would from now on, with every number of workers that matters.
+
+mod machine;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dahl_core::trace::Trace;
+use dahl_core::{DType, Graph, Machine, Seconds, UnitKind};
+use dahl_nn::lower::{self, grain::Grain};
+use dahl_nn::model::Model;
+use dahl_runtime::perf_store::PerfStore;
+use dahl_sched::model::{Choices, Key};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::measure::Measure;
+use super::profile::{self, Profile};
+use super::run_options::{GrainChoice, RunOptions, model};
+use crate::print;
+
+/// Arguments of `dahl calibrate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A model whose codelets to time, a file or the name of a shipped one; may be given several times
+    /// [default: small-cnn, lenet5, vgg-small]
+    #[arg(long = "model", value_name = "M")]
+    models: Vec<PathBuf>,
+    /// Images per step
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: u32,
+    /// Numbers to compute with: f32 or f64
+    #[arg(long, default_value = "f32")]
+    dtype: DType,
+    /// Most CPU workers to measure with [default: one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// How layers are cut into tasks, as for `dahl train`
+    #[arg(long, default_value = "auto")]
+    grain: Grain,
+    /// How long each variant is measured
+    #[arg(long, default_value_t = 0.4, value_name = "S")]
+    seconds: f64,
+    /// Measure again what is known already
+    #[arg(long)]
+    again: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Report {
+    profile: PathBuf,
+    model: PathBuf,
+    alone: profile::Speeds,
+    together: profile::Speeds,
+    cores: usize,
+    runs: usize,
+    timed: u64,
+    choices: usize,
+    /// Choices that differ from what static costs say.
+    changed: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+        anyhow::bail!("--seconds {}: use more than 0, up to 3600", args.seconds);
+    }
+    let named: Vec<PathBuf> = match args.models.is_empty() {
+        true => ["small-cnn", "lenet5", "vgg-small"]
+            .map(PathBuf::from)
+            .into(),
+        false => args.models.clone(),
+    };
+    let models: Vec<Model> = named
+        .iter()
+        .map(|m| model(Some(m)))
+        .collect::<anyhow::Result<_>>()?;
+    let path = profile::profile_path()?;
+    // A profile that cannot be read is replaced: that is what this command is for.
+    let known = profile::load(&path).ok();
+    let mut profile = known.clone().unwrap_or_else(Profile::new);
+    let workers = args.workers.map_or(profile.cores, usize::from).max(1);
+    let bar = progress(4 + 6 * models.len() as u64);
+    if args.again || known.is_none() {
+        bar.set_message("this machine");
+        profile.alone = machine::speeds(1, args.seconds)?;
+        bar.inc(2);
+        profile.together = machine::speeds(workers, args.seconds)?;
+        bar.inc(2);
+    }
+    let mut work = Work {
+        args,
+        store: profile::open_model()?,
+        bar: bar.clone(),
+        runs: 0,
+        timed: 0,
+        changed: 0,
+    };
+    for model in &models {
+        let newer = work.model(model, &profile.choices, workers)?;
+        profile.choices.update(newer);
+        profile.save(&path)?;
+        if let Some(warning) = work.store.save()? {
+            eprintln!("warning: {warning}");
+        }
+    }
+    bar.finish_and_clear();
+    let report = Report {
+        profile: path,
+        model: profile::model_path()?,
+        alone: profile.alone,
+        together: profile.together,
+        cores: workers,
+        runs: work.runs,
+        timed: work.timed,
+        choices: profile.choices.len(),
+        changed: work.changed,
+    };
+    if args.json {
+        return print::json(&report);
+    }
+    tell(&report);
+    Ok(())
+}
+
+fn tell(report: &Report) {
+    let mut table = print::table(&[
+        "one core",
+        "alone",
+        &format!("with {} working", report.cores),
+    ]);
+    let (a, t) = (&report.alone, &report.together);
+    let giga = |v: f64| format!("{:.1}", v * 1e-9);
+    let rows = [
+        (
+            "matrix product f32, GFLOP/s",
+            giga(a.flops_f32),
+            giga(t.flops_f32),
+        ),
+        (
+            "matrix product f64, GFLOP/s",
+            giga(a.flops_f64),
+            giga(t.flops_f64),
+        ),
+        (
+            "copying, GB/s read and written",
+            giga(a.bandwidth),
+            giga(t.bandwidth),
+        ),
+        (
+            "between two tasks",
+            Seconds(a.overhead).to_string(),
+            Seconds(t.overhead).to_string(),
+        ),
+    ];
+    for (what, alone, together) in rows {
+        table.add_row([what.to_string(), alone, together]);
+    }
+    println!("{table}");
+    println!(
+        "{} tasks timed in {} runs; {} calls have several implementations, {} now use another than static costs would choose",
+        report.timed, report.runs, report.choices, report.changed
+    );
+    println!("profile: {}", report.profile.display());
+    println!("durations: {} (see `dahl perf`)", report.model.display());
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("calibrating [{bar:30.cyan/blue}] {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(steps).with_style(style.progress_chars("━╸─"))
+}
+
+/// Measuring under way.
+struct Work<'a> {
+    args: &'a Args,
+    store: PerfStore,
+    bar: ProgressBar,
+    runs: usize,
+    timed: u64,
+    changed: usize,
+}
+
+impl Work<'_> {
+    /// Measures a model's codelets and decides on implementations.
+    fn model(&mut self, model: &Model, known: &Choices, workers: usize) -> anyhow::Result<Choices> {
+        let unit = Machine::cpus(1).timed_as(&Machine::cpus(1).units[0]);
+        let first = self.step(model, 1, None)?;
+        let ranks = (0..first.classes.len())
+            .map(|c| rivals(&first, c).len())
+            .max()
+            .unwrap_or(1);
+        for rank in 0..ranks {
+            let graph = self.lowered(model, Some(by_rank(rank)))?;
+            // Implementations of this rank that are not timed yet.
+            let news = (0..graph.classes.len() as u32).any(|class| {
+                let key = Key::of(&graph, class, &unit, UnitKind::Cpu);
+                key.is_some_and(|k| self.store.model().history(&k).is_none())
+            });
+            if news || self.args.again {
+                self.step(model, 1, Some(by_rank(rank)))?;
+            }
+            self.bar.inc(1);
+        }
+        let mut choices = Choices::of(self.store.model(), &unit, UnitKind::Cpu);
+        for class in &first.classes {
+            let codelet = &first.codelets[class.codelet as usize];
+            let chosen = choices.find(&codelet.name, UnitKind::Cpu, &class.call);
+            let own = class.choice[0].map(|i| codelet.implementations[usize::from(i)].name);
+            self.changed += usize::from(chosen.is_some_and(|c| Some(&*c.implementation) != own));
+        }
+        let mut all = known.clone();
+        all.update(choices.clone());
+        choices = all;
+        let chosen = Arc::new(choices.clone());
+        let profile = lower::Profile {
+            name: "calibrated".into(),
+            chooser: chosen.chooser(),
+        };
+        let mut counts = vec![1, workers];
+        counts.dedup();
+        for n in counts {
+            self.step(model, n, Some(profile.clone()))?;
+            self.bar.inc(1);
+        }
+        Ok(choices)
+    }
+
+    fn options(&self, workers: usize) -> RunOptions {
+        RunOptions {
+            workers: Some(workers as u16),
+            policy: "ws".into(),
+            dtype: self.args.dtype,
+            grain: GrainChoice::Known(self.args.grain.clone()),
+            profile: Some("none".into()),
+            trace: Some("/dev/null".into()),
+            trace_events: 1 << 18,
+        }
+    }
+
+    fn prepare(
+        &self,
+        model: &Model,
+        workers: usize,
+        profile: Option<lower::Profile>,
+    ) -> anyhow::Result<Measure> {
+        let (batch, run) = (self.args.batch as usize, self.options(workers));
+        Measure::with(model, batch, &run, &self.args.grain, profile)
+    }
+
+    fn lowered(
+        &self,
+        model: &Model,
+        profile: Option<lower::Profile>,
+    ) -> anyhow::Result<Arc<Graph>> {
+        Ok(self.prepare(model, 1, profile)?.graph)
+    }
+
+    /// Runs a model's steps for a while and records how long its tasks took.
+    fn step(
+        &mut self,
+        model: &Model,
+        workers: usize,
+        profile: Option<lower::Profile>,
+    ) -> anyhow::Result<Arc<Graph>> {
+        self.bar
+            .set_message(format!("{}, {workers} workers", model.name));
+        let mut measure = self.prepare(model, workers, profile)?;
+        // The first steps touch memory for the first time: they do not count.
+        let once = measure.steps(3)?;
+        measure.runtime.take_trace();
+        let most = (1 << 17) / measure.graph.len().max(1) as u64;
+        let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
+        measure.steps(steps)?;
+        if let Some(trace) = measure.runtime.take_trace() {
+            self.timed += record(&mut self.store, &measure.graph, &trace, &measure);
+        }
+        self.runs += 1;
+        Ok(measure.graph.clone())
+    }
+}
+
+/// Takes a trace's durations into the performance model.
+fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, measure: &Measure) -> u64 {
+    let machine = measure.runtime.machine();
+    let mut keys: HashMap<(u32, u16), Option<Key>> = HashMap::new();
+    for run in &trace.tasks {
+        let class = graph.tasks[run.id.task as usize].class;
+        let key = keys.entry((class, run.unit)).or_insert_with(|| {
+            let unit = &machine.units[usize::from(run.unit)];
+            Key::of(graph, class, &machine.timed_as(unit), unit.kind)
+        });
+        if let Some(key) = key {
+            let seconds = Seconds((run.end - run.start) as f64 * 1e-9);
+            store.record(key, graph.classes[class as usize].cost, seconds);
+        }
+    }
+    trace.tasks.len() as u64
+}
+
+/// Implementations of a class that are worth timing: the reference is for comparing values.
+fn rivals(graph: &Graph, class: usize) -> Vec<&'static str> {
+    let class = &graph.classes[class];
+    let able = graph.codelets[class.codelet as usize]
+        .implementations
+        .iter();
+    able.filter(|i| i.kind == UnitKind::Cpu && i.name != "reference" && (i.supports)(&class.call))
+        .map(|i| i.name)
+        .collect()
+}
+
+/// Chooses the implementation of this rank among those worth timing, where there are so many.
+fn by_rank(rank: usize) -> lower::Profile {
+    lower::Profile {
+        name: format!("rank {rank}"),
+        chooser: Arc::new(move |_, _, _, names| {
+            let worth = names.iter().enumerate().filter(|(_, n)| **n != "reference");
+            worth.map(|(i, _)| i).nth(rank)
+        }),
+    }
+}

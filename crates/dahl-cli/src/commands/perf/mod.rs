@@ -1,0 +1,205 @@
+//! `dahl perf`: how long each codelet takes, by implementation, unit and shape, against what this machine
+//! can do; which implementation is chosen, and why.
+
+mod plot;
+mod rows;
+
+use anyhow::Context;
+use dahl_core::Seconds;
+use dahl_sched::model::{Law, PerfModel};
+
+use super::profile::{self, Profile};
+use crate::print;
+use rows::Row;
+
+/// Arguments of `dahl perf`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// One codelet, shape by shape [default: all, summed up]
+    codelet: Option<String>,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Forget all durations and the profile of this machine
+    Reset,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(Command::Reset) = args.command {
+        return reset();
+    }
+    let path = profile::model_path()?;
+    let (model, warning) = dahl_runtime::perf_store::load(&path)?;
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
+    }
+    let profile = profile::here()?;
+    let mut rows = rows::of(&model, profile.as_ref());
+    if let Some(name) = &args.codelet {
+        let all: std::collections::BTreeSet<String> =
+            rows.iter().map(|r| r.codelet.clone()).collect();
+        rows.retain(|r| r.codelet == *name);
+        if rows.is_empty() && !all.is_empty() {
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            anyhow::bail!(
+                "no durations of a codelet {name}; there are: {}",
+                all.join(", ")
+            );
+        }
+    }
+    if args.json {
+        return print::json(&rows);
+    }
+    if rows.is_empty() {
+        println!("nothing has been timed here yet: run `dahl calibrate`");
+        return Ok(());
+    }
+    match &args.codelet {
+        None => overview(&model, &rows),
+        Some(_) => shapes(&model, &rows, profile.as_ref()),
+    }
+    Ok(())
+}
+
+fn reset() -> anyhow::Result<()> {
+    for path in [profile::model_path()?, profile::profile_path()?] {
+        match std::fs::remove_file(&path) {
+            Ok(()) => println!("removed {}", path.display()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e).with_context(|| format!("cannot remove {}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+/// Adjacent rows of the same codelet, implementation and unit.
+fn groups(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    rows.chunk_by(|a, b| {
+        (&a.codelet, &a.implementation, &a.unit) == (&b.codelet, &b.implementation, &b.unit)
+    })
+}
+
+fn overview(model: &PerfModel, rows: &[Row]) {
+    let heads = [
+        "codelet",
+        "by",
+        "on",
+        "shapes",
+        "timed",
+        "median",
+        "spread",
+        "fitted cost",
+        "GFLOP/s",
+        "GB/s",
+        "of roof",
+    ];
+    let mut table = print::table(&heads);
+    for group in groups(rows) {
+        let first = &group[0];
+        let count: u64 = group.iter().map(|r| r.count).sum();
+        // The shape with the most work speaks for the others.
+        let most = |r: &&Row| r.flops + r.bytes;
+        let Some(large) = group.iter().max_by(|a, b| most(a).total_cmp(&most(b))) else {
+            continue;
+        };
+        let spread = group.iter().map(|r| r.spread).fold(0.0, f64::max);
+        table.add_row([
+            first.codelet.clone(),
+            first.implementation.clone(),
+            first.unit.clone(),
+            group.len().to_string(),
+            count.to_string(),
+            Seconds(large.median).to_string(),
+            format!("{:.0} %", 100.0 * spread),
+            fitted(model, large),
+            format!("{:.1}", large.gflops()),
+            format!("{:.1}", large.gbytes()),
+            large
+                .of_roof
+                .map_or("?".into(), |p| format!("{:.0} %", 100.0 * p)),
+        ]);
+    }
+    print::align_right(&mut table, 3..=6);
+    print::align_right(&mut table, 8..=10);
+    println!("{table}");
+    println!(
+        "median, GFLOP/s, GB/s and share of the roof are of the largest shape; spread is the widest."
+    );
+    println!("`dahl perf CODELET` shows its shapes.");
+}
+
+fn fitted(model: &PerfModel, row: &Row) -> String {
+    match model.fit(&row.key).map(|f| f.law) {
+        Some(Law::Additive {
+            overhead,
+            per_flop,
+            per_byte,
+        }) => {
+            let mut parts = vec![Seconds(overhead).to_string()];
+            if per_flop > 0.0 {
+                parts.push(format!("{:.1} GFLOP/s", 1e-9 / per_flop));
+            }
+            if per_byte > 0.0 {
+                parts.push(format!("{:.1} GB/s", 1e-9 / per_byte));
+            }
+            parts.join(" + ")
+        }
+        Some(law) => format!("{law:?}").to_lowercase(),
+        None => String::new(),
+    }
+}
+
+fn shapes(model: &PerfModel, rows: &[Row], profile: Option<&Profile>) {
+    let heads = [
+        "by", "on", "shapes", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of roof", "",
+    ];
+    let mut table = print::table(&heads);
+    for row in rows {
+        table.add_row([
+            row.implementation.clone(),
+            row.unit.clone(),
+            row.shapes.clone(),
+            row.count.to_string(),
+            Seconds(row.mean).to_string(),
+            Seconds(row.median).to_string(),
+            format!("{:.1} %", 100.0 * row.spread),
+            format!("{:.1}", row.gflops()),
+            format!("{:.1}", row.gbytes()),
+            row.of_roof
+                .map_or("?".into(), |p| format!("{:.0} %", 100.0 * p)),
+            row.chosen.clone().unwrap_or_default(),
+        ]);
+    }
+    print::align_right(&mut table, 3..=9);
+    println!("{table}");
+    for line in rows::variations(rows) {
+        println!("{line}");
+    }
+    for group in groups(rows) {
+        let law = fitted(model, &group[0]);
+        if !law.is_empty() {
+            println!("{} on {}: {law}", group[0].implementation, group[0].unit);
+        }
+    }
+    if profile.is_none() {
+        println!("the roof is unknown: run `dahl calibrate`");
+    }
+    let points: Vec<(f64, f64, usize)> = groups(rows)
+        .enumerate()
+        .flat_map(|(i, g)| g.iter().map(move |r| (r.flops.max(r.bytes), r.median, i)))
+        .collect();
+    let names: Vec<String> = groups(rows)
+        .map(|g| format!("{} on {}", g[0].implementation, g[0].unit))
+        .collect();
+    if let Some(picture) = plot::draw(&points, &names) {
+        println!("\n{picture}");
+    }
+}

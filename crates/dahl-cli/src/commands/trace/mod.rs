@@ -1,0 +1,36 @@
+//! `dahl trace`: looks at what `--trace` recorded.
+
+mod export;
+mod screen;
+mod summary;
+mod view;
+
+use std::path::Path;
+
+use anyhow::Context;
+use dahl_core::trace::Trace;
+
+/// What to do with a trace.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Where the time went, which unit waited and why, what bounds the run
+    Summary(summary::Args),
+    /// Convert for other tools: Perfetto, ViTE and pj_dump (Paje), spreadsheets, Graphviz
+    Export(export::Args),
+    /// Make a page for the browser: what every unit did over time, to zoom and search
+    View(view::Args),
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Summary(args) => summary::run(args),
+        Command::Export(args) => export::run(args),
+        Command::View(args) => view::run(args),
+    }
+}
+
+/// Reads a trace; an error names the file.
+fn load(file: &Path) -> anyhow::Result<Trace> {
+    dahl_trace::load(file).with_context(|| format!("cannot read the trace {}", file.display()))
+}

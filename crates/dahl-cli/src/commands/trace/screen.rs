@@ -1,0 +1,290 @@
+//! A summary on one screen: first the verdict, then where each unit's time went, then who is to blame.
+//!
+//! Only arranges what [`Summary`] says; every figure here is one of its fields.
+
+use comfy_table::{CellAlignment, Table};
+use dahl_core::{Bytes, Joules, Seconds};
+use dahl_trace::Summary;
+use dahl_trace::summary::{NamedJoules, UnitTime};
+
+use crate::print;
+
+/// Prints a summary, with so many rows a table.
+pub fn show(s: &Summary, top: usize) {
+    heading(s);
+    if s.tasks == 0 {
+        println!("no task ran");
+        return;
+    }
+    println!("{}\n", units(s));
+    println!("{}\n", codelets(s, top));
+    println!("{}\n", layers(s, top));
+    if !s.gaps.is_empty() {
+        println!("{}\n", gaps(s));
+    }
+    if !s.variation.is_empty() {
+        println!("{}\n", variation(s, top));
+    }
+    notes(s);
+}
+
+fn time(nanos: u64) -> String {
+    Seconds(nanos as f64 * 1e-9).to_string()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Numbers to the right, from this column on.
+fn numbers(table: &mut Table, from: usize, to: usize) {
+    for column in from..to {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+fn heading(s: &Summary) {
+    let about: Vec<String> = s.about.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+    if !about.is_empty() {
+        println!("{}", about.join(" · "));
+    }
+    println!(
+        "{} tasks of {} steps on {} units in {}{}",
+        s.tasks,
+        s.launches,
+        s.units.len(),
+        time(s.span_ns),
+        if s.simulated { " (simulated)" } else { "" }
+    );
+    if s.dropped > 0 {
+        println!(
+            "the oldest {} events were given up because the buffers were full: figures are of the rest",
+            s.dropped
+        );
+    }
+    if s.tasks > 0 {
+        println!(
+            "\nparallel efficiency {} · bound by {}\n",
+            percent(s.parallel_efficiency),
+            s.bound.says
+        );
+    }
+}
+
+fn units(s: &Summary) -> Table {
+    let mut table = print::table(&[
+        "unit",
+        "tasks",
+        "█ busy ▓ data ▒ overhead · idle",
+        "busy",
+        "transferring",
+        "waiting for data",
+        "overhead",
+        "waiting for work",
+    ]);
+    let all = (s.units.len() > 1).then_some(&s.all_units);
+    for u in s.units.iter().chain(all) {
+        let share = |ns: u64| percent(ns as f64 / u.span_ns.max(1) as f64);
+        table.add_row([
+            u.unit.clone(),
+            u.tasks.to_string(),
+            bar(u),
+            share(u.busy_ns),
+            share(u.transferring_ns),
+            share(u.waiting_for_data_ns),
+            share(u.overhead_ns),
+            share(u.waiting_for_work_ns),
+        ]);
+    }
+    numbers(&mut table, 1, 2);
+    numbers(&mut table, 3, 8);
+    table
+}
+
+/// A unit's time as a bar of 30 characters; rounding goes to the time without a task.
+fn bar(u: &UnitTime) -> String {
+    const WIDTH: usize = 30;
+    let pieces = [
+        ('█', u.busy_ns),
+        ('▓', u.transferring_ns + u.waiting_for_data_ns),
+        ('▒', u.overhead_ns),
+    ];
+    let mut bar = String::new();
+    let (mut until, mut drawn) = (0, 0);
+    for (symbol, ns) in pieces {
+        until += ns;
+        let end = (until as f64 / u.span_ns.max(1) as f64 * WIDTH as f64).round() as usize;
+        bar.extend(std::iter::repeat_n(symbol, end.min(WIDTH) - drawn));
+        drawn = end.min(WIDTH);
+    }
+    bar.extend(std::iter::repeat_n('·', WIDTH - drawn));
+    bar
+}
+
+/// Joules of something by name in the first domain, for a column that only exists with one.
+fn joules(rows: &[NamedJoules], name: &str) -> String {
+    let found = rows.iter().find(|r| r.name == name);
+    found.map_or(String::new(), |r| Joules(r.joules).to_string())
+}
+
+fn codelets(s: &Summary, top: usize) -> Table {
+    let mut heads = vec![
+        "codelet", "time", "share", "count", "mean", "median", "p99", "spread", "GFLOP/s", "GB/s",
+    ];
+    let energy = s.energy.first();
+    heads.extend(energy.map(|_| "energy"));
+    let mut table = print::table(&heads);
+    for c in s.codelets.iter().take(top) {
+        let mut row = vec![
+            format!("{} ({})", c.codelet, c.implementation),
+            time(c.time.total_ns),
+            percent(c.share),
+            c.time.count.to_string(),
+            Seconds(c.time.mean_ns * 1e-9).to_string(),
+            time(c.time.median_ns),
+            time(c.time.p99_ns),
+            percent(c.time.spread),
+            format!("{:.2}", c.gflops),
+            format!("{:.2}", c.gbytes),
+        ];
+        let name = format!("{}/{}", c.codelet, c.implementation);
+        row.extend(energy.map(|e| joules(&e.codelets, &name)));
+        table.add_row(row);
+    }
+    more(&mut table, s.codelets.len(), top);
+    numbers(&mut table, 1, heads.len());
+    table
+}
+
+fn layers(s: &Summary, top: usize) -> Table {
+    let mut heads = vec!["layer", "time", "share", "tasks"];
+    let energy = s.energy.first();
+    heads.extend(energy.map(|_| "energy"));
+    let mut table = print::table(&heads);
+    for l in s.layers.iter().take(top) {
+        let name = if l.layer.is_empty() {
+            "(none)"
+        } else {
+            &l.layer
+        };
+        let mut row = vec![
+            name.to_string(),
+            time(l.total_ns),
+            percent(l.share),
+            l.tasks.to_string(),
+        ];
+        row.extend(energy.map(|e| joules(&e.layers, &l.layer)));
+        table.add_row(row);
+    }
+    more(&mut table, s.layers.len(), top);
+    numbers(&mut table, 1, heads.len());
+    table
+}
+
+fn more(table: &mut Table, rows: usize, top: usize) {
+    if rows > top {
+        table.add_row([format!("… {} more (--top)", rows - top)]);
+    }
+}
+
+fn gaps(s: &Summary) -> Table {
+    let mut table = print::table(&["largest gaps", "length", "from", "why"]);
+    for g in &s.gaps {
+        table.add_row([
+            g.unit.clone(),
+            time(g.length_ns),
+            time(g.from_ns),
+            g.says.clone(),
+        ]);
+    }
+    numbers(&mut table, 1, 3);
+    table
+}
+
+fn variation(s: &Summary, top: usize) -> Table {
+    let mut table = print::table(&[
+        "varies at equal shapes",
+        "median",
+        "p99",
+        "lost",
+        "goes along with",
+    ]);
+    for v in s.variation.iter().take(top) {
+        table.add_row([
+            format!("{} ({}) {}", v.codelet, v.implementation, v.shapes),
+            time(v.time.median_ns),
+            time(v.time.p99_ns),
+            time(v.lost_ns),
+            v.says.clone(),
+        ]);
+    }
+    numbers(&mut table, 1, 4);
+    table
+}
+
+/// What needs no table.
+fn notes(s: &Summary) {
+    let path = &s.critical_path;
+    let parts: Vec<String> = path
+        .codelets
+        .iter()
+        .take(4)
+        .map(|c| format!("{} {}", c.codelet, percent(c.share)))
+        .collect();
+    println!(
+        "critical path  {} in {} tasks, {} of the span: {}",
+        time(path.length_ns),
+        path.tasks,
+        percent(path.share),
+        parts.join(", ")
+    );
+    if let Some(t) = path.longest.first() {
+        println!(
+            "               its longest: {} (step {}, task {}), {} on {}",
+            t.codelet,
+            t.step,
+            t.task,
+            time(t.duration_ns),
+            t.unit
+        );
+    }
+    if let Some(slowest) = s.steps.iter().max_by_key(|x| x.end_ns - x.start_ns) {
+        println!(
+            "steps          slowest of {}: step {}, {} from first start to last end",
+            s.steps.len(),
+            slowest.step,
+            time(slowest.end_ns - slowest.start_ns)
+        );
+    }
+    for t in &s.transfers {
+        println!(
+            "transfers      {} → {}: {} in {} copies ({} ahead), {:.2} GB/s",
+            t.from,
+            t.to,
+            Bytes(t.bytes),
+            t.count,
+            t.ahead,
+            t.gbytes
+        );
+    }
+    for m in &s.memory {
+        println!(
+            "peak memory    {}: {} of {} at {}",
+            m.memory,
+            Bytes(m.peak_bytes),
+            m.what,
+            time(m.at_ns)
+        );
+    }
+    for e in &s.energy {
+        println!(
+            "energy         {}, {:.1} W on average, {} while no task ran; {}",
+            Joules(e.joules),
+            e.watts,
+            Joules(e.idle_joules),
+            e.source
+        );
+    }
+}

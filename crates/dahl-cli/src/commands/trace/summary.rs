@@ -1,0 +1,32 @@
+//! `dahl trace summary`: a trace in figures.
+
+use std::path::PathBuf;
+
+use dahl_trace::Summary;
+
+use super::{load, screen};
+use crate::print;
+
+/// Arguments of `dahl trace summary`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A file that `--trace` wrote
+    file: PathBuf,
+    /// Rows of each table: codelets, layers, gaps, tasks of the critical path
+    #[arg(long, default_value_t = 5)]
+    top: usize,
+    /// Print JSON: all codelets, layers and steps, times in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let trace = load(&args.file)?;
+    let summary = Summary::with_top(&trace, args.top);
+    if args.json {
+        return print::json(&summary);
+    }
+    screen::show(&summary, args.top);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! `dahl trace view`: a trace as a page for the browser.
+
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use super::load;
+
+/// Arguments of `dahl trace view`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A file that `--trace` wrote
+    file: PathBuf,
+    /// Where to write the page; `-` is standard output. If left out, beside the trace: `run.trace`
+    /// becomes `run.html`
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let trace = load(&args.file)?;
+    let beside = args.file.with_extension("html");
+    let output = args.output.as_deref().unwrap_or(&beside);
+    let name = output.display();
+    if output.as_os_str() == "-" {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return dahl_trace::view::write(&trace, &mut out).context("standard output");
+    }
+    if let (Ok(a), Ok(b)) = (args.file.canonicalize(), output.canonicalize())
+        && a == b
+    {
+        bail!("the page would replace the trace {name}; name another file with -o");
+    }
+    dahl_trace::write_whole(output, |out| dahl_trace::view::write(&trace, out))
+        .with_context(|| format!("cannot write {name}"))?;
+    println!("{name}: {} tasks; open it in a browser", trace.tasks.len());
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The end of a run on one screen.
+
+use dahl_core::trace::Trace;
+use dahl_core::{Bytes, Joules, Seconds};
+use dahl_trace::Summary;
+
+use super::report::Report;
+use crate::print;
+
+/// What the executor did.
+pub struct Work {
+    /// Units.
+    pub units: usize,
+    /// Seconds they worked, all together.
+    pub busy: Seconds,
+    /// Bytes of temporaries as planned before the first step.
+    pub planned: u64,
+    /// Bytes of temporaries that were set apart.
+    pub in_use: u64,
+}
+
+/// The layer that took the most time of the tasks recorded.
+pub struct Slowest {
+    layer: String,
+    share: f64,
+    codelet: String,
+    of: u64,
+}
+
+/// Finds it; none if nothing was recorded.
+pub fn slowest(trace: &Trace) -> Option<Slowest> {
+    let summary = Summary::of(trace);
+    let layer = summary.layers.iter().max_by_key(|l| l.total_ns)?;
+    let tasks = trace.tasks.iter();
+    let mut codelets = std::collections::BTreeMap::<&str, u64>::new();
+    for run in tasks.filter(|t| trace.section_of(t.id) == layer.layer) {
+        *codelets.entry(&trace.class_of(run.id).codelet).or_default() += run.end - run.start;
+    }
+    let (codelet, _) = codelets.into_iter().max_by_key(|c| c.1)?;
+    Some(Slowest {
+        layer: layer.layer.clone(),
+        share: layer.share,
+        codelet: codelet.to_string(),
+        of: trace.tasks.len() as u64,
+    })
+}
+
+/// Prints it.
+pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Option<f64>) {
+    let Some(last) = report.epochs.last() else {
+        println!("no epoch ended; nothing to sum up");
+        return;
+    };
+    let line = |what: &str, text: String| println!("  {what:<11}{text}");
+    let of = |f: fn(&super::report::Epoch) -> Option<f64>| -> Vec<f64> {
+        report.epochs.iter().filter_map(f).collect()
+    };
+    let losses = of(|e| Some(e.train.mean_loss()));
+    let validated = of(|e| e.validation.map(|v| v.accuracy()));
+    println!();
+    line(
+        "loss",
+        format!("{:.4}  {}", last.train.mean_loss(), print::curve(&losses)),
+    );
+    match last.validation {
+        Some(v) => line(
+            "accuracy",
+            format!(
+                "{:.2} % of {} validation images  {}",
+                100.0 * v.accuracy(),
+                v.samples,
+                print::curve(&validated)
+            ),
+        ),
+        None => {
+            let seen = of(|e| Some(e.train.accuracy()));
+            let accuracy = 100.0 * last.train.accuracy();
+            line(
+                "accuracy",
+                format!("{accuracy:.2} % while training  {}", print::curve(&seen)),
+            );
+        }
+    }
+    let (images, seconds) = (report.images(), report.seconds());
+    let rate = images as f64 / seconds.max(1e-9);
+    line(
+        "time",
+        format!("{seconds:.1} s, {images} images, {rate:.0} images/s"),
+    );
+    let energy = &report.energy;
+    line(
+        "energy",
+        match (energy.joules(), energy.watts()) {
+            (Some(joules), Some(watts)) => {
+                let each = Joules(joules.0 / images.max(1) as f64);
+                format!("{joules}, {each} per image, {watts}: {}", energy.source())
+            }
+            _ => energy.source(),
+        },
+    );
+    if let Some(grams) = carbon.and_then(|g| energy.carbon(g)) {
+        line("carbon", format!("{grams:.4} g CO₂e"));
+    }
+    line(
+        "memory",
+        format!(
+            "{} of temporaries planned, {} in use; at most {} resident",
+            Bytes(work.planned),
+            Bytes(work.in_use),
+            Bytes(print::peak_resident()),
+        ),
+    );
+    let share = work.busy.0 / (seconds * work.units as f64).max(1e-9);
+    line(
+        "efficiency",
+        format!(
+            "{:.0} % of {} workers' time went into work",
+            100.0 * share,
+            work.units
+        ),
+    );
+    if let Some(s) = slowest {
+        line(
+            "slowest",
+            format!(
+                "{}, {:.0} % of the last {} tasks' time, mostly {}",
+                s.layer,
+                100.0 * s.share,
+                s.of,
+                s.codelet
+            ),
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! The page of `dahl trace view` in a real browser: opened, zoomed, pointed at, searched, and read back.
+//!
+//! Skipped, saying so, where there is no Chromium (Debian: `apt install chromium`).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod chrome;
+mod figures;
+mod hands;
+mod large;
+mod tasks;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use dahl_core::trace::Trace;
+use serde_json::Value;
+
+use chrome::Chrome;
+
+/// A trace with its page, and a browser to open it in. The files go when the browser does.
+struct Scene {
+    chrome: Chrome,
+    trace: Trace,
+    file: PathBuf,
+    page: PathBuf,
+}
+
+/// Makes the page of a made-up trace with `dahl trace view`; nothing without a browser.
+fn scene(name: &str, tasks: usize, units: u16) -> Option<Scene> {
+    let Some(program) = chrome::find() else {
+        // Not `eprintln!`, which the test harness keeps to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {name}: no Chromium here; on Debian: apt install chromium"
+        );
+        return None;
+    };
+    let folder = std::env::temp_dir().join(format!("dahl-browser-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let trace = dahl_trace::synthetic(tasks, units, 1);
+    let file = folder.join("run.trace");
+    dahl_trace::save(&trace, &file).expect("the trace can be written");
+    let said = common::dahl(&["trace", "view", &file.to_string_lossy()]);
+    let page = folder.join("run.html");
+    assert!(said.contains("run.html"), "{said}");
+    Some(Scene {
+        chrome: Chrome::start(&program, folder, (1440, 860)),
+        trace,
+        file,
+        page,
+    })
+}
+
+/// Opens the page of a small trace.
+fn open(name: &str) -> Option<Scene> {
+    let mut scene = scene(name, 3000, 4)?;
+    scene.chrome.open(&scene.page);
+    Some(scene)
+}
+
+/// What the chart looks like, once it stands still.
+fn picture(chrome: &mut Chrome) -> Value {
+    chrome.settle();
+    chrome.eval("document.getElementById('chart').toDataURL()")
+}

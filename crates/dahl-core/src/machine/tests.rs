@@ -1,0 +1,353 @@
+//! Round trips through both formats, hand-written files, and mistakes with their lines.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn unit() -> impl Strategy<Value = Unit> {
+    let power = option::of((0.0..50.0, 0.0..500.0, vec((0.1..2.0, 0.0..300.0), 0..3)));
+    let rated = option::of((1e6..1e14, 1e6..1e13, 1e6..1e12));
+    (
+        prop_oneof!["[a-z]{1,4}", "[a-z]{1,3}:[01]", "odd \"<&> née"],
+        any::<bool>(),
+        power,
+        rated,
+        0.0..1e-3,
+    )
+        .prop_map(|(name, gpu, power, rated, overhead)| Unit {
+            name,
+            kind: if gpu { UnitKind::Gpu } else { UnitKind::Cpu },
+            memory: MemoryId::HOST,
+            power: power.as_ref().map(|(idle, busy, _)| Power {
+                idle: Watts(*idle),
+                busy: Watts(*busy),
+            }),
+            states: power.map_or(Vec::new(), |p| {
+                let state = |(speed, busy)| State {
+                    speed,
+                    busy: Watts(busy),
+                };
+                p.2.into_iter().map(state).collect()
+            }),
+            rated: rated.map(|(flops, flops_f64, bandwidth)| Rated {
+                flops,
+                flops_f64,
+                bandwidth,
+            }),
+            overhead: Seconds(overhead),
+        })
+}
+
+/// Machines with repeated units, memories without units, several nodes, links one and both ways.
+fn machine() -> impl Strategy<Value = Machine> {
+    let nodes = vec(option::of(0.0..200.0), 1..4);
+    let memories = vec((option::of(0u64..1 << 40), 0usize..4), 1..5);
+    let units = vec((unit(), 1usize..4, 0usize..5), 1..5);
+    let links = vec(
+        (
+            0usize..5,
+            0usize..5,
+            1e3..1e12,
+            option::of(0.0..1e-8),
+            1u32..4,
+            any::<bool>(),
+        ),
+        0..6,
+    );
+    (nodes, memories, units, links).prop_map(|(nodes, memories, units, links)| {
+        let mut machine = Machine {
+            name: "some <machine>".into(),
+            nodes: Vec::new(),
+            memories: Vec::new(),
+            units: Vec::new(),
+            links: Vec::new(),
+        };
+        for (i, base) in nodes.into_iter().enumerate() {
+            machine.nodes.push(Node {
+                name: format!("n{i}"),
+                base: base.map(Watts),
+            });
+        }
+        for (i, (capacity, node)) in memories.into_iter().enumerate() {
+            machine.memories.push(Memory {
+                name: format!("m{i}"),
+                capacity: capacity.map(Bytes),
+                node: NodeId((node % machine.nodes.len()) as u16),
+            });
+        }
+        let memory = |m: usize| MemoryId((m % machine.memories.len()) as u16);
+        for (unit, count, m) in units {
+            for i in 0..count {
+                let name = match count {
+                    1 => unit.name.clone(),
+                    _ => format!("{}:{i}", unit.name),
+                };
+                if machine.units.iter().all(|u| u.name != name) {
+                    machine.units.push(Unit {
+                        name,
+                        memory: memory(m),
+                        ..unit.clone()
+                    });
+                }
+            }
+        }
+        for (from, to, bandwidth, joules_per_byte, at_once, back) in links {
+            let link = Link {
+                from: memory(from),
+                to: memory(to),
+                bandwidth,
+                latency: Seconds(1e-6),
+                joules_per_byte,
+                at_once,
+            };
+            for link in [Some(link.clone()), back.then(|| link.reversed())]
+                .into_iter()
+                .flatten()
+            {
+                if link.from != link.to && machine.link(link.from, link.to).is_none() {
+                    machine.links.push(link);
+                }
+            }
+        }
+        machine
+    })
+}
+
+/// Equal but for the last digits: SimGrid's figures are sums and products of ours.
+fn near(a: &Machine, b: &Machine) -> Result<(), TestCaseError> {
+    let close = |x: f64, y: f64| (x - y).abs() <= 1e-12 * x.abs().max(y.abs());
+    let mut b = b.clone();
+    prop_assert_eq!(a.units.len(), b.units.len());
+    prop_assert_eq!(a.links.len(), b.links.len());
+    for (x, y) in a.units.iter().zip(&mut b.units) {
+        if let (Some(p), Some(q)) = (x.power, &mut y.power)
+            && close(p.idle.0, q.idle.0)
+            && close(p.busy.0, q.busy.0)
+        {
+            *q = p;
+        }
+        for (s, t) in x.states.iter().zip(&mut y.states) {
+            if close(s.speed, t.speed) && close(s.busy.0, t.busy.0) {
+                *t = *s;
+            }
+        }
+    }
+    for (x, y) in a.links.iter().zip(&mut b.links) {
+        if let (Some(p), Some(q)) = (x.joules_per_byte, &mut y.joules_per_byte)
+            && close(p, *q)
+        {
+            *q = p;
+        }
+    }
+    prop_assert_eq!(a, &b);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn toml_reads_back_what_it_wrote(machine in machine()) {
+        prop_assume!(machine.check().is_ok());
+        let text = machine.to_toml();
+        let back = Machine::from_text(&text, "m.toml");
+        prop_assert_eq!(back, Ok(machine), "{}", text);
+    }
+
+    #[test]
+    fn simgrid_reads_back_what_it_wrote(machine in machine()) {
+        prop_assume!(machine.check().is_ok());
+        let text = machine.to_simgrid();
+        let back = Machine::from_text(&text, "m.xml").map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+        near(&machine, &back)?;
+    }
+
+    #[test]
+    fn damaged_files_are_errors_not_panics(machine in machine(), cut in 0.0..1.0f64, byte in any::<u8>()) {
+        for text in [machine.to_toml(), machine.to_simgrid()] {
+            let at = (cut * text.len() as f64) as usize;
+            let mut bytes = text.into_bytes();
+            let _ = std::str::from_utf8(&bytes[..at]).map(|t| Machine::from_text(t, "cut"));
+            bytes[at] = byte;
+            let _ = std::str::from_utf8(&bytes).map(|t| Machine::from_text(t, "changed"));
+        }
+    }
+}
+
+const SMALL: &str = r#"version = 1
+name = "small"
+
+[[node]]
+name = "box"
+base_watts = 20
+
+[[memory]]
+name = "host"
+capacity = "16 GiB"
+
+[[memory]]
+name = "card"
+capacity = "8 GB"
+
+[[unit]]
+name = "cpu"
+kind = "cpu"
+count = 2
+idle_watts = 1
+busy_watts = 8.5
+flops = 5e10
+bandwidth = 10e9
+states = [{ speed = 0.5, busy_watts = 3.0 }]
+
+[[unit]]
+name = "gpu"
+kind = "gpu"
+memory = "card"
+
+[[link]]
+from = "host"
+to = "card"
+both_ways = true
+bandwidth = 12e9
+"#;
+
+#[test]
+fn a_file_written_by_hand_is_understood() {
+    let m = Machine::from_toml(SMALL, "m.toml").unwrap();
+    let names: Vec<&str> = m.units.iter().map(|u| u.name.as_str()).collect();
+    assert_eq!(names, ["cpu:0", "cpu:1", "gpu"]);
+    assert_eq!(m.memories[0].capacity, Some(Bytes(16 << 30)));
+    assert_eq!(m.memories[1].capacity, Some(Bytes(8_000_000_000)));
+    assert_eq!(m.units[1].state(0), Some((1.0, Some(Watts(8.5)))));
+    assert_eq!(m.units[1].state(1), Some((0.5, Some(Watts(3.0)))));
+    assert_eq!(m.units[1].state(2), None);
+    assert_eq!(m.units[1].rated.unwrap().flops(DType::F64), 2.5e10);
+    assert_eq!(m.links.len(), 2);
+    assert_eq!(m.base(), Watts(20.0));
+    let unknown = ["unit gpu", "link host to card", "link card to host"];
+    assert_eq!(m.without_power(), unknown);
+    assert_eq!(m.timed_as(&m.units[0]), "cpu/2");
+    assert_eq!(m.timed_as(&m.units[2]), "card");
+}
+
+#[test]
+fn mistakes_name_the_entry_and_the_line() {
+    let cases = [
+        (
+            "version = 1",
+            "version = 2",
+            "it has version 2, this program reads 1 (m.toml:1)",
+        ),
+        (
+            "kind = \"gpu\"",
+            "kind = \"fpga\"",
+            "unit \"gpu\": unknown kind \"fpga\": use cpu or gpu (m.toml:28)",
+        ),
+        (
+            "memory = \"card\"",
+            "memory = \"vram\"",
+            "unit \"gpu\": `memory` is \"vram\", which no entry above is called; there are: host, card (m.toml:29)",
+        ),
+        (
+            "idle_watts = 1",
+            "idle_wats = 1",
+            "unit \"cpu\": give both `idle_watts` and `busy_watts`, or neither (m.toml:16)",
+        ),
+        (
+            "count = 2",
+            "count = 0",
+            "unit \"cpu\": `count` is 0: use 1 to 60000 (m.toml:19)",
+        ),
+        (
+            "bandwidth = 12e9",
+            "bandwidth = -1",
+            "link \"host\" to \"card\": bandwidth is -1: it must be more than zero (m.toml)",
+        ),
+        (
+            "bandwidth = 12e9",
+            "bandwidth = 0.0",
+            "link \"host\" to \"card\": bandwidth is 0: it must be more than zero (m.toml)",
+        ),
+        (
+            "both_ways = true",
+            "both = true",
+            "link: unknown key \"both\"; there are: at_once, bandwidth, both_ways, from, joules_per_byte, latency, to (m.toml:34)",
+        ),
+        (
+            "capacity = \"8 GB\"",
+            "capacity = \"8 GX\"",
+            "memory \"card\": `capacity` must be a number of bytes or a text such as \"8 GiB\" or \"800 MB\" (m.toml:14)",
+        ),
+        (
+            "name = \"card\"",
+            "name = \"host\"",
+            "two memory entries are called \"host\": rename one (m.toml)",
+        ),
+        (
+            "speed = 0.5",
+            "speed = nan",
+            "unit \"cpu:0\": speed of a state is NaN: it must be more than zero (m.toml)",
+        ),
+    ];
+    for (old, new, expected) in cases {
+        assert!(SMALL.contains(old), "{old}");
+        let text = SMALL.replacen(old, new, 1);
+        let error = Machine::from_toml(&text, "m.toml").unwrap_err().to_string();
+        // A renamed memory also unties what refers to it.
+        if new == "name = \"host\"" {
+            assert!(error.contains("\"card\""), "{error}");
+            continue;
+        }
+        assert_eq!(error, format!("machine: {expected}"), "{new}");
+    }
+}
+
+#[test]
+fn a_platform_of_others_is_read() {
+    let text = r#"<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="world" routing="Full">
+    <host id="a" speed="100Mf,50Mf" core="2"><prop id="wattage_per_state" value="10:12:20, 9:10:14"/></host>
+    <host id="b" speed="1Gf"/>
+    <link id="bus" bandwidth="8Gbps" latency="50us"><prop id="wattage_range" value="1:3"/></link>
+    <link id="slow" bandwidth="100MBps" latency="1ms"/>
+    <route src="a" dst="b"><link_ctn id="bus"/><link_ctn id="slow"/></route>
+  </zone>
+</platform>"#;
+    let m = Machine::from_simgrid(text, "p.xml").unwrap();
+    assert_eq!((m.nodes.len(), m.units.len(), m.links.len()), (2, 3, 2));
+    assert_eq!(m.units[1].name, "a:1");
+    assert_eq!(m.units[0].power.unwrap().busy, Watts(10.0));
+    let state = State {
+        speed: 0.5,
+        busy: Watts(7.0),
+    };
+    assert_eq!(m.units[0].states, [state]);
+    assert_eq!(m.links[0].bandwidth, 100e6);
+    assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));
+    assert_eq!(m.links[0].joules_per_byte, Some(2e-9));
+    assert_eq!((m.links[1].from, m.links[1].to), (MemoryId(1), MemoryId(0)));
+    let odd = text.replace("<host id=\"b\" speed=\"1Gf\"/>", "<cluster id=\"c\"/>");
+    let error = Machine::from_simgrid(&odd, "p.xml").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "machine: <cluster> is not understood: use zone, host, link, route and prop (p.xml:6)"
+    );
+}
+
+#[test]
+fn the_examples_can_be_used_and_account_for_every_joule() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let m = Machine::from_text(&text, &path.display().to_string()).unwrap();
+        assert!(m.without_power().is_empty(), "{:?}", m.without_power());
+        assert!(m.units.iter().all(|u| u.rated.is_some()));
+        assert_eq!(Machine::from_toml(&m.to_toml(), "again"), Ok(m));
+        found += 1;
+    }
+    assert!(found >= 3);
+}

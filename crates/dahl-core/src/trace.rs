@@ -1,0 +1,352 @@
+//! Traces: what ran where and when, as plain data.
+//!
+//! One event model for whoever produces a trace (the runtime, the simulator) and whoever looks at it
+//! (summaries, exports, the viewer). Tasks are named by launch and number; what a task *is* stands once
+//! per graph, however often the graph was launched. Nothing here reads a clock or a file: who produces a
+//! trace brings the times, in nanoseconds since the trace began.
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::Mode;
+use crate::graph::Graph;
+use crate::machine::{Machine, UnitKind};
+use crate::region::Region;
+
+/// Nanoseconds since the trace began.
+pub type Nanos = u64;
+
+/// No task: a [`TaskRun`] that nobody released was released by the launch itself.
+pub const NOBODY: u32 = u32::MAX;
+
+/// A task of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskId {
+    /// Index into [`Trace::launches`].
+    pub launch: u32,
+    /// The task's number in the launch's graph.
+    pub task: u32,
+}
+
+/// What happened, and what it happened to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// What made it, as pairs of a name and a text: command, model, policy, version…
+    pub about: Vec<(String, String)>,
+    /// Whether the times are a simulator's.
+    pub simulated: bool,
+    /// The units.
+    pub units: Vec<TraceUnit>,
+    /// The memories; the first is the host's.
+    pub memories: Vec<TraceMemory>,
+    /// The graphs that were launched.
+    pub graphs: Vec<TraceGraph>,
+    /// The launches, in order.
+    pub launches: Vec<Launch>,
+    /// Tasks that ran, by start, then unit.
+    pub tasks: Vec<TaskRun>,
+    /// Copies between memories, by start.
+    pub transfers: Vec<Transfer>,
+    /// Bytes of copies in a memory that is not the host's, whenever that changed, by time. What a
+    /// graph's temporaries take in the host follows from its tasks.
+    pub memory: Vec<MemorySample>,
+    /// What power samples are of, with where they come from: `measured (rapl: package-0)`.
+    pub domains: Vec<String>,
+    /// Power over time, by time.
+    pub power: Vec<PowerSample>,
+    /// Events that were given up because buffers were full; the oldest go first.
+    pub dropped: u64,
+    /// When recording ended.
+    pub end: Nanos,
+}
+
+/// A unit of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceUnit {
+    /// Its name, such as `cpu:0`.
+    pub name: String,
+    /// Its kind, which says which implementation of a codelet it ran.
+    pub kind: UnitKind,
+    /// Index into [`Trace::memories`].
+    pub memory: u16,
+}
+
+/// A memory of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceMemory {
+    /// Its name.
+    pub name: String,
+    /// Most bytes it holds, where that is limited.
+    pub capacity: Option<u64>,
+}
+
+/// One execution of a graph: a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Its number in the program, from 1: later events of a long run have higher ones.
+    pub step: u64,
+    /// Index into [`Trace::graphs`].
+    pub graph: u32,
+    /// When it was launched.
+    pub at: Nanos,
+}
+
+/// A task that ran. `ready <= taken <= start <= end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRun {
+    /// Which task.
+    pub id: TaskId,
+    /// The task whose end made it ready, possibly of an earlier launch; its `task` is [`NOBODY`] if
+    /// that was the launch itself.
+    pub released_by: TaskId,
+    /// Index into [`Trace::units`].
+    pub unit: u16,
+    /// When the last task it waits for had ended.
+    pub ready: Nanos,
+    /// When the unit turned to it, and began to bring its operands where needed.
+    pub taken: Nanos,
+    /// When its body began.
+    pub start: Nanos,
+    /// When its body ended.
+    pub end: Nanos,
+}
+
+/// A copy from one memory to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Where from: index into [`Trace::memories`].
+    pub from: u16,
+    /// Where to.
+    pub to: u16,
+    /// How much.
+    pub bytes: u64,
+    /// The task it was made for; [`NOBODY`] where the host asked, or where room was made.
+    pub for_task: TaskId,
+    /// Whether it was made before the task asked for it.
+    pub ahead: bool,
+    /// When it began.
+    pub start: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+}
+
+/// Bytes in use in a memory from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemorySample {
+    /// When.
+    pub at: Nanos,
+    /// Index into [`Trace::memories`].
+    pub memory: u16,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// Power over the time since the domain's last sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PowerSample {
+    /// The end of that time.
+    pub at: Nanos,
+    /// Index into [`Trace::domains`].
+    pub domain: u16,
+    /// The mean.
+    pub watts: f64,
+}
+
+/// A graph, as a trace needs it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceGraph {
+    /// The graph's fingerprint.
+    pub fingerprint: u64,
+    /// Names of its sections (layers); the first is empty.
+    pub sections: Vec<String>,
+    /// Its kinds of tasks.
+    pub classes: Vec<TraceClass>,
+    /// Its tasks.
+    pub tasks: Vec<TraceTask>,
+    /// What the tasks touch, those of one task next to each other.
+    pub accesses: Vec<TraceAccess>,
+    /// The data behind.
+    pub storages: Vec<TraceStorage>,
+    /// Where each task's successors begin in [`TraceGraph::successors`], and the end of the last.
+    pub successor_start: Vec<u32>,
+    /// The tasks that wait for each.
+    pub successors: Vec<u32>,
+}
+
+/// Tasks that are equal but for the data they touch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceClass {
+    /// The codelet's name.
+    pub codelet: String,
+    /// The implementation used on a CPU and on a GPU.
+    pub implementations: [Option<String>; 2],
+    /// Operands' shapes and the element type, for people: `f32 [64, 1, 28, 28] [4, 1, 3, 3]`.
+    pub shapes: String,
+    /// Floating-point operations of one task.
+    pub flops: f64,
+    /// Bytes that one task reads and writes.
+    pub bytes: f64,
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceTask {
+    /// Index into [`TraceGraph::classes`].
+    pub class: u32,
+    /// Index into [`TraceGraph::sections`].
+    pub section: u32,
+    /// First of its accesses.
+    pub first_access: u32,
+    /// How many it has.
+    pub access_count: u16,
+    /// Higher is more urgent.
+    pub priority: i32,
+}
+
+/// What a task does with a part of some data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceAccess {
+    /// Index into [`TraceGraph::storages`].
+    pub storage: u32,
+    /// How it is used.
+    pub mode: Mode,
+    /// Which part.
+    pub region: Region,
+}
+
+/// Data that tasks touch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceStorage {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it lives during one launch only.
+    pub temporary: bool,
+}
+
+impl Trace {
+    /// An empty trace of a machine.
+    pub fn of(machine: &Machine) -> Trace {
+        Trace {
+            units: machine
+                .units
+                .iter()
+                .map(|u| TraceUnit {
+                    name: u.name.clone(),
+                    kind: u.kind,
+                    memory: u.memory.0,
+                })
+                .collect(),
+            memories: machine
+                .memories
+                .iter()
+                .map(|m| TraceMemory {
+                    name: m.name.clone(),
+                    capacity: m.capacity.map(|b| b.0),
+                })
+                .collect(),
+            ..Trace::default()
+        }
+    }
+
+    /// The graph of a launch.
+    pub fn graph_of(&self, launch: u32) -> &TraceGraph {
+        &self.graphs[self.launches[launch as usize].graph as usize]
+    }
+
+    /// The class of a task.
+    pub fn class_of(&self, id: TaskId) -> &TraceClass {
+        let graph = self.graph_of(id.launch);
+        &graph.classes[graph.tasks[id.task as usize].class as usize]
+    }
+
+    /// The section, or layer, of a task.
+    pub fn section_of(&self, id: TaskId) -> &str {
+        let graph = self.graph_of(id.launch);
+        &graph.sections[graph.tasks[id.task as usize].section as usize]
+    }
+
+    /// The implementation that a task ran with.
+    pub fn implementation_of(&self, run: &TaskRun) -> &str {
+        let kind = self.units[usize::from(run.unit)].kind;
+        let slot = crate::graph::Class::slot(kind);
+        self.class_of(run.id).implementations[slot]
+            .as_deref()
+            .unwrap_or("")
+    }
+
+    /// Brings events into the order that this type promises.
+    pub fn sort(&mut self) {
+        // Of tasks that begin together on a unit, those that took no time came first.
+        self.tasks
+            .sort_unstable_by_key(|t| (t.start, t.unit, t.end, t.id));
+        self.transfers
+            .sort_unstable_by_key(|t| (t.start, t.from, t.to));
+        self.memory.sort_by_key(|m| (m.at, m.memory));
+        self.power.sort_by_key(|p| (p.at, p.domain));
+    }
+}
+
+impl TraceGraph {
+    /// Takes from a graph what a trace needs.
+    pub fn of(graph: &Graph) -> TraceGraph {
+        let class = |c: &crate::graph::Class| {
+            let codelet = &graph.codelets[c.codelet as usize];
+            let name = |i: u8| codelet.implementations[usize::from(i)].name.to_string();
+            let mut shapes = c.call.dtype.to_string();
+            for (shape, _) in &c.call.operands {
+                shapes.push_str(&format!(" {shape}"));
+            }
+            TraceClass {
+                codelet: codelet.name.clone(),
+                implementations: c.choice.map(|i| i.map(name)),
+                shapes,
+                flops: c.cost.flops,
+                bytes: c.cost.bytes,
+            }
+        };
+        let mut out = TraceGraph {
+            fingerprint: graph.fingerprint(),
+            sections: graph.sections.clone(),
+            classes: graph.classes.iter().map(class).collect(),
+            ..TraceGraph::default()
+        };
+        for (i, t) in graph.tasks.iter().enumerate() {
+            out.tasks.push(TraceTask {
+                class: t.class,
+                section: t.section,
+                first_access: t.first_access,
+                access_count: t.access_count,
+                priority: t.priority,
+            });
+            out.successor_start.push(out.successors.len() as u32);
+            out.successors.extend(graph.successors(i as u32));
+        }
+        out.successor_start.push(out.successors.len() as u32);
+        out.accesses
+            .extend(graph.accesses.iter().map(|a| TraceAccess {
+                storage: graph.arrays[a.array as usize].storage,
+                mode: a.mode,
+                region: a.region,
+            }));
+        out.storages
+            .extend(graph.storages.iter().map(|s| TraceStorage {
+                name: s.storage.label(),
+                bytes: (s.storage.shape.len() * s.storage.dtype.size()) as u64,
+                temporary: s.temporary.is_some(),
+            }));
+        out
+    }
+
+    /// Tasks that wait for `task` inside the graph.
+    pub fn successors_of(&self, task: u32) -> &[u32] {
+        let t = task as usize;
+        &self.successors[self.successor_start[t] as usize..self.successor_start[t + 1] as usize]
+    }
+
+    /// What a task touches.
+    pub fn accesses_of(&self, task: u32) -> &[TraceAccess] {
+        let t = &self.tasks[task as usize];
+        &self.accesses[t.first_access as usize..][..usize::from(t.access_count)]
+    }
+}

@@ -1,0 +1,196 @@
+//! From choices to a plan: list scheduling on a [`Timeline`].
+//!
+//! Given the way of each task and a priority, whenever something ends the most urgent ready activities
+//! start on what is free, transfers included. Where memory is tight that may run into a wall (each ready
+//! activity waits for room that only another could free); then activities start strictly one after
+//! another in a given order, each as soon as it fits, which needs the least room.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::network::{Frame, Network, What};
+use super::problem::Goal;
+use super::timeline::{Started, Timeline};
+
+/// What is decided: for each task, the place of its way among the ways of its class.
+pub type Choice = Vec<u16>;
+
+/// A plan with what it was made from.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The choice of each task.
+    pub choice: Choice,
+    /// What it costs; infinite if it misses the deadline.
+    pub cost: f64,
+    /// By how much it costs or misses, for comparing plans that are too late.
+    pub rank: f64,
+    /// Its makespan.
+    pub seconds: f64,
+    /// Each task's memory.
+    pub memory: Vec<usize>,
+    /// What starts when.
+    pub log: Vec<Started>,
+}
+
+/// Ready activities, the most urgent first.
+#[derive(Clone, Copy, PartialEq)]
+struct Ready(f64, u32);
+
+impl Eq for Ready {}
+
+impl Ord for Ready {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then(other.1.cmp(&self.1))
+    }
+}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Makes plans of choices; keeps the network of the last one, as most choices differ in little.
+pub struct Lister<'a, 'p> {
+    frame: &'a Frame<'p>,
+    goal: Goal,
+    memory: Vec<usize>,
+    net: Option<Network>,
+}
+
+impl<'a, 'p> Lister<'a, 'p> {
+    /// For plans of one problem.
+    pub fn new(frame: &'a Frame<'p>, goal: Goal) -> Self {
+        Lister { frame, goal, memory: Vec::new(), net: None }
+    }
+
+    /// The plan of a choice; `nudge` is added to each task's urgency, as a part of the longest path.
+    pub fn plan(&mut self, choice: &Choice, nudge: &[f64]) -> Option<Candidate> {
+        let p = self.frame.problem;
+        let way = |t: usize| &self.frame.ways[p.tasks[t] as usize][usize::from(choice[t])];
+        let memory: Vec<usize> =
+            (0..choice.len()).map(|t| p.groups[usize::from(way(t).resource)].memory).collect();
+        if self.net.is_none() || memory != self.memory {
+            self.net = self.frame.network(&memory);
+            self.memory.clone_from(&memory);
+        }
+        let net = self.net.as_ref()?;
+        let seconds: Vec<f64> = net
+            .activities
+            .iter()
+            .map(|a| match a.what {
+                What::Task(t) => way(t as usize).seconds,
+                What::Transfer { .. } => a.ways[0].seconds,
+            })
+            .collect();
+        let mut urgency = net.tails(&seconds);
+        let longest = urgency.iter().zip(&seconds).map(|(u, s)| u + s).fold(0.0, f64::max);
+        for (i, u) in urgency.iter_mut().enumerate() {
+            *u += seconds[i] + nudge.get(i).map_or(0.0, |n| n * longest);
+        }
+        // In the network of a memory, the ways of a task are those of its class that lie there.
+        let place = |t: usize| {
+            let w = way(t);
+            net.activities[t].ways.iter().position(|x| x == w)
+        };
+        let ways: Option<Vec<usize>> =
+            (0..net.activities.len()).map(|i| if i < net.tasks { place(i) } else { Some(0) }).collect();
+        let ways = ways?;
+        let timeline = match eager(net, &ways, &urgency) {
+            Some(t) => t,
+            None => in_order(net, &ways, &serial(net))?,
+        };
+        let (seconds, joules) = (timeline.makespan, timeline.total_joules());
+        let rank = self.goal.cost(seconds, joules);
+        let in_time = self.goal.in_time(seconds);
+        let late = seconds / self.goal.deadline.unwrap_or(f64::INFINITY);
+        Some(Candidate {
+            choice: choice.clone(),
+            cost: if in_time { rank } else { f64::INFINITY },
+            rank: if in_time { rank } else { 1e300 * late.min(1e6) },
+            seconds,
+            memory,
+            log: timeline.log,
+        })
+    }
+}
+
+/// The most urgent first, on whatever is free. `None` if memory runs into a wall.
+fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeline<'n>> {
+    let mut t = Timeline::new(net)?;
+    let mut queues: Vec<BinaryHeap<Ready>> = vec![BinaryHeap::new(); net.resources.len()];
+    let resource = |i: u32| usize::from(net.activities[i as usize].ways[ways[i as usize]].resource);
+    let mut freed: Vec<u32> = (0..net.activities.len() as u32).filter(|&i| t.is_ready(i)).collect();
+    let mut waiting: Vec<Ready> = Vec::new();
+    loop {
+        for i in freed.drain(..) {
+            queues[resource(i)].push(Ready(urgency[i as usize], i));
+        }
+        for (r, queue) in queues.iter_mut().enumerate() {
+            while t.is_free(r as u16) {
+                let Some(next) = queue.pop() else {
+                    break;
+                };
+                if t.fits(next.1) {
+                    t.start(next.1, ways[next.1 as usize]);
+                } else {
+                    waiting.push(next);
+                }
+            }
+            queue.extend(waiting.drain(..));
+        }
+        if !t.advance(&mut freed) {
+            return t.is_complete().then_some(t);
+        }
+    }
+}
+
+/// Strictly in this order, each as early as possible after the one before.
+fn in_order<'n>(net: &'n Network, ways: &[usize], order: &[u32]) -> Option<Timeline<'n>> {
+    let mut t = Timeline::new(net)?;
+    let mut freed = Vec::new();
+    for &i in order {
+        let resource = net.activities[i as usize].ways[ways[i as usize]].resource;
+        while !(t.is_ready(i) && t.is_free(resource) && t.fits(i)) {
+            if !t.advance(&mut freed) {
+                return None;
+            }
+        }
+        t.start(i, ways[i as usize]);
+    }
+    Some(t)
+}
+
+/// An order that keeps few copies alive: whatever a task was the last to wait for comes right after it,
+/// and a transfer right before its first reader.
+fn serial(net: &Network) -> Vec<u32> {
+    let mut waits: Vec<usize> = net.activities.iter().map(|a| a.before.len()).collect();
+    let mut stack: Vec<u32> = (0..net.activities.len() as u32).rev().filter(|&i| waits[i as usize] == 0).collect();
+    let mut tasks = Vec::new();
+    while let Some(i) = stack.pop() {
+        tasks.push(i);
+        for &n in net.activities[i as usize].after.iter().rev() {
+            waits[n as usize] -= 1;
+            if waits[n as usize] == 0 {
+                stack.push(n);
+            }
+        }
+    }
+    let mut order = Vec::with_capacity(tasks.len());
+    let mut placed = vec![false; tasks.len()];
+    for &i in tasks.iter().filter(|&&i| (i as usize) < net.tasks) {
+        place_with_transfers(net, i, &mut placed, &mut order);
+    }
+    order
+}
+
+/// Places an activity, and before it the transfers it waits for.
+fn place_with_transfers(net: &Network, i: u32, placed: &mut [bool], order: &mut Vec<u32>) {
+    for &b in &net.activities[i as usize].before {
+        if b as usize >= net.tasks && !placed[b as usize] {
+            place_with_transfers(net, b, placed, order);
+        }
+    }
+    placed[i as usize] = true;
+    order.push(i);
+}

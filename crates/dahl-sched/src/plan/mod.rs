@@ -1,0 +1,26 @@
+//! Plans: decisions made before a run, with a proof of how good they are.
+//!
+//! | file | what |
+//! |---|---|
+//! | `problem` | what is planned, in numbers, and what a plan costs: the equations |
+//! | `network` | what has to be done once each task's memory is known |
+//! | `timeline`, `list` | performing it in virtual time; plans from choices and priorities |
+//! | `schedule` | a complete plan, and a check of it that trusts nobody |
+//! | `bound` | what no plan can beat |
+//! | `exact` | proven best plans of small problems |
+//! | `construct`, `search` | good plans of large ones |
+//! | `solve`, `why` | all of these together; words for bounds and refusals |
+//! | `placement` | another planning problem, of others |
+
+pub mod bound;
+pub mod construct;
+pub mod exact;
+pub mod list;
+pub mod network;
+pub mod placement;
+pub mod problem;
+pub mod schedule;
+pub mod search;
+pub mod solve;
+pub mod timeline;
+mod why;

@@ -1,0 +1,90 @@
+//! What a placement costs, from the numbers of the input and nothing else: not from what the search
+//! made of them.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use super::format::Problem;
+use super::search::Kind;
+
+/// One device and what it does.
+#[derive(Clone, Debug, Serialize)]
+pub struct Device {
+    /// What it is.
+    pub kind: Kind,
+    /// Ids of its nodes, rising.
+    pub nodes: Vec<i64>,
+    /// What counts: compute and, on an accelerator, communication.
+    pub load: f64,
+    /// Time to compute its nodes.
+    pub compute: f64,
+    /// Time to move outputs in and out; 0 on a CPU.
+    pub communication: f64,
+    /// Memory that its nodes would take on an accelerator.
+    pub size: f64,
+}
+
+/// A placement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// Load of the busiest device.
+    pub max_load: f64,
+    /// No placement has a smaller largest load. Equal to `max_load` if the placement is proven optimal.
+    pub lower_bound: f64,
+    /// Devices in use, in the order of the chain.
+    pub devices: Vec<Device>,
+}
+
+impl Answer {
+    /// Whether no placement is better.
+    pub fn is_optimal(&self) -> bool {
+        self.lower_bound >= self.max_load
+    }
+
+    /// The answer for these parts (indices of nodes); with no bound, it is optimal.
+    pub(super) fn new(
+        problem: &Problem,
+        parts: &[(Kind, Vec<usize>)],
+        bound: Option<f64>,
+    ) -> Answer {
+        let devices: Vec<Device> = parts.iter().map(|p| device(problem, p.0, &p.1)).collect();
+        let max_load = devices.iter().map(|d| d.load).fold(0.0, f64::max);
+        let lower_bound = bound.unwrap_or(max_load).clamp(0.0, max_load);
+        Answer {
+            max_load,
+            lower_bound,
+            devices,
+        }
+    }
+}
+
+fn device(problem: &Problem, kind: Kind, part: &[usize]) -> Device {
+    let inside: HashSet<usize> = part.iter().copied().collect();
+    let sum = |f: &dyn Fn(usize) -> f64| part.iter().map(|&n| f(n)).sum::<f64>();
+    let nodes = &problem.nodes;
+    let (compute, communication) = match kind {
+        Kind::Cpu => (sum(&|n| nodes[n].cpu_time), 0.0),
+        Kind::Accelerator => {
+            let crossing = problem
+                .edges
+                .iter()
+                .filter(|e| inside.contains(&e.0) != inside.contains(&e.1));
+            let mut movers: Vec<usize> = crossing.map(|e| e.0).collect();
+            movers.sort_unstable();
+            movers.dedup();
+            let moved = movers.iter().map(|&n| problem.output_cost[n]).sum();
+            (sum(&|n| nodes[n].accelerator_time), moved)
+        }
+    };
+    let mut ids: Vec<i64> = part.iter().map(|&n| nodes[n].id).collect();
+    ids.sort_unstable();
+    Device {
+        kind,
+        nodes: ids,
+        load: compute + communication,
+        compute,
+        communication,
+        size: sum(&|n| nodes[n].size),
+    }
+}

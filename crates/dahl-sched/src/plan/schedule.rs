@@ -1,0 +1,274 @@
+//! A complete plan: where and when everything happens, what it costs, and a check of all of it.
+//!
+//! [`verify`] knows only the equations of [`problem`](super::problem), none of the code that makes plans.
+
+use super::network::{Network, What};
+use super::problem::{Origin, Problem};
+use super::timeline::Started;
+
+/// A task in a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Index into the problem's groups.
+    pub group: u16,
+    /// Which unit of the group.
+    pub unit: u16,
+    /// Frequency state.
+    pub state: u8,
+    /// When it starts.
+    pub start: f64,
+    /// When it ends.
+    pub end: f64,
+}
+
+/// A transfer in a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Move {
+    /// Which datum.
+    pub datum: u32,
+    /// Over which link.
+    pub link: u32,
+    /// When it starts.
+    pub start: f64,
+    /// When it ends.
+    pub end: f64,
+}
+
+/// Where the joules go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Energy {
+    /// The machine besides its units.
+    pub base: f64,
+    /// Of each group while it works.
+    pub busy: Vec<f64>,
+    /// Of each group while it waits.
+    pub idle: Vec<f64>,
+    /// Of each link.
+    pub links: Vec<f64>,
+}
+
+impl Energy {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        let sum = |v: &[f64]| v.iter().sum::<f64>();
+        self.base + sum(&self.busy) + sum(&self.idle) + sum(&self.links)
+    }
+}
+
+/// A complete plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// For each task, where and when.
+    pub runs: Vec<Run>,
+    /// Transfers, by their start.
+    pub moves: Vec<Move>,
+    /// The latest end.
+    pub seconds: f64,
+    /// Where the joules go.
+    pub energy: Energy,
+    /// Most bytes in each memory, if the network listed copies.
+    pub peak: Vec<u64>,
+}
+
+impl Schedule {
+    /// The plan that a performed network is.
+    pub fn new(problem: &Problem, net: &Network, log: &[Started], peak: &[u64]) -> Self {
+        let none = Run { group: 0, unit: 0, state: 0, start: 0.0, end: 0.0 };
+        let mut runs = vec![none; net.tasks];
+        let mut moves = Vec::new();
+        for s in log {
+            let activity = &net.activities[s.activity as usize];
+            let way = &activity.ways[usize::from(s.way)];
+            let (start, end) = (s.start, s.end);
+            match activity.what {
+                What::Task(t) => {
+                    let (group, state) = (way.resource, way.state);
+                    runs[t as usize] = Run { group, unit: s.unit, state, start, end };
+                }
+                What::Transfer { datum, link } => moves.push(Move { datum, link, start, end }),
+            }
+        }
+        let seconds = log.iter().fold(0.0, |m, s| s.end.max(m));
+        let energy = energy(problem, &runs, &moves, seconds);
+        Schedule { runs, moves, seconds, energy, peak: peak.to_vec() }
+    }
+
+    /// Seconds that the units of each group work, together.
+    pub fn busy(&self, problem: &Problem) -> Vec<f64> {
+        let mut busy = vec![0.0; problem.groups.len()];
+        for r in &self.runs {
+            busy[usize::from(r.group)] += r.end - r.start;
+        }
+        busy
+    }
+}
+
+/// The energy equation.
+fn energy(problem: &Problem, runs: &[Run], moves: &[Move], seconds: f64) -> Energy {
+    let mut e = Energy {
+        base: problem.base_watts * seconds,
+        busy: vec![0.0; problem.groups.len()],
+        idle: problem.groups.iter().map(|g| g.idle_watts * seconds * g.units as f64).collect(),
+        links: vec![0.0; problem.links.len()],
+    };
+    for r in runs {
+        let g = &problem.groups[usize::from(r.group)];
+        e.busy[usize::from(r.group)] += g.busy_watts[usize::from(r.state)] * (r.end - r.start);
+        e.idle[usize::from(r.group)] -= g.idle_watts * (r.end - r.start);
+    }
+    for m in moves {
+        e.links[m.link as usize] += problem.links[m.link as usize].joules_per_byte
+            * problem.data[m.datum as usize].bytes as f64;
+    }
+    e
+}
+
+/// Checks a plan against every rule of the problem; says the first that is broken. Peaks are found anew
+/// and returned.
+pub fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs()));
+    let slack = 1e-9 * plan.seconds;
+    if plan.runs.len() != problem.tasks.len() {
+        return Err(format!("{} of {} tasks", plan.runs.len(), problem.tasks.len()));
+    }
+    for (t, r) in plan.runs.iter().enumerate() {
+        let class = &problem.classes[problem.tasks[t] as usize];
+        let time = class.seconds.get(usize::from(r.group)).and_then(|s| s.get(usize::from(r.state)));
+        if !time.is_some_and(|&time| near(r.end - r.start, time)) || r.start < 0.0 {
+            return Err(format!("task {t} has a wrong duration, group or state"));
+        }
+        if usize::from(r.unit) >= problem.groups[usize::from(r.group)].units {
+            return Err(format!("task {t} runs on a unit that does not exist"));
+        }
+        if r.end > plan.seconds + slack {
+            return Err(format!("task {t} ends after the plan"));
+        }
+    }
+    if let Some(&(a, b)) = problem.edges.iter().find(|&&(a, b)| {
+        plan.runs[b as usize].start < plan.runs[a as usize].end - slack
+    }) {
+        return Err(format!("task {b} starts before task {a} ends"));
+    }
+    one_at_a_time(problem, plan, slack)?;
+    let copies = copies(problem, plan, slack)?;
+    let peak = peaks(problem, &copies);
+    for (m, memory) in problem.memories.iter().enumerate() {
+        if memory.capacity.is_some_and(|c| peak[m] > c) {
+            return Err(format!("memory {:?} holds {} bytes", memory.name, peak[m]));
+        }
+    }
+    let total = energy(problem, &plan.runs, &plan.moves, plan.seconds).total();
+    if !near(total, plan.energy.total()) {
+        return Err(format!("energy is {total} J, not {} J", plan.energy.total()));
+    }
+    Ok(peak)
+}
+
+fn one_at_a_time(problem: &Problem, plan: &Schedule, slack: f64) -> Result<(), String> {
+    let mut runs: Vec<(u16, u16, f64, f64)> =
+        plan.runs.iter().map(|r| (r.group, r.unit, r.start, r.end)).collect();
+    runs.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.total_cmp(&b.3)));
+    for w in runs.windows(2) {
+        if (w[0].0, w[0].1) == (w[1].0, w[1].1) && w[1].2 < w[0].3 - slack {
+            return Err(format!("unit {} of group {} runs two tasks at once", w[0].1, w[0].0));
+        }
+    }
+    for (i, link) in problem.links.iter().enumerate() {
+        // +1 at each start, −1 at each end, ends first.
+        let mut steps: Vec<(f64, i32)> = Vec::new();
+        for m in plan.moves.iter().filter(|m| m.link as usize == i) {
+            steps.extend([(m.start + slack, 1), (m.end, -1)]);
+        }
+        steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut at_once = 0;
+        for (_, step) in steps {
+            at_once += step;
+            if at_once > link.channels as i32 {
+                return Err(format!("link {i} carries more than {} at once", link.channels));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A copy: memory, bytes, from, to.
+type Span = (usize, u64, f64, f64);
+
+fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, String> {
+    let memory = |t: u32| problem.groups[usize::from(plan.runs[t as usize].group)].memory;
+    let origin = |d: usize| match problem.data[d].origin {
+        Origin::Task(t) => memory(t),
+        Origin::Memory(m) => m,
+        Origin::LeftBy(o) => match problem.data[o as usize].origin {
+            Origin::Task(t) => memory(t),
+            _ => 0,
+        },
+    };
+    let mut moves: Vec<Vec<&Move>> = vec![Vec::new(); problem.data.len()];
+    for m in &plan.moves {
+        moves[m.datum as usize].push(m);
+    }
+    let mut spans = Vec::new();
+    for (i, d) in problem.data.iter().enumerate() {
+        let (exists, born) = match d.origin {
+            Origin::Task(t) => (plan.runs[t as usize].end, plan.runs[t as usize].start),
+            _ => (0.0, 0.0),
+        };
+        // Memory, present from, occupied from, occupied to.
+        let mut here = vec![(origin(i), exists, born, exists)];
+        moves[i].sort_by(|a, b| a.start.total_cmp(&b.start));
+        for m in &moves[i] {
+            let link = &problem.links[m.link as usize];
+            let Some(source) = here.iter_mut().find(|h| h.0 == link.from) else {
+                return Err(format!("datum {i} leaves a memory it never was in"));
+            };
+            let seconds = link.seconds(d.bytes);
+            if m.start < source.1 - slack || (m.end - m.start - seconds).abs() > slack + 1e-9 * seconds {
+                return Err(format!("the transfer of datum {i} starts too early or is too short"));
+            }
+            source.3 = source.3.max(m.end);
+            here.push((link.to, m.end, m.start, m.end));
+        }
+        for &r in &d.readers {
+            let run = &plan.runs[r as usize];
+            match here.iter_mut().find(|h| h.0 == memory(r)) {
+                Some(copy) if copy.1 <= run.start + slack => copy.3 = copy.3.max(run.end),
+                _ => return Err(format!("task {r} starts before datum {i} is there")),
+            }
+        }
+        if d.kept {
+            here[0].3 = f64::INFINITY;
+        }
+        if let Some(h) = problem.data.iter().find(|h| h.replaces == Some(i as u32))
+            && let Origin::Task(w) = h.origin
+        {
+            let run = &plan.runs[w as usize];
+            let late = d.readers.iter().find(|&&r| r != w && plan.runs[r as usize].end > run.start + slack);
+            if let Some(r) = late {
+                return Err(format!("datum {i} is replaced before task {r} has read it"));
+            }
+            if let Some(copy) = here.iter_mut().find(|c| c.0 == memory(w)) {
+                copy.3 = run.start;
+            }
+        }
+        spans.extend(here.iter().map(|h| (h.0, d.bytes, h.2, h.3)));
+    }
+    Ok(spans)
+}
+
+fn peaks(problem: &Problem, copies: &[Span]) -> Vec<u64> {
+    let mut peak = vec![0; problem.memories.len()];
+    for (m, peak) in peak.iter_mut().enumerate() {
+        let mut steps: Vec<(f64, i128)> = Vec::new();
+        for c in copies.iter().filter(|c| c.0 == m && c.3 > c.2) {
+            steps.extend([(c.2, i128::from(c.1)), (c.3, -i128::from(c.1))]);
+        }
+        steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut held = 0;
+        for (_, step) in steps {
+            held += step;
+            *peak = (*peak).max(held as u64);
+        }
+    }
+    peak
+}

@@ -1,0 +1,162 @@
+//! Better plans from good ones: small changes, kept when they help or hurt little.
+//!
+//! Record-to-record travel (Dueck, 1993): a change is kept if the plan is then at most a small part worse
+//! than the best so far. Half of the changes aim at the chain of activities that decides on the makespan.
+//! The same seed and number of rounds give the same plan.
+
+use dahl_core::random::Random;
+
+use super::list::{Candidate, Lister};
+use super::network::Frame;
+
+/// What steers an improvement.
+pub struct Search<'a, 'p> {
+    /// The problem.
+    pub frame: &'a Frame<'p>,
+    /// How much the relaxation uses each way of each task.
+    pub shares: &'a [Vec<f64>],
+    /// Which random numbers to use.
+    pub seed: u64,
+    /// How many changes to try.
+    pub rounds: u64,
+    /// Stops once a plan costs this little.
+    pub enough: f64,
+}
+
+struct Dice(Random, u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.1 += 1;
+        self.0.below(self.1, n.max(1) as u64) as usize
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.1 += 1;
+        self.0.uniform(self.1)
+    }
+}
+
+impl Search<'_, '_> {
+    /// Improves a plan.
+    pub fn improve(
+        &self,
+        lister: &mut Lister<'_, '_>,
+        start: Candidate,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Candidate {
+        let n = start.choice.len();
+        let mut dice = Dice(Random::new(self.seed, 11), 0);
+        let mut nudge = vec![0.0; n];
+        let mut now = start.clone();
+        let mut best = start;
+        let mut chain = self.chain(&now);
+        let same = self.same_class();
+        let mut since = 0_u64;
+        for _ in 0..self.rounds {
+            if best.cost <= self.enough || n == 0 || !keep_going() {
+                break;
+            }
+            // Back to the best from time to time.
+            since += 1;
+            if since > 400 {
+                since = 0;
+                now = best.clone();
+                nudge.fill(0.0);
+                chain = self.chain(&now);
+            }
+            let task = if dice.below(2) == 0 && !chain.is_empty() {
+                chain[dice.below(chain.len())] as usize
+            } else {
+                dice.below(n)
+            };
+            let mut choice = now.choice.clone();
+            let mut nudged = None;
+            match dice.below(8) {
+                0..4 => choice[task] = self.other(&mut dice, task, choice[task]),
+                4 => {
+                    let class = &same[self.frame.problem.tasks[task] as usize];
+                    let other = class[dice.below(class.len())] as usize;
+                    choice.swap(task, other);
+                }
+                5 => {
+                    let class = &same[self.frame.problem.tasks[task] as usize];
+                    let to = self.other(&mut dice, task, choice[task]);
+                    let at = class.partition_point(|&t| (t as usize) < task);
+                    let many = 2 + dice.below(7);
+                    for &t in class[at..].iter().take(many) {
+                        choice[t as usize] = to;
+                    }
+                }
+                _ => {}
+            }
+            if choice == now.choice {
+                nudged = Some((task, nudge[task]));
+                nudge[task] = 0.1 * (dice.uniform() - 0.5);
+            }
+            let slack = 1.0 + 0.004 * dice.uniform();
+            match lister.plan(&choice, &nudge) {
+                Some(next) if next.rank <= best.rank * slack || next.rank <= now.rank => {
+                    if next.rank < best.rank * (1.0 - 1e-12) {
+                        best = next.clone();
+                        since = 0;
+                    }
+                    now = next;
+                    chain = self.chain(&now);
+                }
+                _ => {
+                    if let Some((task, old)) = nudged {
+                        nudge[task] = old;
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// Another way of a task, most often one that the relaxation uses.
+    fn other(&self, dice: &mut Dice, task: usize, not: u16) -> u16 {
+        let shares = &self.shares[task];
+        let used = |k: usize| shares[k] > 0.01 && k != usize::from(not);
+        let good = (0..shares.len()).filter(|&k| used(k)).count();
+        if good > 0 && dice.below(4) > 0 {
+            let nth = dice.below(good);
+            let found = (0..shares.len()).filter(|&k| used(k)).nth(nth);
+            return found.unwrap_or(0) as u16;
+        }
+        dice.below(shares.len()) as u16
+    }
+
+    fn same_class(&self) -> Vec<Vec<u32>> {
+        let p = self.frame.problem;
+        let mut same = vec![Vec::new(); p.classes.len()];
+        for (t, &c) in p.tasks.iter().enumerate() {
+            same[c as usize].push(t as u32);
+        }
+        same
+    }
+
+    /// Tasks that decide on the makespan: back from the last end to whatever ended as each one started.
+    fn chain(&self, plan: &Candidate) -> Vec<u32> {
+        let tasks = plan.choice.len() as u32;
+        let mut ends: Vec<(f64, usize)> =
+            plan.log.iter().enumerate().map(|(k, s)| (s.end, k)).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut chain = Vec::new();
+        let Some(&(mut at, mut k)) = ends.last() else {
+            return chain;
+        };
+        // Each step goes back in time or, among activities of no length, in the order of the log.
+        loop {
+            let s = &plan.log[k];
+            if s.activity < tasks {
+                chain.push(s.activity);
+            }
+            let before = ends.partition_point(|e| e.0 <= s.start);
+            match before.checked_sub(1).map(|b| ends[b]) {
+                Some((end, next)) if end == s.start && (end < at || next < k) => (at, k) = (end, next),
+                _ => return chain,
+            }
+        }
+    }
+}

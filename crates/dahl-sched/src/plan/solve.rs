@@ -1,0 +1,191 @@
+//! From a problem to a plan with a proof of how good it is.
+//!
+//! First plans by [`construct`](super::construct) at several weights of time and with each kind of unit
+//! alone, changes by [`search`](super::search), and where the problem is small enough the proof by
+//! [`exact`](super::exact). The [bound](super::bound) is found first and decides when to stop.
+//!
+//! No clock is read: whoever calls says through `keep_going` when it has been long enough.
+
+use super::bound::{self, Bound};
+use super::construct::greedy;
+use super::exact;
+use super::list::{Candidate, Lister};
+use super::network::{Frame, Network};
+use super::problem::{Goal, Objective, PlanError, Problem};
+use super::schedule::{Schedule, verify};
+use super::search::Search;
+use super::why;
+
+/// How long and how hard to look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// Stop when the plan is proven to be within this part of the optimum.
+    pub gap: f64,
+    /// Random numbers.
+    pub seed: u64,
+    /// Changes to try at most.
+    pub rounds: u64,
+    /// Rounds of the bound's game.
+    pub bound_rounds: usize,
+    /// Problems of at most this many tasks are solved exactly.
+    pub exact: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { gap: 0.0, seed: 1, rounds: 20_000, bound_rounds: 4000, exact: 64 }
+    }
+}
+
+/// A plan and how good it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The plan.
+    pub schedule: Schedule,
+    /// What it costs, in the unit of the objective.
+    pub cost: f64,
+    /// No plan costs less.
+    pub lower_bound: f64,
+    /// Why none does.
+    pub reason: String,
+    /// How much of the cost may be saved at most: `(cost − lower bound) / cost`.
+    pub gap: f64,
+    /// What the bound rests on.
+    pub bound: Bound,
+}
+
+/// Finds a plan.
+pub fn solve(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Solution, PlanError> {
+    let frame = Frame::new(problem)?;
+    let relaxed = frame.relaxed();
+    let (bound, game) = bound::bound(&relaxed, goal, effort.bound_rounds);
+    if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
+        return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
+    }
+    let enough = bound.cost / (1.0 - effort.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9);
+    let mut lister = Lister::new(&frame, *goal);
+    let mut best = first_plans(&frame, &relaxed, &game.shares, &mut lister);
+    let small = problem.tasks.len() <= effort.exact;
+    let search = Search {
+        frame: &frame,
+        shares: &game.shares,
+        seed: effort.seed,
+        rounds: if small { effort.rounds.min(3000) } else { effort.rounds },
+        enough,
+    };
+    if let Some(start) = best.take() {
+        best = Some(search.improve(&mut lister, start, keep_going));
+    }
+    let mut proven = false;
+    let mut plan = best.filter(|b| b.cost.is_finite()).map(|b| (b.cost, b.memory, b.log));
+    if small && plan.as_ref().is_none_or(|p| p.0 > enough) {
+        let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
+        let exact = exact::solve(&frame, goal, beat, keep_going);
+        proven = exact.proven;
+        if let Some((memory, log)) = exact.found {
+            plan = Some((exact.cost, memory, log));
+        }
+    }
+    let Some((_, memory, log)) = plan else {
+        return Err(PlanError::Infeasible(why::nothing_found(problem, goal, effort, proven)));
+    };
+    let schedule = complete(frame, &memory, &log)?;
+    let cost = goal.cost(schedule.seconds, schedule.energy.total());
+    let lower_bound = if proven { cost } else { bound.cost.min(cost) };
+    let reason = if proven {
+        "every other plan was tried or ruled out".to_string()
+    } else {
+        why::bound(problem, goal, &bound)
+    };
+    let gap = if cost > 0.0 { (cost - lower_bound) / cost } else { 0.0 };
+    Ok(Solution { schedule, cost, lower_bound, reason, gap, bound })
+}
+
+/// The plan with its peaks, checked against every rule.
+fn complete(
+    mut frame: Frame<'_>,
+    memory: &[usize],
+    log: &[super::timeline::Started],
+) -> Result<Schedule, PlanError> {
+    frame.copies = true;
+    let broken = |rule: String| PlanError::Problem {
+        what: "the plan that was found".into(),
+        problem: format!("breaks a rule, which is a mistake of the planner: {rule}"),
+    };
+    let net = frame.network(memory).ok_or_else(|| broken("data cannot be moved".into()))?;
+    let mut schedule = Schedule::new(frame.problem, &net, log, &[]);
+    schedule.peak = verify(frame.problem, &schedule).map_err(broken)?;
+    Ok(schedule)
+}
+
+/// The best of several simple plans.
+fn first_plans(
+    frame: &Frame<'_>,
+    relaxed: &Network,
+    shares: &[Vec<f64>],
+    lister: &mut Lister<'_, '_>,
+) -> Option<Candidate> {
+    let p = frame.problem;
+    let mut best: Option<Candidate> = None;
+    let mut take = |choice, lister: &mut Lister<'_, '_>| {
+        if let Some(c) = lister.plan(&choice, &[])
+            && best.as_ref().is_none_or(|b| c.rank < b.rank)
+        {
+            best = Some(c);
+        }
+    };
+    let standing = p.standing_watts().max(1e-9);
+    for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
+        let watts = standing * weight;
+        take(greedy(frame, relaxed, watts, &|_, _, _| true), lister);
+        take(greedy(frame, relaxed, watts, &|t, k, _| shares[t][k] > 0.02), lister);
+        for g in 0..p.groups.len() {
+            let memory = p.groups[g].memory;
+            take(greedy(frame, relaxed, watts, &|_, _, w| usize::from(w.resource) == g), lister);
+            let near = |_, _, w: &super::network::Way| {
+                p.groups[usize::from(w.resource)].memory == memory
+            };
+            take(greedy(frame, relaxed, watts, &near), lister);
+        }
+    }
+    let most = |s: &Vec<f64>| {
+        (0..s.len()).max_by(|&a, &b| s[a].total_cmp(&s[b])).unwrap_or(0) as u16
+    };
+    take(shares.iter().map(most).collect(), lister);
+    best
+}
+
+/// The plan in which every task that can runs on one group, at its cheapest for the objective; the others
+/// run where they can. What a plan is compared with.
+pub fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
+    let frame = Frame::new(problem).ok()?;
+    let relaxed = frame.relaxed();
+    let free = Goal { deadline: None, ..*goal };
+    let mut lister = Lister::new(&frame, free);
+    let mut best: Option<Candidate> = None;
+    for weight in [0.0, 0.3, 1.0, 3.0, 1e6] {
+        let watts = problem.standing_watts().max(1e-9) * weight;
+        let choice = greedy(&frame, &relaxed, watts, &|_, _, w| usize::from(w.resource) == group);
+        if let Some(c) = lister.plan(&choice, &[])
+            && best.as_ref().is_none_or(|b| c.rank < b.rank)
+        {
+            best = Some(c);
+        }
+    }
+    let best = best?;
+    complete(frame, &best.memory, &best.log).ok()
+}
+
+/// The fastest plan found with some effort, whatever it costs.
+pub fn fastest(
+    problem: &Problem,
+    effort: &Effort,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Solution, PlanError> {
+    solve(problem, &Goal { objective: Objective::Time, deadline: None }, effort, keep_going)
+}

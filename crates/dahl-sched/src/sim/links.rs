@@ -1,0 +1,126 @@
+//! Links: who may use them now, and the way from any memory to any other.
+//!
+//! A link carries a fixed number of transfers at once, each at its full speed; more wait in line, first
+//! come first served. That is how copy engines work, which take one copy after the other, and how the
+//! runtime's own devices do. It also keeps a transfer's end fixed from the moment it begins, where fair
+//! sharing would move the ends of all others at each start.
+
+use std::collections::VecDeque;
+
+use dahl_core::{Bytes, Machine};
+
+use super::outcome::LinkUse;
+
+/// The ways, by first and last memory: numbers of links.
+#[derive(Debug)]
+pub(super) struct Ways {
+    memories: usize,
+    ways: Vec<Option<Vec<u16>>>,
+}
+
+impl Ways {
+    /// The fastest ways for a mebibyte.
+    pub fn new(machine: &Machine) -> Ways {
+        let n = machine.memories.len();
+        let mut cost = vec![f64::INFINITY; n * n];
+        let mut ways: Vec<Option<Vec<u16>>> = vec![None; n * n];
+        for m in 0..n {
+            cost[m * n + m] = 0.0;
+            ways[m * n + m] = Some(Vec::new());
+        }
+        for (i, link) in machine.links.iter().enumerate() {
+            let at = usize::from(link.from.0) * n + usize::from(link.to.0);
+            cost[at] = link.duration(Bytes(1 << 20)).0;
+            ways[at] = Some(vec![i as u16]);
+        }
+        // Floyd and Warshall's algorithm; memories are few.
+        for via in 0..n {
+            for from in 0..n {
+                for to in 0..n {
+                    let sum = cost[from * n + via] + cost[via * n + to];
+                    if sum < cost[from * n + to]
+                        && let (Some(first), Some(then)) =
+                            (&ways[from * n + via], &ways[via * n + to])
+                    {
+                        let whole = [first.as_slice(), then.as_slice()].concat();
+                        cost[from * n + to] = sum;
+                        ways[from * n + to] = Some(whole);
+                    }
+                }
+            }
+        }
+        Ways { memories: n, ways }
+    }
+
+    /// The links from one memory to another, in order; `None` if there is no way.
+    pub fn get(&self, from: usize, to: usize) -> Option<&[u16]> {
+        self.ways[from * self.memories + to].as_deref()
+    }
+
+    /// How long it takes to move this much when nothing else uses the links.
+    pub fn duration(&self, machine: &Machine, from: usize, to: usize, bytes: u64) -> f64 {
+        match self.get(from, to) {
+            None => f64::INFINITY,
+            Some(way) => way
+                .iter()
+                .map(|&l| machine.links[usize::from(l)].duration(Bytes(bytes)).0)
+                .sum(),
+        }
+    }
+}
+
+/// One link's state.
+#[derive(Debug, Default)]
+struct Lane {
+    busy: u32,
+    queue: VecDeque<u32>,
+}
+
+/// All links.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// What each has carried.
+    pub used: Vec<LinkUse>,
+}
+
+impl Lanes {
+    /// Those of a machine, all free.
+    pub fn new(machine: &Machine) -> Lanes {
+        Lanes {
+            lanes: machine.links.iter().map(|_| Lane::default()).collect(),
+            used: vec![LinkUse::default(); machine.links.len()],
+        }
+    }
+
+    /// A transfer asks for a link; true if it may begin at once, else it stands in line.
+    pub fn enter(&mut self, machine: &Machine, link: u16, transfer: u32) -> bool {
+        let lane = &mut self.lanes[usize::from(link)];
+        if lane.busy < machine.links[usize::from(link)].at_once {
+            lane.busy += 1;
+            return true;
+        }
+        lane.queue.push_back(transfer);
+        false
+    }
+
+    /// A transfer has left a link: the one that may begin in its place.
+    pub fn leave(&mut self, link: u16) -> Option<u32> {
+        let lane = &mut self.lanes[usize::from(link)];
+        let next = lane.queue.pop_front();
+        if next.is_none() {
+            lane.busy -= 1;
+        }
+        next
+    }
+
+    /// Notes what a transfer that begins takes and costs; returns how long it lasts.
+    pub fn carry(&mut self, machine: &Machine, link: u16, bytes: u64) -> f64 {
+        let seconds = machine.links[usize::from(link)].duration(Bytes(bytes)).0;
+        let used = &mut self.used[usize::from(link)];
+        used.transfers += 1;
+        used.bytes.0 += bytes;
+        used.busy.0 += seconds;
+        seconds
+    }
+}

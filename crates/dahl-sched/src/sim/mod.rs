@@ -1,0 +1,224 @@
+//! The simulator: any graph on any machine, in virtual time.
+//!
+//! It drives the very policies that the runtime drives, through the same interface, so what is simulated
+//! is what will run; a fixed schedule is one of them ([`Fixed`]). Durations come from [`Times`], energy and
+//! transfers from the machine's description. It executes nothing, measures nothing and reads no clock or
+//! file: the same question gets the same answer, to the last bit.
+//!
+//! What is idealised, beside the durations themselves: a policy decides in no time (a unit's `overhead`
+//! stands for that), units without work notice new work at once, and a transfer's bytes move at the link's
+//! full speed once it is its turn. Units are said to be busy only while they compute.
+//!
+//! | file | what |
+//! |---|---|
+//! | `engine`, `agenda` | the loop and its queue of events |
+//! | `launches` | who waits for whom, within and between launches |
+//! | `world` | what policies see |
+//! | `memories`, `copies`, `cells` | where data is, room, eviction |
+//! | `moves`, `links` | transfers and the lines they stand in |
+//! | `times` | how long tasks take, and how we know |
+//! | `fixed` | a schedule decided beforehand, as a policy |
+//! | `outcome`, `trace` | what came of it |
+
+mod agenda;
+mod cells;
+mod copies;
+mod engine;
+mod fixed;
+mod launches;
+mod links;
+mod memories;
+mod moves;
+mod outcome;
+#[cfg(test)]
+mod tests;
+mod times;
+mod trace;
+mod world;
+
+use dahl_core::{Bytes, Graph, Machine, UnitId};
+
+pub use engine::Noise;
+pub use fixed::{Fixed, Unfit};
+pub use outcome::{LinkUse, MemoryUse, Outcome, Run, Transfer, UnitUse};
+pub use times::{Known, Times};
+
+use crate::policy::Policy;
+
+/// Machines with more memories are refused: which of them hold a value is a mask of 64 bits.
+const MOST_MEMORIES: usize = 64;
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Launches in a row.
+    pub steps: usize,
+    /// How many of them may be in flight; the runtime's default is two.
+    pub in_flight: usize,
+    /// The unit whose thread launches too, between its tasks, as the runtime's first one does; `None` if
+    /// launching waits for nobody.
+    pub launcher: Option<UnitId>,
+    /// Durations that vary.
+    pub noise: Option<Noise>,
+    /// The frequency state of every task: 0 is the usual one, others count from 1 in the states of the
+    /// unit it runs on. Empty if all tasks run in the usual one.
+    pub states: Vec<u8>,
+    /// Whether every task and transfer is kept, for a trace.
+    pub record: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            steps: 1,
+            in_flight: 2,
+            launcher: None,
+            noise: None,
+            states: Vec::new(),
+            record: false,
+        }
+    }
+}
+
+/// Why a run cannot be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimError {
+    /// The machine's description is unusable.
+    #[error("machine: {0}")]
+    Machine(String),
+    /// The table of durations is for another machine or graph.
+    #[error("the durations are for {has} units, the machine has {wants}")]
+    OtherMachine {
+        /// Units of the table.
+        has: usize,
+        /// Units of the machine.
+        wants: usize,
+    },
+    /// Nothing says how long a task takes.
+    #[error(
+        "nobody measured {codelet} on unit {unit:?}, and its speed is unknown: add flops and bandwidth to the machine file"
+    )]
+    Unrated {
+        /// The unit.
+        unit: String,
+        /// The codelet.
+        codelet: String,
+    },
+    /// A duration that is none.
+    #[error("{codelet} on unit {unit:?} would take {seconds} seconds")]
+    BadTime {
+        /// The unit.
+        unit: String,
+        /// The codelet.
+        codelet: String,
+        /// The value.
+        seconds: String,
+    },
+    /// No unit has an implementation.
+    #[error("no unit of the machine can run {0}")]
+    NoUnit(String),
+    /// Data cannot get from one memory to another.
+    #[error("no link leads from memory {from:?} to {to:?}: add one to the machine file")]
+    NoWay {
+        /// Where from.
+        from: String,
+        /// Where to.
+        to: String,
+    },
+    /// A memory that cannot hold what must be in it at once.
+    #[error("{task}: needs {need} in memory {memory:?}, which has {capacity}")]
+    TooSmall {
+        /// What needs it.
+        task: String,
+        /// How much.
+        need: Bytes,
+        /// Which memory.
+        memory: String,
+        /// How much it has.
+        capacity: Bytes,
+    },
+    /// A task in a state that a unit does not have.
+    #[error("{task} in frequency state {state}, which unit {unit:?} does not have")]
+    NoState {
+        /// The task.
+        task: String,
+        /// The state.
+        state: u8,
+        /// The unit that was to run it.
+        unit: String,
+    },
+    /// A setting that makes no sense.
+    #[error("{0}")]
+    Option(String),
+    /// Nothing happens any more and tasks are left: a schedule that contradicts the dependencies.
+    #[error("stuck: {task}, of launch {launch}, never runs; waiting: {backlog:?}")]
+    Stuck {
+        /// The first task that waits.
+        task: String,
+        /// Its launch.
+        launch: usize,
+        /// What the policy holds.
+        backlog: Vec<(String, usize)>,
+    },
+}
+
+/// Runs a graph on a machine in virtual time.
+pub fn simulate(
+    graph: &Graph,
+    machine: &Machine,
+    times: &Times,
+    policy: &dyn Policy,
+    options: &Options,
+) -> Result<Outcome, SimError> {
+    check(graph, machine, times, options)?;
+    engine::Engine::new(graph, machine, times, policy, options).run()
+}
+
+fn check(
+    graph: &Graph,
+    machine: &Machine,
+    times: &Times,
+    options: &Options,
+) -> Result<(), SimError> {
+    machine.check().map_err(SimError::Machine)?;
+    let memories = machine.memories.len();
+    if memories > MOST_MEMORIES {
+        let message =
+            format!("it has {memories} memories: at most {MOST_MEMORIES} can be simulated");
+        return Err(SimError::Machine(message));
+    }
+    if times.units() != machine.units.len() {
+        return Err(SimError::OtherMachine {
+            has: times.units(),
+            wants: machine.units.len(),
+        });
+    }
+    if options.in_flight == 0 {
+        return Err(SimError::Option(
+            "no launch in flight: use 1 or more".into(),
+        ));
+    }
+    if let Some(noise) = options.noise
+        && !(noise.sigma >= 0.0 && noise.sigma <= 3.0)
+    {
+        let message = format!("noise of sigma {}: use 0 to 3", noise.sigma);
+        return Err(SimError::Option(message));
+    }
+    if let Some(unit) = options.launcher
+        && usize::from(unit.0) >= machine.units.len()
+    {
+        let message = format!("unit {} launches, and there is none", unit.0);
+        return Err(SimError::Option(message));
+    }
+    let units = || (0..machine.units.len() as u16).map(UnitId);
+    let mut able = vec![None; graph.classes.len()];
+    for (class, able) in able.iter_mut().enumerate() {
+        *able = units().find(|&u| times.get(class as u32, u).is_some());
+    }
+    for (i, task) in graph.tasks.iter().enumerate() {
+        if able[task.class as usize].is_none() {
+            return Err(SimError::NoUnit(graph.describe(i as u32)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! How long tasks take: one number for every class of task and unit, and where it comes from.
+//!
+//! A table rather than a function, so that the simulator looks a duration up and a planner sees the same
+//! figures. It is filled from measurements where a performance model has any, else from the unit's rated
+//! speeds by the roofline
+//!
+//! ```text
+//!     seconds = max(flops / peak, bytes / bandwidth)
+//! ```
+//!
+//! What a task costs beside its own duration is the unit's `overhead`, which the simulator adds.
+
+use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
+use serde::Serialize;
+
+use super::SimError;
+use crate::model::{Key, PerfModel, Rates, Source};
+
+/// Where a duration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// From durations of tasks of this very shape.
+    Measured,
+    /// From durations of the same implementation on other shapes.
+    Fitted,
+    /// From cost and the unit's rated speeds.
+    Static,
+    /// As `Static`, though there is no implementation for this kind of unit: what it would take if there
+    /// were.
+    Assumed,
+}
+
+impl Known {
+    /// All of them, from best to worst.
+    pub const ALL: [Known; 4] = [
+        Known::Measured,
+        Known::Fitted,
+        Known::Static,
+        Known::Assumed,
+    ];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Known::Measured => "measured",
+            Known::Fitted => "fitted",
+            Known::Static => "static",
+            Known::Assumed => "assumed",
+        }
+    }
+}
+
+/// Durations by class and unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times {
+    units: usize,
+    /// Infinite where a task cannot run.
+    seconds: Vec<f64>,
+    known: Vec<Known>,
+}
+
+impl Times {
+    /// From a function of class and unit; `None` where such a task cannot run.
+    pub fn from_fn(
+        graph: &Graph,
+        machine: &Machine,
+        mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
+    ) -> Result<Times, SimError> {
+        Times::fill(graph, machine, |class, unit| {
+            Ok(time(class, unit).map(|t| (t, Known::Static)))
+        })
+    }
+
+    /// From what was measured, else from cost and roofline. `assume` lets kinds of unit that a codelet
+    /// has no implementation for run it all the same, at their rated speed.
+    pub fn estimate(
+        graph: &Graph,
+        machine: &Machine,
+        model: Option<&PerfModel>,
+        assume: bool,
+    ) -> Result<Times, SimError> {
+        let one = |class: u32, unit: &Unit| -> Result<Option<(Seconds, Known)>, SimError> {
+            let record = &graph.classes[class as usize];
+            let key = Key::of(graph, class, &machine.timed_as(unit), unit.kind);
+            let known = match &key {
+                Some(_) => Known::Static,
+                None if assume => Known::Assumed,
+                None => return Ok(None),
+            };
+            if let (Some(model), Some(key)) = (model, &key)
+                && let Some(e) = model.estimate(key, record.cost)
+            {
+                let known = match e.source {
+                    Source::Measured { .. } => Known::Measured,
+                    Source::Regression { .. } | Source::Scaled => Known::Fitted,
+                    Source::Static => Known::Static,
+                };
+                return Ok(Some((e.seconds, known)));
+            }
+            let Some(rated) = unit.rated else {
+                return Err(SimError::Unrated {
+                    unit: unit.name.clone(),
+                    codelet: graph.codelets[record.codelet as usize].name.clone(),
+                });
+            };
+            let rates = Rates {
+                flops: rated.flops(record.call.dtype),
+                bytes: rated.bandwidth,
+                overhead: Seconds(0.0),
+            };
+            Ok(Some((rates.time(record.cost), known)))
+        };
+        // Equal units stand next to each other: one answer does for all of them.
+        let mut last = None;
+        Times::fill(graph, machine, |class, unit| {
+            let asked = (class, unit.kind, unit.memory, unit.rated);
+            if let Some((same, answer)) = &last
+                && *same == asked
+            {
+                return Ok(*answer);
+            }
+            let answer = one(class, unit)?;
+            last = Some((asked, answer));
+            Ok(answer)
+        })
+    }
+
+    fn fill(
+        graph: &Graph,
+        machine: &Machine,
+        mut time: impl FnMut(u32, &Unit) -> Result<Option<(Seconds, Known)>, SimError>,
+    ) -> Result<Times, SimError> {
+        let units = machine.units.len();
+        let mut times = Times {
+            units,
+            seconds: Vec::with_capacity(units * graph.classes.len()),
+            known: Vec::with_capacity(units * graph.classes.len()),
+        };
+        for (class, record) in graph.classes.iter().enumerate() {
+            for unit in &machine.units {
+                let (seconds, known) = match time(class as u32, unit)? {
+                    None => (f64::INFINITY, Known::Assumed),
+                    Some((t, known)) if t.0.is_finite() && t.0 >= 0.0 => (t.0, known),
+                    Some((t, _)) => {
+                        return Err(SimError::BadTime {
+                            unit: unit.name.clone(),
+                            codelet: graph.codelets[record.codelet as usize].name.clone(),
+                            seconds: t.0.to_string(),
+                        });
+                    }
+                };
+                times.seconds.push(seconds);
+                times.known.push(known);
+            }
+        }
+        Ok(times)
+    }
+
+    fn place(&self, class: u32, unit: UnitId) -> usize {
+        class as usize * self.units + usize::from(unit.0)
+    }
+
+    /// How long a task of a class takes on a unit; `None` if it cannot run there.
+    pub fn get(&self, class: u32, unit: UnitId) -> Option<Seconds> {
+        let seconds = self.raw(class, unit);
+        seconds.is_finite().then_some(Seconds(seconds))
+    }
+
+    /// As [`Times::get`], infinite where it cannot run.
+    #[inline]
+    pub(super) fn raw(&self, class: u32, unit: UnitId) -> f64 {
+        self.seconds[self.place(class, unit)]
+    }
+
+    /// Where that duration comes from.
+    #[inline]
+    pub fn known(&self, class: u32, unit: UnitId) -> Known {
+        self.known[self.place(class, unit)]
+    }
+
+    /// Whether every unit can run every task.
+    pub(super) fn is_uniform(&self) -> bool {
+        self.seconds.iter().all(|s| s.is_finite())
+    }
+
+    /// How many units the table is for.
+    pub(super) fn units(&self) -> usize {
+        self.units
+    }
+}

@@ -1,0 +1,121 @@
+//! The exact solver against trying everything.
+
+use dahl_sched::plan::exact;
+use dahl_sched::plan::network::{Frame, Network, Way};
+use dahl_sched::plan::problem::{Goal, Problem};
+use dahl_sched::plan::schedule::{Schedule, verify};
+use dahl_sched::plan::timeline::Timeline;
+
+use crate::random::{self, Dice};
+
+/// Tries every way of every task and every set of starts at every end. Cuts off only what already costs
+/// as much as the best. `None` if that takes too many steps.
+struct Everything<'a> {
+    goal: &'a Goal,
+    best: f64,
+    steps: u32,
+}
+
+const MOST_STEPS: u32 = 150_000;
+
+impl Everything<'_> {
+    fn assign(&mut self, frame: &Frame<'_>, chosen: &mut Vec<Way>) {
+        let p = frame.problem;
+        if self.steps > MOST_STEPS {
+            return;
+        }
+        if chosen.len() == p.tasks.len() {
+            let memory: Vec<usize> =
+                chosen.iter().map(|w| p.groups[usize::from(w.resource)].memory).collect();
+            if let Some(mut net) = frame.network(&memory) {
+                for (a, w) in net.activities.iter_mut().zip(chosen.iter()) {
+                    a.ways = vec![*w];
+                }
+                let joules: f64 = net.activities.iter().map(|a| a.ways[0].joules).sum();
+                if let Some(t) = Timeline::new(&net) {
+                    self.order(&net, &t, 0, joules);
+                }
+            }
+            return;
+        }
+        let class = &p.classes[p.tasks[chosen.len()] as usize];
+        for (g, times) in class.seconds.iter().enumerate() {
+            for (s, &seconds) in times.iter().enumerate() {
+                let group = &p.groups[g];
+                let joules = (group.busy_watts[s] - group.idle_watts) * seconds;
+                chosen.push(Way { resource: g as u16, state: s as u8, seconds, joules });
+                self.assign(frame, chosen);
+                chosen.pop();
+            }
+        }
+    }
+
+    fn order(&mut self, net: &Network, t: &Timeline<'_>, first: u32, joules: f64) {
+        self.steps += 1;
+        let cost = self.goal.cost(t.makespan, net.standing_watts * t.makespan + joules);
+        if !self.goal.in_time(t.makespan) || cost >= self.best || self.steps > MOST_STEPS {
+            return;
+        }
+        if t.is_complete() {
+            self.best = cost;
+            return;
+        }
+        for a in first..net.activities.len() as u32 {
+            if t.is_ready(a) && t.is_free(net.activities[a as usize].ways[0].resource) && t.fits(a) {
+                let mut next = t.clone();
+                next.start(a, 0);
+                self.order(net, &next, a + 1, joules);
+            }
+        }
+        let mut next = t.clone();
+        if next.advance(&mut Vec::new()) {
+            self.order(net, &next, 0, joules);
+        }
+    }
+}
+
+fn exhaustive(problem: &Problem, goal: &Goal) -> Option<f64> {
+    let frame = Frame::new(problem).unwrap();
+    let mut all = Everything { goal, best: f64::INFINITY, steps: 0 };
+    all.assign(&frame, &mut Vec::new());
+    (all.steps <= MOST_STEPS).then_some(all.best)
+}
+
+#[test]
+fn equals_exhaustive_search() {
+    let mut compared = [0; 9];
+    let (mut infeasible, mut limited, mut moving, mut late) = (0, 0, 0, 0);
+    let mut seed = 0;
+    while compared.iter().sum::<usize>() < 2400 {
+        seed += 1;
+        let mut dice = Dice::new(seed);
+        let tasks = 2 + dice.below(7);
+        let (problem, goal) = random::problem(&mut dice, tasks);
+        let Some(expected) = exhaustive(&problem, &goal) else {
+            continue;
+        };
+        compared[tasks] += 1;
+        let frame = Frame::new(&problem).unwrap();
+        let exact = exact::solve(&frame, &goal, f64::INFINITY, &mut || true);
+        assert!(exact.proven);
+        let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
+        assert!(same, "seed {seed}: {} but everything gives {expected}\n{problem:#?} {goal:?}", exact.cost);
+        infeasible += usize::from(expected.is_infinite());
+        limited += usize::from(frame.copies);
+        late += usize::from(goal.deadline.is_some());
+        if let Some((memory, log)) = exact.found {
+            let mut frame = frame;
+            frame.copies = true;
+            let net = frame.network(&memory).unwrap();
+            let plan = Schedule::new(&problem, &net, &log, &[]);
+            moving += usize::from(!plan.moves.is_empty());
+            verify(&problem, &plan).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{problem:#?}"));
+            let cost = goal.cost(plan.seconds, plan.energy.total());
+            assert!((cost - expected).abs() <= 1e-8 * expected.abs().max(1e-9), "seed {seed}");
+        }
+    }
+    println!("by tasks {compared:?}; infeasible {infeasible}, limited {limited}, with transfers {moving}, deadline {late}");
+    // The cases mean something: all sizes, and enough of each difficulty.
+    assert!(compared[2..].iter().all(|&n| n >= 50) && infeasible >= 50);
+    assert!(limited >= 300 && moving >= 200 && late >= 500);
+}

@@ -1,0 +1,4 @@
+//! The planner against exhaustive search, and what it does with large and impossible problems.
+
+mod exact;
+mod random;

@@ -1,0 +1,233 @@
+//! What must hold of a trace: every index names something, times are in order, dependencies lead
+//! forwards, and a unit runs one task at a time.
+//!
+//! Files are checked when they are read and when they are written, so that everything else may index
+//! without looking. Whether the events are *plausible* is not asked.
+
+use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceGraph, Transfer};
+
+/// Finds the first thing that does not hold, as a text that says where and what.
+pub fn check(trace: &Trace) -> Result<(), String> {
+    for (i, u) in trace.units.iter().enumerate() {
+        below(u.memory.into(), trace.memories.len(), "memory")
+            .map_err(|e| format!("units[{i}] ({}): {e}", u.name))?;
+    }
+    for (i, g) in trace.graphs.iter().enumerate() {
+        graph(g).map_err(|e| format!("graphs[{i}]: {e}"))?;
+    }
+    for (i, l) in trace.launches.iter().enumerate() {
+        below(l.graph as usize, trace.graphs.len(), "graph")
+            .map_err(|e| format!("launches[{i}]: {e}"))?;
+    }
+    let mut units = vec![0; trace.units.len()];
+    let mut last = (0, 0);
+    for (i, t) in trace.tasks.iter().enumerate() {
+        task(trace, t, &mut units, &mut last).map_err(|e| format!("tasks[{i}]: {e}"))?;
+    }
+    let mut last = 0;
+    for (i, t) in trace.transfers.iter().enumerate() {
+        transfer(trace, t, &mut last).map_err(|e| format!("transfers[{i}]: {e}"))?;
+    }
+    let mut last = 0;
+    for (i, m) in trace.memory.iter().enumerate() {
+        below(m.memory.into(), trace.memories.len(), "memory")
+            .and_then(|()| ordered(&mut last, m.at))
+            .map_err(|e| format!("memory[{i}]: {e}"))?;
+    }
+    let mut last = 0;
+    for (i, p) in trace.power.iter().enumerate() {
+        below(p.domain.into(), trace.domains.len(), "domain")
+            .and_then(|()| ordered(&mut last, p.at))
+            .and_then(|()| amount(p.watts, "watts"))
+            .map_err(|e| format!("power[{i}]: {e}"))?;
+    }
+    Ok(())
+}
+
+fn below(index: usize, length: usize, what: &str) -> Result<(), String> {
+    if index < length {
+        Ok(())
+    } else {
+        Err(format!("{what} {index} does not exist; there are {length}"))
+    }
+}
+
+fn amount(value: f64, what: &str) -> Result<(), String> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        Err(format!("{value} {what} is no amount"))
+    }
+}
+
+fn ordered(last: &mut u64, at: u64) -> Result<(), String> {
+    if at < *last {
+        return Err(format!("at {at} ns, after one at {} ns", *last));
+    }
+    *last = at;
+    Ok(())
+}
+
+fn graph(g: &TraceGraph) -> Result<(), String> {
+    for (i, c) in g.classes.iter().enumerate() {
+        amount(c.flops, "flops")
+            .and_then(|()| amount(c.bytes, "bytes"))
+            .map_err(|e| format!("classes[{i}]: {e}"))?;
+    }
+    for (i, a) in g.accesses.iter().enumerate() {
+        below(a.storage as usize, g.storages.len(), "storage")
+            .map_err(|e| format!("accesses[{i}]: {e}"))?;
+        let (start, end) = (a.region.start(), a.region.end());
+        if (0..start.len()).any(|d| start[d] >= end[d]) {
+            return Err(format!("accesses[{i}]: an empty region"));
+        }
+    }
+    for (i, t) in g.tasks.iter().enumerate() {
+        let end = t.first_access as usize + usize::from(t.access_count);
+        below(t.class as usize, g.classes.len(), "class")
+            .and_then(|()| below(t.section as usize, g.sections.len(), "section"))
+            .and_then(|()| match end <= g.accesses.len() {
+                true => Ok(()),
+                false => Err(format!(
+                    "its accesses end at {end}; there are {}",
+                    g.accesses.len()
+                )),
+            })
+            .map_err(|e| format!("tasks[{i}]: {e}"))?;
+    }
+    edges(g)
+}
+
+/// Successors of each task: a proper table, and all of them later tasks.
+fn edges(g: &TraceGraph) -> Result<(), String> {
+    let starts = &g.successor_start;
+    if g.tasks.is_empty() && starts.is_empty() && g.successors.is_empty() {
+        return Ok(());
+    }
+    if starts.len() != g.tasks.len() + 1
+        || starts[0] != 0
+        || starts[g.tasks.len()] as usize != g.successors.len()
+        || starts.windows(2).any(|w| w[0] > w[1])
+    {
+        return Err(format!(
+            "the table of successors does not fit {} tasks",
+            g.tasks.len()
+        ));
+    }
+    for (i, range) in starts.windows(2).enumerate() {
+        for &s in &g.successors[range[0] as usize..range[1] as usize] {
+            below(s as usize, g.tasks.len(), "task")
+                .map_err(|e| format!("tasks[{i}]: successor: {e}"))?;
+            if s as usize <= i {
+                return Err(format!("tasks[{i}]: its successor {s} does not come later"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn exists(trace: &Trace, id: TaskId) -> Result<(), String> {
+    below(id.launch as usize, trace.launches.len(), "launch")?;
+    below(
+        id.task as usize,
+        trace.graph_of(id.launch).tasks.len(),
+        "task",
+    )
+}
+
+/// `units` is when each unit's last task ended; `last` the start and unit of the task before.
+fn task(
+    trace: &Trace,
+    t: &TaskRun,
+    units: &mut [u64],
+    last: &mut (u64, u16),
+) -> Result<(), String> {
+    exists(trace, t.id)?;
+    below(t.unit.into(), trace.units.len(), "unit")?;
+    if t.released_by.task != NOBODY {
+        exists(trace, t.released_by).map_err(|e| format!("released by: {e}"))?;
+        if t.released_by >= t.id {
+            return Err("released by a later task".into());
+        }
+    }
+    if !(t.ready <= t.taken && t.taken <= t.start && t.start <= t.end) {
+        return Err(format!(
+            "ready at {}, taken at {}, start at {} and end at {} ns are not in order",
+            t.ready, t.taken, t.start, t.end
+        ));
+    }
+    if (t.start, t.unit) < *last {
+        return Err(format!(
+            "starts at {} ns, after one that starts at {} ns",
+            t.start, last.0
+        ));
+    }
+    *last = (t.start, t.unit);
+    let free = &mut units[usize::from(t.unit)];
+    if t.start < *free {
+        return Err(format!(
+            "starts at {} ns, while {} is busy until {} ns",
+            t.start,
+            trace.units[usize::from(t.unit)].name,
+            *free
+        ));
+    }
+    *free = t.end;
+    Ok(())
+}
+
+fn transfer(trace: &Trace, t: &Transfer, last: &mut u64) -> Result<(), String> {
+    below(t.from.into(), trace.memories.len(), "memory")?;
+    below(t.to.into(), trace.memories.len(), "memory")?;
+    if t.for_task.task != NOBODY {
+        exists(trace, t.for_task)?;
+    }
+    if t.start > t.end {
+        return Err(format!("start at {} and end at {} ns", t.start, t.end));
+    }
+    ordered(last, t.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    /// Each way to break a trace is found, and said with its place.
+    #[test]
+    fn broken_traces_are_found() {
+        type Break = fn(&mut Trace);
+        let cases: [(&str, Break); 17] = [
+            ("units[0]", |t| t.units[0].memory = 9),
+            ("launches[1]", |t| t.launches[1].graph = 1),
+            ("tasks[5]: unit 40", |t| t.tasks[5].unit = 40),
+            ("tasks[5]: launch", |t| t.tasks[5].id.launch = 1 << 30),
+            ("tasks[5]: task", |t| t.tasks[5].id.task = 1 << 30),
+            ("tasks[5]: released by a later", |t| {
+                t.tasks[5].released_by = t.tasks[5].id;
+            }),
+            ("are not in order", |t| t.tasks[5].ready = u64::MAX),
+            ("after one that starts", |t| t.tasks.swap(3, 60)),
+            ("is busy until", |t| t.tasks[0].end += 1 << 40),
+            ("transfers[0]: memory 7", |t| t.transfers[0].to = 7),
+            ("transfers[1]: start", |t| t.transfers[1].end = 0),
+            ("memory[0]: memory", |t| t.memory[0].memory = 5),
+            ("power[3]: at", |t| t.power[2].at = u64::MAX),
+            ("power[2]: NaN", |t| t.power[2].watts = f64::NAN),
+            ("graphs[0]: classes[0]", |t| {
+                t.graphs[0].classes[0].flops = -1.0
+            }),
+            ("does not come later", |t| t.graphs[0].successors[0] = 0),
+            ("table of successors", |t| {
+                t.graphs[0].successor_start[1] = 1 << 30
+            }),
+        ];
+        for (says, spoil) in cases {
+            let mut trace = synthetic(400, 4, 1);
+            assert_eq!(check(&trace), Ok(()));
+            spoil(&mut trace);
+            let problem = check(&trace).expect_err(says);
+            assert!(problem.contains(says), "{says}: {problem}");
+        }
+    }
+}

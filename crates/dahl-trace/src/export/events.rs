@@ -1,0 +1,83 @@
+//! All that happened, by time: what formats that are streams of events are made of.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use dahl_core::trace::{Nanos, Trace};
+
+use crate::Index;
+use crate::summary::memory::host_curve;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What {
+    /// A task, by the number of its run, begins.
+    TaskBegin(u32),
+    /// It ends.
+    TaskEnd(u32),
+    /// A transfer, by its number, begins.
+    TransferBegin(u32),
+    /// It ends.
+    TransferEnd(u32),
+    /// Bytes in use in a memory from now on.
+    Memory(u16, u64),
+    /// Watts of a domain from now on.
+    Power(u16, f64),
+}
+
+/// All events by time. At one time, what ends on a unit or lane comes before what begins there.
+pub fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
+    let mut events = Vec::with_capacity(2 * (trace.tasks.len() + trace.transfers.len()) + 1024);
+    for (i, t) in trace.tasks.iter().enumerate() {
+        events.push((t.start, What::TaskBegin(i as u32)));
+        events.push((t.end, What::TaskEnd(i as u32)));
+    }
+    for (i, t) in trace.transfers.iter().enumerate() {
+        events.push((t.start, What::TransferBegin(i as u32)));
+        events.push((t.end, What::TransferEnd(i as u32)));
+    }
+    for (at, bytes) in host_curve(trace, index) {
+        events.push((at, What::Memory(0, bytes)));
+    }
+    for m in trace.memory.iter().filter(|m| m.memory > 0) {
+        events.push((m.at, What::Memory(m.memory, m.bytes)));
+    }
+    // A sample is the mean of the time before it: it holds from the sample before. The last is repeated
+    // at its own time, so that it has an extent.
+    let mut before = vec![(0, None); trace.domains.len()];
+    for p in &trace.power {
+        let last = &mut before[usize::from(p.domain)];
+        events.push((last.0, What::Power(p.domain, p.watts)));
+        *last = (p.at, Some(p.watts));
+    }
+    for (d, (at, watts)) in before.into_iter().enumerate() {
+        events.extend(watts.map(|w| (at, What::Power(d as u16, w))));
+    }
+    // Stable, and each unit's events were pushed in their order.
+    events.sort_by_key(|e| e.0);
+    events
+}
+
+/// Lanes for transfers: of one pair of memories, those in one lane do not overlap. Gives each
+/// transfer's lane, and each lane's memories with its number among the lanes of its pair.
+pub fn lanes(trace: &Trace) -> (Vec<u32>, Vec<(u16, u16, u32)>) {
+    let mut lanes: Vec<(u16, u16, u32)> = vec![];
+    // Lanes of each pair, the one that is free first on top.
+    type Free = BinaryHeap<Reverse<(Nanos, u32)>>;
+    let mut pairs: HashMap<(u16, u16), Free> = HashMap::new();
+    let mut of = Vec::with_capacity(trace.transfers.len());
+    for t in &trace.transfers {
+        let pair = pairs.entry((t.from, t.to)).or_default();
+        let free = pair.peek().is_some_and(|first| first.0.0 <= t.start);
+        let lane = match pair.len() as u32 {
+            _ if free => pair.pop().map_or(0, |first| first.0.1),
+            number => {
+                lanes.push((t.from, t.to, number));
+                lanes.len() as u32 - 1
+            }
+        };
+        pair.push(Reverse((t.end, lane)));
+        of.push(lane);
+    }
+    (of, lanes)
+}

@@ -1,0 +1,244 @@
+//! Which columns each table has. What is written and what is read stand next to each other.
+//!
+//! Times of a task are kept as differences: its start from the start before, everything else from its
+//! neighbour in time, so that most take one to three bytes.
+
+use dahl_core::Mode;
+use dahl_core::region::Region;
+use dahl_core::trace::{
+    Launch, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceGraph, TraceTask,
+    Transfer,
+};
+
+use super::columns::{Columns, Table};
+
+type Read<T> = Result<T, String>;
+
+const MODES: [Mode; 4] = [Mode::Read, Mode::Write, Mode::ReadWrite, Mode::Reduce];
+const NO_TASK: TaskId = TaskId { launch: 0, task: 0 };
+
+/// The tasks, accesses and edges of a graph.
+pub fn graph(g: &TraceGraph) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(g.tasks.len(), 6);
+    t.near(g.tasks.iter().map(|x| x.class.into()));
+    t.near(g.tasks.iter().map(|x| x.section.into()));
+    t.near(g.tasks.iter().map(|x| x.first_access.into()));
+    t.plain(g.tasks.iter().map(|x| x.access_count.into()));
+    // Shifted, so that there are no negative ones.
+    t.near(
+        g.tasks
+            .iter()
+            .map(|x| (i64::from(x.priority) - i64::from(i32::MIN)) as u64),
+    );
+    t.rows(g.accesses.len(), 12);
+    t.near(g.accesses.iter().map(|x| x.storage.into()));
+    let mode = |m: Mode| MODES.iter().position(|x| *x == m).unwrap_or(0) as u64;
+    t.plain(g.accesses.iter().map(|x| mode(x.mode)));
+    for axis in 0..4 {
+        t.near(g.accesses.iter().map(|x| x.region.start()[axis] as u64));
+        t.plain(g.accesses.iter().map(|x| x.region.dims4()[axis] as u64));
+    }
+    t.rows(g.successor_start.len(), 1);
+    t.near(g.successor_start.iter().map(|&x| x.into()));
+    t.rows(g.successors.len(), 2);
+    t.near(g.successors.iter().map(|&x| x.into()));
+    t.done()
+}
+
+/// Reads what [`graph`] wrote.
+pub fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph> {
+    let task = TraceTask {
+        class: 0,
+        section: 0,
+        first_access: 0,
+        access_count: 0,
+        priority: 0,
+    };
+    g.tasks = vec![task; c.rows(5)?];
+    c.near(&mut g.tasks, |x, v| x.class = v)?;
+    c.near(&mut g.tasks, |x, v| x.section = v)?;
+    c.near(&mut g.tasks, |x, v| x.first_access = v)?;
+    c.plain(&mut g.tasks, |x, v| x.access_count = v)?;
+    c.near(&mut g.tasks, |x, v: u32| {
+        x.priority = (i64::from(v) + i64::from(i32::MIN)) as i32
+    })?;
+    // Storage, mode, starts and lengths.
+    let mut rows = vec![(0u32, 0u8, [0u32; 4], [0u32; 4]); c.rows(10)?];
+    c.near(&mut rows, |x, v| x.0 = v)?;
+    c.plain(&mut rows, |x, v| x.1 = v)?;
+    for axis in 0..4 {
+        c.near(&mut rows, |x, v| x.2[axis] = v)?;
+        c.plain(&mut rows, |x, v| x.3[axis] = v)?;
+    }
+    g.accesses = rows
+        .into_iter()
+        .map(|(storage, mode, start, length)| {
+            let start = start.map(|x| x as usize);
+            let end = std::array::from_fn(|a| start[a] + length[a] as usize);
+            Ok(TraceAccess {
+                storage,
+                mode: *MODES
+                    .get(usize::from(mode))
+                    .ok_or("an unknown access mode")?,
+                region: Region::new(start, end).ok_or("an impossible region")?,
+            })
+        })
+        .collect::<Read<_>>()?;
+    g.successor_start = vec![0; c.rows(1)?];
+    c.near(&mut g.successor_start, |x, v| *x = v)?;
+    g.successors = vec![0; c.rows(1)?];
+    c.near(&mut g.successors, |x, v| *x = v)?;
+    Ok(g)
+}
+
+/// The launches.
+pub fn launches(rows: &[Launch]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 6);
+    t.near(rows.iter().map(|x| x.step));
+    t.near(rows.iter().map(|x| x.graph.into()));
+    t.near(rows.iter().map(|x| x.at));
+    t.done()
+}
+
+/// Reads what [`launches`] wrote.
+pub fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
+    let empty = Launch {
+        step: 0,
+        graph: 0,
+        at: 0,
+    };
+    let mut rows = vec![empty; c.rows(3)?];
+    c.near(&mut rows, |x, v| x.step = v)?;
+    c.near(&mut rows, |x, v| x.graph = v)?;
+    c.near(&mut rows, |x, v| x.at = v)?;
+    Ok(rows)
+}
+
+/// The tasks that ran.
+pub fn tasks(rows: &[TaskRun]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 22);
+    t.near(rows.iter().map(|x| x.id.launch.into()));
+    t.near(rows.iter().map(|x| x.id.task.into()));
+    t.near(rows.iter().map(|x| x.released_by.launch.into()));
+    t.near(rows.iter().map(|x| x.released_by.task.into()));
+    t.plain(rows.iter().map(|x| x.unit.into()));
+    t.near(rows.iter().map(|x| x.start));
+    t.plain(rows.iter().map(|x| x.end - x.start));
+    t.plain(rows.iter().map(|x| x.start - x.taken));
+    t.plain(rows.iter().map(|x| x.taken - x.ready));
+    t.done()
+}
+
+/// Reads what [`tasks`] wrote.
+pub fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
+    let empty = TaskRun {
+        id: NO_TASK,
+        released_by: NO_TASK,
+        unit: 0,
+        ready: 0,
+        taken: 0,
+        start: 0,
+        end: 0,
+    };
+    let mut rows = vec![empty; c.rows(9)?];
+    c.near(&mut rows, |x, v| x.id.launch = v)?;
+    c.near(&mut rows, |x, v| x.id.task = v)?;
+    c.near(&mut rows, |x, v| x.released_by.launch = v)?;
+    c.near(&mut rows, |x, v| x.released_by.task = v)?;
+    c.plain(&mut rows, |x, v| x.unit = v)?;
+    c.near(&mut rows, |x, v| x.start = v)?;
+    // Wrapped times are out of order, which the check finds.
+    c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
+    c.plain(&mut rows, |x, v: u64| x.taken = x.start.wrapping_sub(v))?;
+    c.plain(&mut rows, |x, v: u64| x.ready = x.taken.wrapping_sub(v))?;
+    Ok(rows)
+}
+
+/// The transfers.
+pub fn transfers(rows: &[Transfer]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 16);
+    t.plain(rows.iter().map(|x| x.from.into()));
+    t.plain(rows.iter().map(|x| x.to.into()));
+    t.plain(rows.iter().map(|x| x.bytes));
+    t.near(rows.iter().map(|x| x.for_task.launch.into()));
+    t.near(rows.iter().map(|x| x.for_task.task.into()));
+    t.plain(rows.iter().map(|x| x.ahead.into()));
+    t.near(rows.iter().map(|x| x.start));
+    t.plain(rows.iter().map(|x| x.end - x.start));
+    t.done()
+}
+
+/// Reads what [`transfers`] wrote.
+pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
+    let empty = Transfer {
+        from: 0,
+        to: 0,
+        bytes: 0,
+        for_task: NO_TASK,
+        ahead: false,
+        start: 0,
+        end: 0,
+    };
+    let mut rows = vec![empty; c.rows(8)?];
+    c.plain(&mut rows, |x, v| x.from = v)?;
+    c.plain(&mut rows, |x, v| x.to = v)?;
+    c.plain(&mut rows, |x, v| x.bytes = v)?;
+    c.near(&mut rows, |x, v| x.for_task.launch = v)?;
+    c.near(&mut rows, |x, v| x.for_task.task = v)?;
+    c.plain(&mut rows, |x, v: u8| x.ahead = v != 0)?;
+    c.near(&mut rows, |x, v| x.start = v)?;
+    c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
+    Ok(rows)
+}
+
+/// The memory samples.
+pub fn memory(rows: &[MemorySample]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 8);
+    t.near(rows.iter().map(|x| x.at));
+    t.plain(rows.iter().map(|x| x.memory.into()));
+    t.near(rows.iter().map(|x| x.bytes));
+    t.done()
+}
+
+/// Reads what [`memory`] wrote.
+pub fn read_memory(c: &mut Columns) -> Read<Vec<MemorySample>> {
+    let empty = MemorySample {
+        at: 0,
+        memory: 0,
+        bytes: 0,
+    };
+    let mut rows = vec![empty; c.rows(3)?];
+    c.near(&mut rows, |x, v| x.at = v)?;
+    c.plain(&mut rows, |x, v| x.memory = v)?;
+    c.near(&mut rows, |x, v| x.bytes = v)?;
+    Ok(rows)
+}
+
+/// The power samples.
+pub fn power(rows: &[PowerSample]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 14);
+    t.near(rows.iter().map(|x| x.at));
+    t.plain(rows.iter().map(|x| x.domain.into()));
+    t.wide(rows.iter().map(|x| x.watts));
+    t.done()
+}
+
+/// Reads what [`power`] wrote.
+pub fn read_power(c: &mut Columns) -> Read<Vec<PowerSample>> {
+    let empty = PowerSample {
+        at: 0,
+        domain: 0,
+        watts: 0.0,
+    };
+    let mut rows = vec![empty; c.rows(10)?];
+    c.near(&mut rows, |x, v| x.at = v)?;
+    c.plain(&mut rows, |x, v| x.domain = v)?;
+    c.wide(&mut rows, |x, v| x.watts = v)?;
+    Ok(rows)
+}

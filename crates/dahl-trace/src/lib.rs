@@ -1,0 +1,20 @@
+//! What one does with a trace: keep it in a file, sum it up, hand it to other tools, look at it.
+//!
+//! The events themselves are [`dahl_core::trace`]; who records them is the runtime or the simulator.
+//! Everything here is a pure function of a trace: no clock, no thread, no terminal.
+
+mod check;
+pub mod export;
+pub mod file;
+mod index;
+pub mod summary;
+mod synthetic;
+pub mod view;
+mod whole;
+
+pub use check::check;
+pub use file::{TraceError, load, read, save, write};
+pub use index::Index;
+pub use summary::Summary;
+pub use synthetic::synthetic;
+pub use whole::write_whole;
