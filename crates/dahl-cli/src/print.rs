@@ -1,11 +1,23 @@
 //! How commands print: tables for people, JSON for programs.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 
-/// A table with these column heads.
+/// A table with these column heads, and no line but that under them.
 pub fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    for line in [
+        TableComponent::TopBorder,
+        TableComponent::TopBorderIntersections,
+        TableComponent::HorizontalLines,
+        TableComponent::MiddleIntersections,
+        TableComponent::LeftBorderIntersections,
+        TableComponent::RightBorderIntersections,
+        TableComponent::BottomBorder,
+        TableComponent::BottomBorderIntersections,
+    ] {
+        table.remove_style(line);
+    }
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(heads);
     table

@@ -252,7 +252,7 @@ fn bad_options_are_refused_before_the_program_runs() {
     run(&["--sysfs", "no/such/tree"], 1, &["no/such/tree", "/sys"]);
     run(&["--check"], 2, &["--check"]);
     refuse(&["energy"], "", 2, &["<COMMAND>"]);
-    refuse(&["energy", "sleep", "1"], "", 2, &["-- sleep"]);
+    refuse(&["energy", "sleep", "1"], "", 2, &["sleep", "-- <COMMAND>"]);
     assert!(!Path::new(marker).exists(), "it ran all the same");
 }
 

@@ -318,6 +318,10 @@ impl<'a, T> ViewMut<'a, T> {
 impl<T: Copy> ViewMut<'_, T> {
     /// Sets every element.
     pub fn fill(&mut self, value: T) {
+        if let Some(all) = self.as_slice() {
+            all.fill(value);
+            return;
+        }
         for_rows(self.dims, |at| self.row(at).fill(value));
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dahl_core::{Bytes, Machine, Memory, MemoryId, Unit, UnitKind};
-use dahl_sched::policy;
+use dahl_sched::policy::{self, Follow, Policy};
+use dahl_sched::sim::Fixed;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
@@ -27,6 +28,16 @@ pub struct Builder {
     watchdog: Watchdog,
     store: Option<PerfStore>,
     events: Option<usize>,
+    schedule: Option<Schedule>,
+}
+
+/// Where and in which order the tasks of one graph run, decided beforehand.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The fingerprint of the graph that it is for.
+    pub graph: u64,
+    /// For every unit, its tasks in order.
+    pub order: Vec<Vec<u32>>,
 }
 
 /// A device made of host memory: a unit that reaches its operands by explicit copies only.
@@ -55,6 +66,7 @@ impl Default for Builder {
             watchdog: Watchdog::default(),
             store: None,
             events: None,
+            schedule: None,
         }
     }
 }
@@ -123,6 +135,13 @@ impl Builder {
         self
     }
 
+    /// Follows a schedule instead of a policy: every task of its graph on its unit, in its order. Other
+    /// graphs run on units that have nothing planned to do.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = Some(schedule);
+        self
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
         if self.null {
             Box::new(NullDriver)
@@ -163,8 +182,23 @@ impl Builder {
             let n = units.len();
             return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
         }
-        let policy =
-            policy::by_name(&self.policy, &machine).map_err(|e| RunError::Start(e.to_string()))?;
+        let (policy, planned) = match self.schedule {
+            None => {
+                let policy = policy::by_name(&self.policy, &machine);
+                (policy.map_err(|e| RunError::Start(e.to_string()))?, None)
+            }
+            Some(Schedule { graph, order }) => {
+                if order.len() != units.len() {
+                    let (has, wants) = (units.len(), order.len());
+                    let message = format!("the schedule is for {wants} units, there are {has}");
+                    return Err(RunError::Start(message));
+                }
+                let tasks = order.iter().map(Vec::len).sum();
+                let fixed = Fixed::new(tasks, order).map_err(|e| RunError::Start(e.to_string()))?;
+                let follow: Box<dyn Policy> = Box::new(Follow::new(fixed, &machine));
+                (follow, Some((graph, tasks)))
+            }
+        };
         let id = crate::runtime::fresh_id();
         let tracer = self.events.map(|n| Arc::new(Tracer::new(units.len(), n)));
         let memories = (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone()));
@@ -178,6 +212,7 @@ impl Builder {
             main_works,
             watchdog: self.watchdog,
             store: self.store,
+            planned,
         };
         Runtime::start(shared, settings)
     }

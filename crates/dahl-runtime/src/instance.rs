@@ -37,11 +37,13 @@ pub struct Prepared {
     /// For every storage, an array that is the whole of it under some shape.
     pub view_of: Vec<u32>,
     units: usize,
+    /// Whether a schedule says where its tasks run.
+    pub is_planned: bool,
 }
 
 impl Prepared {
     /// Prepares a graph for a number of units.
-    pub fn new(graph: std::sync::Arc<Graph>, kinds: &[UnitKind]) -> Self {
+    pub fn new(graph: std::sync::Arc<Graph>, kinds: &[UnitKind], is_planned: bool) -> Self {
         let mut exit_of = vec![NO_EXIT; graph.len()];
         let mut exits = 0;
         let mut chunks: Vec<(std::sync::Arc<Chunk>, String)> = Vec::new();
@@ -86,6 +88,7 @@ impl Prepared {
             uses,
             estimates,
             units: kinds.len(),
+            is_planned,
         }
     }
 

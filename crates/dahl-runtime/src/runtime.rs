@@ -73,6 +73,7 @@ pub struct Runtime {
     pub(crate) desk: RefCell<Desk>,
     learner: Option<Learner>,
     log: Option<Log>,
+    planned: Option<(u64, usize)>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -83,6 +84,8 @@ pub(crate) struct Settings {
     pub main_works: bool,
     pub watchdog: Watchdog,
     pub store: Option<PerfStore>,
+    /// Fingerprint and number of tasks of the graph that a schedule is for.
+    pub planned: Option<(u64, usize)>,
 }
 
 /// A number that no other runtime of this process has: by it chunks know who leases them.
@@ -122,6 +125,7 @@ impl Runtime {
             main_works,
             watchdog,
             store,
+            planned,
         } = settings;
         let learner = shared.timed.then(|| Learner::new(store, &shared.machine));
         let shared = Arc::new(shared);
@@ -158,6 +162,7 @@ impl Runtime {
             roots: Vec::new(),
             desk: RefCell::default(),
             learner,
+            planned,
             log: shared.tracer.is_some().then(Log::new),
             shared,
         })
@@ -381,7 +386,11 @@ impl Runtime {
         if !self.graphs.contains_key(&graph.id) {
             self.forget();
             let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
-            let prepared = Arc::new(Prepared::new(graph.clone(), &kinds));
+            // The fingerprint is asked only of graphs that could be meant.
+            let is_planned = self.planned.is_some_and(|(fingerprint, tasks)| {
+                tasks == graph.len() && fingerprint == graph.fingerprint()
+            });
+            let prepared = Arc::new(Prepared::new(graph.clone(), &kinds, is_planned));
             let entry = Entry {
                 prepared,
                 ring: Vec::new(),

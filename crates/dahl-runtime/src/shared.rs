@@ -253,6 +253,11 @@ impl World for Shared {
         memories.transfer_time(instance, task.task, self.units[usize::from(unit.0)].memory)
     }
 
+    fn is_planned(&self, task: TaskRef) -> bool {
+        // SAFETY: as above.
+        unsafe { Instance::of(task) }.prepared.is_planned
+    }
+
     fn priority(&self, task: TaskRef) -> i32 {
         // SAFETY: as above.
         unsafe { Instance::of(task) }.graph().tasks[task.task as usize].priority

@@ -194,7 +194,10 @@ impl Log {
             let written = ring.written.swap(0, Ordering::Relaxed);
             let kept = written.min(ring.slots.len() as u64);
             trace.dropped += written - kept;
-            for slot in &ring.slots[..kept as usize] {
+            // Oldest first: cores' counters may differ by a few ticks, and a unit runs one at a time.
+            let mut free = 0;
+            for n in written - kept..written {
+                let slot = &ring.slots[(n % ring.slots.len() as u64) as usize];
                 let [id, by, ready, taken, start, end] =
                     slot.each_ref().map(|w| w.load(Ordering::Relaxed));
                 let Some(id) = places.find(id) else {
@@ -206,8 +209,10 @@ impl Log {
                     task: NOBODY,
                 };
                 let ready = nanos(ready);
-                let taken = nanos(taken).max(ready);
+                let taken = nanos(taken).max(ready).max(free);
                 let start = nanos(start).max(taken);
+                let end = nanos(end).max(start);
+                free = end;
                 trace.tasks.push(TaskRun {
                     id,
                     released_by: places.find(by).unwrap_or(root),
@@ -215,7 +220,7 @@ impl Log {
                     ready,
                     taken,
                     start,
-                    end: nanos(end).max(start),
+                    end,
                 });
             }
         }

@@ -19,6 +19,9 @@ fn builder(workers: usize, policy: &str) -> Builder {
     builder.watchdog(Duration::from_secs(30))
 }
 
+/// Nanoseconds by which clocks of two cores may differ.
+const SKEW: u64 = 1000;
+
 /// Checks everything that holds for any trace; `launches` of one graph.
 fn consistent(trace: &Trace, launches: usize, what: &str) {
     let mut runs: HashMap<TaskId, TaskRun> = HashMap::new();
@@ -37,12 +40,12 @@ fn consistent(trace: &Trace, launches: usize, what: &str) {
                 .successors_of(task)
                 .iter()
                 .map(|&s| runs[&TaskId { launch, task: s }]);
-            assert!(waits.all(|s| s.ready >= run.end), "{what}: {run:?}");
+            assert!(waits.all(|s| s.ready + SKEW >= run.end), "{what}: {run:?}");
             let by = run.released_by;
             if by.task == NOBODY {
                 continue;
             }
-            assert_eq!(run.ready, runs[&by].end, "{what}: {run:?}");
+            assert!(run.ready.abs_diff(runs[&by].end) <= SKEW, "{what}: {run:?}");
             if by.launch == launch {
                 assert!(graph.successors_of(by.task).contains(&task), "{what}");
             } else {

@@ -10,14 +10,23 @@ use dahl_sched::plan::problem::*;
 use dahl_sched::plan::solve::{Effort, solve};
 
 /// A group of cores in the first memory, with frequency states as parts of full speed.
-fn cores(name: &str, units: usize, speed: f64, watts: f64, states: &[f64]) -> (Group, f64, Vec<f64>) {
+fn cores(
+    name: &str,
+    units: usize,
+    speed: f64,
+    watts: f64,
+    states: &[f64],
+) -> (Group, f64, Vec<f64>) {
     let group = Group {
         name: name.into(),
         units,
         memory: 0,
         idle_watts: 0.15 * watts,
         // Watts fall faster than speed: voltage falls too.
-        busy_watts: states.iter().map(|f| watts * (0.25 + 0.75 * f.powi(3))).collect(),
+        busy_watts: states
+            .iter()
+            .map(|f| watts * (0.25 + 0.75 * f.powi(3)))
+            .collect(),
     };
     (group, speed, states.to_vec())
 }
@@ -38,10 +47,19 @@ fn machine(kind: &str, units: usize) -> (Problem, Vec<(f64, Vec<f64>)>) {
             vec![cores("core", units - gpus, 1.0, 6.0, &[1.0]), gpu]
         }
     };
-    let mut p = Problem { base_watts: 20.0, ..Problem::default() };
-    p.memories.push(Memory { name: "host".into(), capacity: Some(64 << 30) });
+    let mut p = Problem {
+        base_watts: 20.0,
+        ..Problem::default()
+    };
+    p.memories.push(Memory {
+        name: "host".into(),
+        capacity: Some(64 << 30),
+    });
     if kind == "cores+gpu" {
-        p.memories.push(Memory { name: "gpu".into(), capacity: Some(8 << 30) });
+        p.memories.push(Memory {
+            name: "gpu".into(),
+            capacity: Some(8 << 30),
+        });
         for (from, to) in [(0, 1), (1, 0)] {
             p.links.push(Link {
                 from,
@@ -62,7 +80,12 @@ fn class(p: &mut Problem, speeds: &[(f64, Vec<f64>)], name: String, work: f64) -
     let overhead = 20e-6;
     let seconds = speeds
         .iter()
-        .map(|(speed, states)| states.iter().map(|f| overhead + work / (speed * f)).collect())
+        .map(|(speed, states)| {
+            states
+                .iter()
+                .map(|f| overhead + work / (speed * f))
+                .collect()
+        })
         .collect();
     p.classes.push(Class { name, seconds });
     p.classes.len() as u32 - 1
@@ -77,7 +100,13 @@ fn training(kind: &str, units: usize, layers: usize, parts: usize, seed: u64) ->
         p.tasks.len() as u32 - 1
     };
     let datum = |p: &mut Problem, bytes: u64, origin, readers: Vec<u32>| {
-        p.data.push(Datum { bytes, origin, readers, replaces: None, kept: false });
+        p.data.push(Datum {
+            bytes,
+            origin,
+            readers,
+            replaces: None,
+            kept: false,
+        });
     };
     let mut forward: Vec<Vec<u32>> = Vec::new();
     let mut sizes = Vec::new();
@@ -92,7 +121,12 @@ fn training(kind: &str, units: usize, layers: usize, parts: usize, seed: u64) ->
     let mut above: Vec<u32> = (0..parts).map(|_| task(&mut p, loss)).collect();
     for k in 0..parts {
         datum(&mut p, 100_000, Origin::Memory(0), vec![forward[0][k]]);
-        datum(&mut p, sizes[layers - 1].1, Origin::Task(forward[layers - 1][k]), vec![above[k]]);
+        datum(
+            &mut p,
+            sizes[layers - 1].1,
+            Origin::Task(forward[layers - 1][k]),
+            vec![above[k]],
+        );
     }
     for l in (0..layers).rev() {
         let c = class(&mut p, &speeds, format!("backward {l}"), 2.0 * sizes[l].0);
@@ -100,7 +134,12 @@ fn training(kind: &str, units: usize, layers: usize, parts: usize, seed: u64) ->
         let c = class(&mut p, &speeds, format!("update {l}"), 1e-4);
         let update = task(&mut p, c);
         for k in 0..parts {
-            datum(&mut p, sizes[l].1, Origin::Task(above[k]), vec![backward[k]]);
+            datum(
+                &mut p,
+                sizes[l].1,
+                Origin::Task(above[k]),
+                vec![backward[k]],
+            );
             let mut readers = vec![backward[k]];
             readers.extend(forward.get(l + 1).map(|f| f[k]));
             datum(&mut p, sizes[l].1, Origin::Task(forward[l][k]), readers);
@@ -133,7 +172,13 @@ fn random(kind: &str, units: usize, tasks: usize, seed: u64) -> Problem {
         before.dedup();
         for b in before {
             let (bytes, readers) = ((2e5 * next()) as u64, vec![t as u32]);
-            p.data.push(Datum { bytes, origin: Origin::Task(b), readers, replaces: None, kept: false });
+            p.data.push(Datum {
+                bytes,
+                origin: Origin::Task(b),
+                readers,
+                replaces: None,
+                kept: false,
+            });
         }
     }
     p
@@ -148,8 +193,21 @@ fn computed() -> Duration {
 
 fn report(name: &str, p: &Problem, goal: Goal, limit: Duration, gap: f64) -> (bool, f64) {
     let begin = computed();
-    let effort = Effort { gap, rounds: u64::MAX, ..Effort::default() };
-    let found = solve(p, &goal, &effort, &mut || computed() - begin < limit);
+    let effort = Effort {
+        gap,
+        rounds: u64::MAX,
+        ..Effort::default()
+    };
+    let mut asked = 0_u32;
+    let mut go_on = true;
+    let mut keep_going = || {
+        asked += 1;
+        if asked.is_multiple_of(16) {
+            go_on = computed() - begin < limit;
+        }
+        go_on
+    };
+    let found = solve(p, &goal, &effort, &mut keep_going);
     let took = (computed() - begin).as_secs_f64();
     match found {
         Ok(s) => {
@@ -181,7 +239,10 @@ fn main() {
     let (mut proven, mut all, mut worst) = (0, 0, 0.0_f64);
     for kind in kinds {
         for objective in goals {
-            let goal = Goal { objective, deadline: None };
+            let goal = Goal {
+                objective,
+                deadline: None,
+            };
             let mut one = |name: String, p: Problem, limit: u64, gap: f64| {
                 let limit = Duration::from_secs(seconds.unwrap_or(limit));
                 let (sure, gap) = report(&name, &p, goal, limit, gap);
@@ -195,13 +256,31 @@ fn main() {
                     one(format!("training {layers}x{parts} on {kind}"), p, 10, 0.0);
                 }
                 for seed in 0..2 {
-                    one(format!("random {seed} on {kind}"), random(kind, 4, 50, seed), 10, 0.0);
+                    one(
+                        format!("random {seed} on {kind}"),
+                        random(kind, 4, 50, seed),
+                        10,
+                        0.0,
+                    );
                 }
             } else if objective != Objective::Edp {
-                one(format!("training 12x40 on {kind}"), training(kind, 16, 12, 40, 1), 60, 0.01);
-                one(format!("random on {kind}"), random(kind, 16, 1000, 1), 60, 0.01);
+                one(
+                    format!("training 12x40 on {kind}"),
+                    training(kind, 16, 12, 40, 1),
+                    60,
+                    0.01,
+                );
+                one(
+                    format!("random on {kind}"),
+                    random(kind, 16, 1000, 1),
+                    60,
+                    0.01,
+                );
             }
         }
     }
-    println!("{proven} of {all} proven optimal; largest gap {:.2} %", 100.0 * worst);
+    println!(
+        "{proven} of {all} proven optimal; largest gap {:.2} %",
+        100.0 * worst
+    );
 }

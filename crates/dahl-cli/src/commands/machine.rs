@@ -114,7 +114,7 @@ pub fn load(path: &Path) -> anyhow::Result<Machine> {
 /// Whether a machine is this computer, as far as its description says: it bears the processor's name. The
 /// durations measured here then hold there, also if the file was edited to have more cores.
 pub fn is_here(machine: &Machine) -> bool {
-    machine.name == name(&discover::host())
+    machine.name == name_of_this()
 }
 
 fn describe(args: &Args) -> anyhow::Result<()> {
@@ -173,6 +173,11 @@ fn this() -> anyhow::Result<(Machine, String)> {
          # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n"
     );
     Ok((machine, header))
+}
+
+/// The name of this computer's description.
+pub fn name_of_this() -> String {
+    name(&discover::host())
 }
 
 /// The processor's name; always one that a file may hold.

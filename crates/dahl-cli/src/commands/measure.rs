@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dahl_core::random::Random;
-use dahl_core::{Executor, Graph};
+use dahl_core::{DType, Executor, Graph};
 use dahl_nn::init;
-use dahl_nn::lower::grain::{Grain, Parts};
+use dahl_nn::lower::grain::Grain;
 use dahl_nn::lower::state::{Io, State};
 use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
@@ -14,6 +14,7 @@ use dahl_nn::optimizer::{Given, Optimizer};
 use dahl_nn::train::LARGE;
 use dahl_runtime::Runtime;
 
+use super::follow;
 use super::run_options::RunOptions;
 
 /// A model ready to be trained on random images.
@@ -22,8 +23,16 @@ pub struct Measure {
     pub graph: Arc<Graph>,
     /// Who runs it.
     pub runtime: Runtime,
-    _state: State,
-    _io: Io,
+    _lowered: Lowered,
+}
+
+/// The graph of a training step, and the arrays that it works on.
+pub struct Lowered {
+    /// The graph.
+    pub graph: Arc<Graph>,
+    optimizer: Optimizer,
+    state: State,
+    io: Io,
 }
 
 impl Measure {
@@ -45,25 +54,29 @@ impl Measure {
         grain: &Grain,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Self> {
-        let optimizer = Optimizer::parse("sgd", &Given::default())?;
-        let state = State::new(model, run.dtype, Some(&optimizer))?;
-        let io = Io::new(model, batch, run.dtype)?;
-        let settings = Settings {
-            batch,
-            dtype: run.dtype,
-            grain: grain.clone(),
-            seed: 0,
-            clip: None,
-            profile,
-        };
-        let graph = lower::train(model, &state, &io, &optimizer, &settings)?;
-        let mut runtime = run.runtime(if graph.memory.bytes > LARGE { 1 } else { 2 })?;
-        prepare(&mut runtime, model, &state, &io, &optimizer).map_err(|e| anyhow::anyhow!(e))?;
+        let lowered = lowered(model, batch, run.dtype, grain, profile)?;
+        let graph = lowered.graph.clone();
+        let plan = run.plan(model, batch)?;
+        let run = run.following(plan.as_ref());
+        let mut schedule = None;
+        if let Some(plan) = &plan {
+            follow::check(plan, &graph, plan.units.len())?;
+            schedule = Some(follow::schedule(plan)?);
+        }
+        let in_flight = if graph.memory.bytes > LARGE { 1 } else { 2 };
+        let mut runtime = run.runtime_with(in_flight, |mut builder| {
+            if let Some(schedule) = schedule {
+                builder = builder.schedule(schedule);
+                // What ran where is compared with the plan, whether or not a trace is wanted.
+                builder = builder.trace(run.trace_events.min(1 << 16));
+            }
+            builder
+        })?;
+        prepare(&mut runtime, model, &lowered).map_err(|e| anyhow::anyhow!(e))?;
         Ok(Measure {
             graph,
             runtime,
-            _state: state,
-            _io: io,
+            _lowered: lowered,
         })
     }
 
@@ -78,42 +91,45 @@ impl Measure {
     }
 }
 
-/// How long one candidate is measured when the grain is tuned, in seconds.
-const TUNING: f64 = 0.3;
-
-/// The grain, of `auto` and several cuts of the batch, whose steps are fastest here.
-pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<(Grain, f64)> {
-    let cuts = [1, 2, 4, 8, 16, 32].into_iter().filter(|&n| n <= batch);
-    let fixed = cuts.map(|sample| {
-        Grain::Fixed(Parts {
-            sample,
-            ..Parts::ONE
-        })
-    });
-    let mut best = (Grain::Auto, f64::INFINITY);
-    for grain in std::iter::once(Grain::Auto).chain(fixed) {
-        let mut measure = Measure::new(model, batch, run, &grain)?;
-        let once = measure.steps(2)?;
-        let n = ((TUNING / 4.0 / once.max(1e-9)) as u64).clamp(1, 10_000);
-        let mut seconds = f64::INFINITY;
-        for _ in 0..4 {
-            seconds = seconds.min(measure.steps(n)?);
-        }
-        if seconds < best.1 {
-            best = (grain, seconds);
-        }
-    }
-    Ok(best)
+/// The graph of a training step with plain gradient descent.
+pub fn lowered(
+    model: &Model,
+    batch: usize,
+    dtype: DType,
+    grain: &Grain,
+    profile: Option<lower::Profile>,
+) -> anyhow::Result<Lowered> {
+    let optimizer = Optimizer::parse("sgd", &Given::default())?;
+    let state = State::new(model, dtype, Some(&optimizer))?;
+    let io = Io::new(model, batch, dtype)?;
+    let settings = Settings {
+        batch,
+        dtype,
+        grain: grain.clone(),
+        seed: 0,
+        clip: None,
+        profile,
+    };
+    Ok(Lowered {
+        graph: lower::train(model, &state, &io, &optimizer, &settings)?,
+        optimizer,
+        state,
+        io,
+    })
 }
 
 /// Initial weights, random pixels and labels, a small learning rate.
 fn prepare(
     exec: &mut dyn Executor,
     model: &Model,
-    state: &State,
-    io: &Io,
-    optimizer: &Optimizer,
+    lowered: &Lowered,
 ) -> std::result::Result<(), dahl_core::ExecError> {
+    let Lowered {
+        optimizer,
+        state,
+        io,
+        ..
+    } = lowered;
     for (place, array) in state.params.iter().enumerate() {
         if let Some(array) = array {
             let (fill, random) = (init::fill(model, place), init::stream(42, place));

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod energy;
 pub mod eval;
+mod follow;
 pub mod graph;
 pub mod machine;
 mod measure;
@@ -15,6 +16,7 @@ mod run_options;
 pub mod simulate;
 pub mod trace;
 pub mod train;
+mod tune;
 
 use anyhow::Context;
 

@@ -9,8 +9,9 @@ use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_runtime::{Builder, Runtime};
+use dahl_sched::plan::file::PlanFile;
 
-use super::profile;
+use super::{follow, profile};
 use crate::interrupt;
 
 /// How to execute.
@@ -29,6 +30,9 @@ pub struct RunOptions {
     /// repeated), or parts of each dimension such as sample=8,channel=2,height=1,width=1
     #[arg(long, default_value = "auto")]
     pub grain: GrainChoice,
+    /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
+    #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "grain"])]
+    pub plan: Option<PathBuf>,
     /// Choose implementations by this calibration profile, or `none` [default: this machine's, if
     /// `dahl calibrate` has written one]
     #[arg(long, value_name = "F|none")]
@@ -65,15 +69,37 @@ impl std::str::FromStr for GrainChoice {
 impl RunOptions {
     /// The grain to use for a model; says what was chosen if it was measured.
     pub fn grain(&self, model: &Model, batch: usize) -> anyhow::Result<Grain> {
+        if let Some(plan) = self.plan(model, batch)? {
+            return follow::grain(&plan);
+        }
         match &self.grain {
             GrainChoice::Known(grain) => Ok(grain.clone()),
             GrainChoice::Tuned => {
-                let (grain, seconds) = super::measure::tune(model, batch, self)?;
-                let time = dahl_core::Seconds(seconds);
-                eprintln!("tuned: {time} per step; to repeat this run: --grain {grain}");
+                let tuned = super::tune::tune(model, batch, self)?;
+                let predicted = tuned.predicted.map_or(String::new(), |s| {
+                    format!(" ({s} predicted, best of {} predictions)", tuned.tried)
+                });
+                let (time, grain) = (tuned.seconds, tuned.grain);
+                eprintln!("tuned: {time} per step{predicted}; to repeat this run: --grain {grain}");
                 Ok(grain)
             }
         }
+    }
+
+    /// The plan to follow, if one was given.
+    pub fn plan(&self, model: &Model, batch: usize) -> anyhow::Result<Option<PlanFile>> {
+        let load = |path| follow::load(path, model, batch, self.dtype);
+        self.plan.as_deref().map(load).transpose()
+    }
+
+    /// These options with those of a plan.
+    pub fn following(&self, plan: Option<&PlanFile>) -> RunOptions {
+        let mut options = self.clone();
+        if let Some(plan) = plan {
+            options.workers = Some(plan.units.len() as u16);
+            options.policy = "plan".into();
+        }
+        options
     }
 
     /// The profile that implementations are chosen by.
@@ -128,7 +154,11 @@ impl RunOptions {
         in_flight: usize,
         settings: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Runtime> {
-        let builder = Runtime::builder().policy(&self.policy);
+        let mut builder = Runtime::builder();
+        // Who follows a plan brings it with the settings.
+        if self.policy != "plan" {
+            builder = builder.policy(&self.policy);
+        }
         let mut builder = settings(builder.in_flight(in_flight));
         if let Some(workers) = self.workers {
             builder = builder.workers(usize::from(workers));

@@ -68,8 +68,8 @@ pub struct Args {
 }
 
 /// The graph of a training step, and the arrays that it works on.
-struct Step {
-    graph: Arc<Graph>,
+pub(super) struct Step {
+    pub(super) graph: Arc<Graph>,
     _state: State,
     _io: Io,
 }
@@ -81,9 +81,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         super::check_writable(path)?;
     }
-    let step = lowered(&model, args, &machine)?;
+    let step = lowered(
+        &model,
+        args.batch as usize,
+        args.dtype,
+        &args.grain,
+        &machine,
+    )?;
     let graph = &*step.graph;
-    let known = measured(args, &machine)?;
+    let known = measured(args.times.as_deref(), &machine)?;
     let times = Times::estimate(graph, &machine, known.as_ref(), !args.strict)?;
     let policy = policy::by_name(&args.policy, &machine)?;
     // The runtime's first worker is the thread that launches.
@@ -125,11 +131,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn lowered(model: &Model, args: &Args, machine: &Machine) -> anyhow::Result<Step> {
-    let batch = args.batch as usize;
+/// One training step of a model, as it would be lowered for a machine.
+pub(super) fn lowered(
+    model: &Model,
+    batch: usize,
+    dtype: DType,
+    grain: &Grain,
+    machine: &Machine,
+) -> anyhow::Result<Step> {
     let optimizer = Optimizer::parse("sgd", &Given::default())?;
-    let state = State::new(model, args.dtype, Some(&optimizer))?;
-    let io = Io::new(model, batch, args.dtype)?;
+    let state = State::new(model, dtype, Some(&optimizer))?;
+    let io = Io::new(model, batch, dtype)?;
     // What would be chosen there is known only if there is here.
     let chosen = match machine::is_here(machine) {
         true => profile::here()?,
@@ -137,8 +149,8 @@ fn lowered(model: &Model, args: &Args, machine: &Machine) -> anyhow::Result<Step
     };
     let settings = Settings {
         batch,
-        dtype: args.dtype,
-        grain: args.grain.clone(),
+        dtype,
+        grain: grain.clone(),
         seed: 0,
         clip: None,
         profile: chosen.and_then(profile::Profile::for_lowering),
@@ -151,13 +163,16 @@ fn lowered(model: &Model, args: &Args, machine: &Machine) -> anyhow::Result<Step
 }
 
 /// What was measured of the machine's units.
-fn measured(args: &Args, machine: &Machine) -> anyhow::Result<Option<PerfModel>> {
-    let path = match &args.times {
+pub(super) fn measured(
+    times: Option<&std::path::Path>,
+    machine: &Machine,
+) -> anyhow::Result<Option<PerfModel>> {
+    let path = match times {
         Some(path) if path.as_os_str() == "none" => return Ok(None),
         Some(path) if !path.exists() => {
             anyhow::bail!("--times {}: there is no such file", path.display())
         }
-        Some(path) => path.clone(),
+        Some(path) => path.to_path_buf(),
         None if machine::is_here(machine) => match profile::model_path() {
             Ok(path) => path,
             // Without a folder nothing was ever kept.

@@ -66,7 +66,9 @@ fn wheel_drag_and_keys_move_the_window() {
         last = now;
     }
     chrome.key("0");
-    assert_eq!(window(&mut chrome), whole);
+    let again = window(&mut chrome);
+    let off = (again.0 - whole.0).abs() + (again.1 - whole.1).abs();
+    assert!(off < 1e-6 * size(whole), "{again:?} {whole:?}");
     chrome.key("?");
     assert_eq!(
         chrome.eval("document.getElementById('help').open"),

@@ -339,7 +339,12 @@ pub fn larger<T: PartialOrd>(a: T, b: T) -> T {
     if b > a || unordered { b } else { a }
 }
 
-fn joining(name: &str, f32s: fn(f32, f32) -> f32, f64s: fn(f64, f64) -> f64) -> Arc<Codelet> {
+/// Takes functions, not pointers to them: each element is joined in place, many at a time.
+fn joining(
+    name: &str,
+    f32s: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
+    f64s: impl Fn(f64, f64) -> f64 + Copy + Send + Sync + 'static,
+) -> Arc<Codelet> {
     let cost = |call: &Call| Cost {
         flops: ((call.operands.len() - 1) * call.shape(0).len()) as f64,
         bytes: call.bytes(),
@@ -352,10 +357,18 @@ fn joining(name: &str, f32s: fn(f32, f32) -> f32, f64s: fn(f64, f64) -> f64) -> 
     Arc::new(codelet.implement("reference", UnitKind::Cpu, body))
 }
 
-fn merge_all<T: Element>(ops: &Operands<'_>, join: fn(T, T) -> T) -> Result<(), TaskError> {
+fn merge_all<T: Element>(ops: &Operands<'_>, join: impl Fn(T, T) -> T) -> Result<(), TaskError> {
     let mut target = ops.write::<T>(0);
     for i in 1..ops.len() {
         let part = ops.read::<T>(i);
+        if let Some(all) = target.as_slice()
+            && let Some(part) = part.as_slice()
+        {
+            all.iter_mut()
+                .zip(part)
+                .for_each(|(t, &p)| *t = join(*t, p));
+            continue;
+        }
         for_rows(target.dims(), |at| {
             let pairs = target.row(at).iter_mut().zip(part.row(at));
             pairs.for_each(|(t, &p)| *t = join(*t, p));

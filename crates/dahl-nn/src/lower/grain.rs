@@ -8,7 +8,18 @@
 use std::str::FromStr;
 
 /// Parts along each of the four dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Parts {
     /// Of the batch.
     pub sample: usize,

@@ -153,6 +153,20 @@ impl Session {
         self.steps.graph(self.training.batch)
     }
 
+    /// The graph of a step with the usual batch, to look at; steps run one like it.
+    pub fn lowered(&self) -> Result<Arc<Graph>, TrainError> {
+        let t = &self.training;
+        let io = Io::new(&self.model, t.batch, t.dtype)?;
+        let settings = settings(t, t.batch);
+        Ok(lower::train(
+            &self.model,
+            &self.state,
+            &io,
+            &t.optimizer,
+            &settings,
+        )?)
+    }
+
     /// Bytes of temporaries that the graphs launched so far were planned to take.
     pub fn planned_bytes(&self) -> u64 {
         self.steps.planned_bytes() + self.evaluations.planned_bytes()

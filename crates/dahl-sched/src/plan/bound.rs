@@ -83,9 +83,17 @@ pub fn play(net: &Network, w: f64, v: f64, rounds: usize, sides: Sides) -> Game 
         path: vec![0.0; n],
         work: vec![0.0; n * resources],
         source: vec![0.0; n],
-        inflow: net.activities.iter().map(|a| vec![0.0; a.before.len()]).collect(),
+        inflow: net
+            .activities
+            .iter()
+            .map(|a| vec![0.0; a.before.len()])
+            .collect(),
         sink: vec![0.0; n],
-        shares: net.activities.iter().map(|a| vec![0.0; a.ways.len()]).collect(),
+        shares: net
+            .activities
+            .iter()
+            .map(|a| vec![0.0; a.ways.len()])
+            .collect(),
         on_work: vec![0.0; resources],
         on_path: 0.0,
     };
@@ -158,7 +166,13 @@ impl Game {
     fn scale(&mut self, by: f64) {
         self.constant *= by;
         self.on_path *= by;
-        let all = [&mut self.path, &mut self.work, &mut self.source, &mut self.sink, &mut self.on_work];
+        let all = [
+            &mut self.path,
+            &mut self.work,
+            &mut self.source,
+            &mut self.sink,
+            &mut self.on_work,
+        ];
         for list in all.into_iter().chain(&mut self.inflow) {
             list.iter_mut().for_each(|x| *x *= by);
         }
@@ -230,14 +244,24 @@ impl Windows {
         let (head, tail) = (net.heads(&shortest), net.tails(&shortest));
         let (heads, tails) = (steps(&head, many), steps(&tail, many));
         let reach = |steps: &[f64], x: f64| (steps.partition_point(|&s| s <= x) - 1) as u8;
-        let at = head.iter().zip(&tail).map(|(&h, &q)| (reach(&heads, h), reach(&tails, q))).collect();
+        let at = head
+            .iter()
+            .zip(&tail)
+            .map(|(&h, &q)| (reach(&heads, h), reach(&tails, q)))
+            .collect();
         Windows { heads, tails, at }
     }
 
     /// The window that asks for most time.
     fn best(&self, net: &Network, time_on: &[f64]) -> Window {
         let (resources, columns) = (net.resources.len(), self.tails.len());
-        let mut best = Window { seconds: -1.0, offset: 0.0, resource: 0, head: 0, tail: 0 };
+        let mut best = Window {
+            seconds: -1.0,
+            offset: 0.0,
+            resource: 0,
+            head: 0,
+            tail: 0,
+        };
         let mut sums = vec![0.0; self.heads.len() * columns];
         for (r, &units) in net.resources.iter().enumerate() {
             sums.fill(0.0);
@@ -249,7 +273,11 @@ impl Windows {
                 let mut row = 0.0;
                 for q in (0..columns).rev() {
                     row += sums[h * columns + q];
-                    let above = if h + 1 < self.heads.len() { sums[(h + 1) * columns + q] } else { 0.0 };
+                    let above = if h + 1 < self.heads.len() {
+                        sums[(h + 1) * columns + q]
+                    } else {
+                        0.0
+                    };
                     sums[h * columns + q] = row + above;
                     if sums[h * columns + q] <= 0.0 {
                         continue;
@@ -257,7 +285,13 @@ impl Windows {
                     let offset = self.heads[h] + self.tails[q];
                     let seconds = offset + sums[h * columns + q] / units as f64;
                     if seconds > best.seconds {
-                        best = Window { seconds, offset, resource: r, head: h, tail: q };
+                        best = Window {
+                            seconds,
+                            offset,
+                            resource: r,
+                            head: h,
+                            tail: q,
+                        };
                     }
                 }
             }
@@ -266,8 +300,53 @@ impl Windows {
     }
 
     fn inside<'a>(&'a self, w: &'a Window) -> impl Iterator<Item = usize> + 'a {
-        let inside = |&(_, &(h, q)): &(usize, &(u8, u8))| usize::from(h) >= w.head && usize::from(q) >= w.tail;
+        let inside = |&(_, &(h, q)): &(usize, &(u8, u8))| {
+            usize::from(h) >= w.head && usize::from(q) >= w.tail
+        };
         self.at.iter().enumerate().filter(inside).map(|(i, _)| i)
+    }
+}
+
+/// A proven line under all plans: `joules ≥ value − price × T`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// The joules at `T = 0`.
+    pub value: f64,
+    /// How many a second more may save; not negative.
+    pub price: f64,
+}
+
+impl Goal {
+    /// The least cost of anything that takes at least `seconds` and lies above all lines.
+    pub(super) fn floor(&self, seconds: f64, lines: &[Line]) -> f64 {
+        let joules = |t: f64| {
+            let under = |l: &Line| match l.price {
+                0.0 => l.value,
+                price => l.value - price * t,
+            };
+            lines.iter().map(under).fold(0.0, f64::max)
+        };
+        match self.objective {
+            Objective::Time => seconds,
+            Objective::Energy => joules(self.deadline.unwrap_or(f64::INFINITY)),
+            // On each line the product is concave in T, so it is least where lines meet or T begins.
+            Objective::Edp => {
+                let mut least = seconds * joules(seconds);
+                for (i, a) in lines.iter().enumerate() {
+                    for b in &lines[..i] {
+                        let t = (a.value - b.value) / (a.price - b.price);
+                        if t > seconds && t.is_finite() {
+                            least = least.min(t * joules(t));
+                        }
+                    }
+                }
+                let end = self.deadline.unwrap_or(f64::INFINITY).max(seconds);
+                if end.is_finite() {
+                    least = least.min(end * joules(end));
+                }
+                least
+            }
+        }
     }
 }
 
@@ -277,44 +356,68 @@ pub fn bound(net: &Network, goal: &Goal, rounds: usize) -> (Bound, Game) {
     let time = play(net, 1.0, 0.0, rounds, Sides::All);
     let seconds = time.value.max(0.0);
     let mut energy = play(net, standing, 1.0, rounds, Sides::All);
-    let mut joules = energy.value;
-    if let Some(deadline) = goal.deadline {
-        // For any price m of the time beyond the deadline: joules + m × (T − deadline) ≥ value(m). The
-        // best m is found by doubling and then by halving an interval, as the bound is concave in m.
-        let unit = standing.max(joules / seconds.max(f64::MIN_POSITIVE)).max(1e-9);
-        let mut at = |m: f64| {
-            let game = play(net, standing + m, 1.0, rounds / 4 + 1, Sides::All);
-            let found = game.value - m * deadline;
-            if found > joules {
-                joules = found;
+    let least = energy.value.max(standing * seconds + least_joules(net));
+    let mut lines = vec![Line {
+        value: least,
+        price: 0.0,
+    }];
+    // Prices of time beside the standing watts. Which one is best depends on what the deadline or the
+    // product is worth; the bound is concave in the price, so a coarse search and a finer one do.
+    if goal.deadline.is_some() || goal.objective == Objective::Edp {
+        let unit = standing
+            .max(least / seconds.max(f64::MIN_POSITIVE))
+            .max(1e-9);
+        let mut best = (goal.floor(seconds, &lines), 0.0);
+        let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
+            let game = play(net, standing + price, 1.0, rounds / 4 + 1, Sides::All);
+            lines.push(Line {
+                value: game.value,
+                price,
+            });
+            let floor = goal.floor(seconds, lines);
+            if floor > best.0 {
+                *best = (floor, price);
                 energy = game;
             }
-            found
         };
-        let tries: Vec<f64> = (-3..=5).map(|e| unit * 2.0_f64.powi(e)).collect();
-        let found: Vec<f64> = tries.iter().map(|&m| at(m)).collect();
-        let top = (0..found.len()).max_by(|&a, &b| found[a].total_cmp(&found[b])).unwrap_or(0);
-        let mut low = tries[top.saturating_sub(1)];
-        let mut high = tries[(top + 1).min(tries.len() - 1)];
-        for _ in 0..6 {
-            let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
-            if at(a) < at(b) { low = a } else { high = b }
+        for power in -3..=5 {
+            at(unit * 2.0_f64.powi(power), &mut lines, &mut best);
+        }
+        for step in [1.4, 1.2, 1.1] {
+            let centre = best.1;
+            at(centre * step, &mut lines, &mut best);
+            at(centre / step, &mut lines, &mut best);
         }
     }
-    joules = joules.max(standing * seconds + least_joules(net));
-    let (cost, game) = match goal.objective {
-        Objective::Energy => (joules, energy),
-        Objective::Time => (seconds, time),
-        Objective::Edp => (joules * seconds, energy),
+    let joules = Goal {
+        objective: Objective::Energy,
+        ..*goal
+    }
+    .floor(seconds, &lines);
+    let cost = goal.floor(seconds, &lines);
+    let game = if goal.objective == Objective::Time {
+        time
+    } else {
+        energy
     };
-    let bound = Bound { cost, seconds, joules, path: game.on_path, work: game.on_work.clone() };
+    let bound = Bound {
+        cost,
+        seconds,
+        joules,
+        path: game.on_path,
+        work: game.on_work.clone(),
+    };
     (bound, game)
 }
 
 /// What the tasks cost when each takes its cheapest way.
 pub fn least_joules(net: &Network) -> f64 {
     let least = |i: usize| {
-        net.activities[i].ways.iter().map(|w| w.joules).fold(f64::INFINITY, f64::min)
+        net.activities[i]
+            .ways
+            .iter()
+            .map(|w| w.joules)
+            .fold(f64::INFINITY, f64::min)
     };
     (0..net.activities.len()).map(least).sum()
 }

@@ -43,7 +43,11 @@ pub fn greedy(
     let mut choice = vec![0; n];
     for &t in &order {
         let t = t as usize;
-        let ready = relaxed.activities[t].before.iter().map(|&b| end[b as usize]).fold(0.0, f64::max);
+        let ready = relaxed.activities[t]
+            .before
+            .iter()
+            .map(|&b| end[b as usize])
+            .fold(0.0, f64::max);
         let mut best = (f64::INFINITY, 0, 0.0, 0);
         let ways = &frame.ways[p.tasks[t] as usize];
         let any = ways.iter().enumerate().any(|(k, w)| allowed(t, k, w));

@@ -61,15 +61,21 @@ pub struct Lister<'a, 'p> {
 impl<'a, 'p> Lister<'a, 'p> {
     /// For plans of one problem.
     pub fn new(frame: &'a Frame<'p>, goal: Goal) -> Self {
-        Lister { frame, goal, memory: Vec::new(), net: None }
+        Lister {
+            frame,
+            goal,
+            memory: Vec::new(),
+            net: None,
+        }
     }
 
     /// The plan of a choice; `nudge` is added to each task's urgency, as a part of the longest path.
     pub fn plan(&mut self, choice: &Choice, nudge: &[f64]) -> Option<Candidate> {
         let p = self.frame.problem;
         let way = |t: usize| &self.frame.ways[p.tasks[t] as usize][usize::from(choice[t])];
-        let memory: Vec<usize> =
-            (0..choice.len()).map(|t| p.groups[usize::from(way(t).resource)].memory).collect();
+        let memory: Vec<usize> = (0..choice.len())
+            .map(|t| p.groups[usize::from(way(t).resource)].memory)
+            .collect();
         if self.net.is_none() || memory != self.memory {
             self.net = self.frame.network(&memory);
             self.memory.clone_from(&memory);
@@ -84,7 +90,11 @@ impl<'a, 'p> Lister<'a, 'p> {
             })
             .collect();
         let mut urgency = net.tails(&seconds);
-        let longest = urgency.iter().zip(&seconds).map(|(u, s)| u + s).fold(0.0, f64::max);
+        let longest = urgency
+            .iter()
+            .zip(&seconds)
+            .map(|(u, s)| u + s)
+            .fold(0.0, f64::max);
         for (i, u) in urgency.iter_mut().enumerate() {
             *u += seconds[i] + nudge.get(i).map_or(0.0, |n| n * longest);
         }
@@ -93,8 +103,9 @@ impl<'a, 'p> Lister<'a, 'p> {
             let w = way(t);
             net.activities[t].ways.iter().position(|x| x == w)
         };
-        let ways: Option<Vec<usize>> =
-            (0..net.activities.len()).map(|i| if i < net.tasks { place(i) } else { Some(0) }).collect();
+        let ways: Option<Vec<usize>> = (0..net.activities.len())
+            .map(|i| if i < net.tasks { place(i) } else { Some(0) })
+            .collect();
         let ways = ways?;
         let timeline = match eager(net, &ways, &urgency) {
             Some(t) => t,
@@ -120,7 +131,9 @@ fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeli
     let mut t = Timeline::new(net)?;
     let mut queues: Vec<BinaryHeap<Ready>> = vec![BinaryHeap::new(); net.resources.len()];
     let resource = |i: u32| usize::from(net.activities[i as usize].ways[ways[i as usize]].resource);
-    let mut freed: Vec<u32> = (0..net.activities.len() as u32).filter(|&i| t.is_ready(i)).collect();
+    let mut freed: Vec<u32> = (0..net.activities.len() as u32)
+        .filter(|&i| t.is_ready(i))
+        .collect();
     let mut waiting: Vec<Ready> = Vec::new();
     loop {
         for i in freed.drain(..) {
@@ -165,7 +178,10 @@ fn in_order<'n>(net: &'n Network, ways: &[usize], order: &[u32]) -> Option<Timel
 /// and a transfer right before its first reader.
 fn serial(net: &Network) -> Vec<u32> {
     let mut waits: Vec<usize> = net.activities.iter().map(|a| a.before.len()).collect();
-    let mut stack: Vec<u32> = (0..net.activities.len() as u32).rev().filter(|&i| waits[i as usize] == 0).collect();
+    let mut stack: Vec<u32> = (0..net.activities.len() as u32)
+        .rev()
+        .filter(|&i| waits[i as usize] == 0)
+        .collect();
     let mut tasks = Vec::new();
     while let Some(i) = stack.pop() {
         tasks.push(i);

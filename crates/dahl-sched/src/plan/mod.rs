@@ -9,13 +9,19 @@
 //! | `bound` | what no plan can beat |
 //! | `exact` | proven best plans of small problems |
 //! | `construct`, `search` | good plans of large ones |
+//! | `lowered` | from a graph and a machine to a problem |
+//! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
 //! | `placement` | another planning problem, of others |
 
 pub mod bound;
 pub mod construct;
 pub mod exact;
+pub mod explain;
+pub mod file;
+pub mod frontier;
 pub mod list;
+pub mod lowered;
 pub mod network;
 pub mod placement;
 pub mod problem;

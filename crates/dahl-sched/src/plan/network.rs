@@ -127,23 +127,46 @@ impl<'a> Frame<'a> {
                 heirs[old as usize] = Some(i as u32);
             }
         }
-        let total: u64 = problem.data.iter().fold(0, |a, d| a.saturating_add(d.bytes));
+        let total: u64 = problem
+            .data
+            .iter()
+            .fold(0, |a, d| a.saturating_add(d.bytes));
         Ok(Frame {
             edges,
             routes: problem.routes(),
-            ways: problem.classes.iter().map(|c| ways(problem, &c.seconds)).collect(),
-            copies: problem.memories.iter().any(|m| m.capacity.is_some_and(|c| c < total)),
+            ways: problem
+                .classes
+                .iter()
+                .map(|c| ways(problem, &c.seconds))
+                .collect(),
+            copies: problem
+                .memories
+                .iter()
+                .any(|m| m.capacity.is_some_and(|c| c < total)),
             heirs,
             topological,
             problem,
         })
     }
 
+    /// Drops all but the fastest way on each group: where only time counts, slower states never help.
+    pub fn keep_fastest(&mut self) {
+        for ways in &mut self.ways {
+            let all = ways.clone();
+            ways.retain(|w| {
+                !all.iter()
+                    .any(|o| o.resource == w.resource && o.seconds < w.seconds)
+            });
+        }
+    }
+
     /// Memories in which a task can run.
     pub fn memories_of(&self, task: usize) -> Vec<usize> {
         let ways = &self.ways[self.problem.tasks[task] as usize];
-        let mut all: Vec<usize> =
-            ways.iter().map(|w| self.problem.groups[usize::from(w.resource)].memory).collect();
+        let mut all: Vec<usize> = ways
+            .iter()
+            .map(|w| self.problem.groups[usize::from(w.resource)].memory)
+            .collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -234,7 +257,10 @@ impl<'a> Frame<'a> {
                             seconds: l.seconds(d.bytes),
                             joules: l.joules_per_byte * d.bytes as f64,
                         };
-                        let what = What::Transfer { datum: i as u32, link };
+                        let what = What::Transfer {
+                            datum: i as u32,
+                            link,
+                        };
                         net.activities.push(activity(what, vec![way]));
                         match made[l.from] {
                             0 => edges.extend(writer.map(|w| (w, id))),
@@ -346,8 +372,10 @@ fn sort(n: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PlanError> {
         after[fill[a as usize]] = b;
         fill[a as usize] += 1;
     }
-    let mut ready: std::collections::BinaryHeap<Reverse<u32>> =
-        (0..n as u32).filter(|&i| degree[i as usize] == 0).map(Reverse).collect();
+    let mut ready: std::collections::BinaryHeap<Reverse<u32>> = (0..n as u32)
+        .filter(|&i| degree[i as usize] == 0)
+        .map(Reverse)
+        .collect();
     let mut order = Vec::with_capacity(n);
     while let Some(Reverse(i)) = ready.pop() {
         order.push(i);
@@ -367,7 +395,12 @@ fn sort(n: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PlanError> {
 impl Network {
     /// The shortest time of each activity.
     pub fn shortest(&self) -> Vec<f64> {
-        let least = |a: &Activity| a.ways.iter().map(|w| w.seconds).fold(f64::INFINITY, f64::min);
+        let least = |a: &Activity| {
+            a.ways
+                .iter()
+                .map(|w| w.seconds)
+                .fold(f64::INFINITY, f64::min)
+        };
         self.activities.iter().map(least).collect()
     }
 

@@ -215,20 +215,30 @@ pub enum PlanError {
 }
 
 fn wrong<T>(what: impl Into<String>, problem: impl Into<String>) -> Result<T, PlanError> {
-    Err(PlanError::Problem { what: what.into(), problem: problem.into() })
+    Err(PlanError::Problem {
+        what: what.into(),
+        problem: problem.into(),
+    })
 }
 
 fn figure(what: impl Fn() -> String, value: f64, least: f64) -> Result<(), PlanError> {
     if value.is_finite() && value >= least {
         return Ok(());
     }
-    wrong(what(), format!("{value} is not a number of at least {least}"))
+    wrong(
+        what(),
+        format!("{value} is not a number of at least {least}"),
+    )
 }
 
 impl Problem {
     /// Watts that flow whatever runs: `A` in the equations.
     pub fn standing_watts(&self) -> f64 {
-        let idle: f64 = self.groups.iter().map(|g| g.units as f64 * g.idle_watts).sum();
+        let idle: f64 = self
+            .groups
+            .iter()
+            .map(|g| g.units as f64 * g.idle_watts)
+            .sum();
         self.base_watts + idle
     }
 
@@ -274,7 +284,10 @@ impl Problem {
             }
             for (times, g) in c.seconds.iter().zip(&self.groups) {
                 if !times.is_empty() && times.len() != g.busy_watts.len() {
-                    return wrong(what(), format!("needs a time per state of {:?}, or none", g.name));
+                    return wrong(
+                        what(),
+                        format!("needs a time per state of {:?}, or none", g.name),
+                    );
                 }
                 times.iter().try_for_each(|&t| figure(what, t, 0.0))?;
             }
@@ -309,8 +322,8 @@ impl Problem {
             match d.origin {
                 Origin::Task(t) if t < tasks => {}
                 Origin::Memory(m) if m < self.memories.len() => {}
-                Origin::LeftBy(o)
-                    if matches!(self.data.get(o as usize), Some(x) if matches!(x.origin, Origin::Task(_))) => {}
+                Origin::LeftBy(o) if matches!(self.data.get(o as usize), Some(x) if matches!(x.origin, Origin::Task(_))) =>
+                    {}
                 _ => return wrong(what(), "its origin does not exist"),
             }
             if let Some(old) = d.replaces {
@@ -322,7 +335,10 @@ impl Problem {
                     _ => false,
                 };
                 if !sound {
-                    return wrong(what(), "replaces what its writer does not read, what is replaced already, or another size");
+                    return wrong(
+                        what(),
+                        "replaces what its writer does not read, what is replaced already, or another size",
+                    );
                 }
             }
         }

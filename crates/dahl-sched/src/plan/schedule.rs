@@ -73,7 +73,13 @@ pub struct Schedule {
 impl Schedule {
     /// The plan that a performed network is.
     pub fn new(problem: &Problem, net: &Network, log: &[Started], peak: &[u64]) -> Self {
-        let none = Run { group: 0, unit: 0, state: 0, start: 0.0, end: 0.0 };
+        let none = Run {
+            group: 0,
+            unit: 0,
+            state: 0,
+            start: 0.0,
+            end: 0.0,
+        };
         let mut runs = vec![none; net.tasks];
         let mut moves = Vec::new();
         for s in log {
@@ -83,14 +89,31 @@ impl Schedule {
             match activity.what {
                 What::Task(t) => {
                     let (group, state) = (way.resource, way.state);
-                    runs[t as usize] = Run { group, unit: s.unit, state, start, end };
+                    runs[t as usize] = Run {
+                        group,
+                        unit: s.unit,
+                        state,
+                        start,
+                        end,
+                    };
                 }
-                What::Transfer { datum, link } => moves.push(Move { datum, link, start, end }),
+                What::Transfer { datum, link } => moves.push(Move {
+                    datum,
+                    link,
+                    start,
+                    end,
+                }),
             }
         }
         let seconds = log.iter().fold(0.0, |m, s| s.end.max(m));
         let energy = energy(problem, &runs, &moves, seconds);
-        Schedule { runs, moves, seconds, energy, peak: peak.to_vec() }
+        Schedule {
+            runs,
+            moves,
+            seconds,
+            energy,
+            peak: peak.to_vec(),
+        }
     }
 
     /// Seconds that the units of each group work, together.
@@ -108,7 +131,11 @@ fn energy(problem: &Problem, runs: &[Run], moves: &[Move], seconds: f64) -> Ener
     let mut e = Energy {
         base: problem.base_watts * seconds,
         busy: vec![0.0; problem.groups.len()],
-        idle: problem.groups.iter().map(|g| g.idle_watts * seconds * g.units as f64).collect(),
+        idle: problem
+            .groups
+            .iter()
+            .map(|g| g.idle_watts * seconds * g.units as f64)
+            .collect(),
         links: vec![0.0; problem.links.len()],
     };
     for r in runs {
@@ -129,11 +156,18 @@ pub fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs()));
     let slack = 1e-9 * plan.seconds;
     if plan.runs.len() != problem.tasks.len() {
-        return Err(format!("{} of {} tasks", plan.runs.len(), problem.tasks.len()));
+        return Err(format!(
+            "{} of {} tasks",
+            plan.runs.len(),
+            problem.tasks.len()
+        ));
     }
     for (t, r) in plan.runs.iter().enumerate() {
         let class = &problem.classes[problem.tasks[t] as usize];
-        let time = class.seconds.get(usize::from(r.group)).and_then(|s| s.get(usize::from(r.state)));
+        let time = class
+            .seconds
+            .get(usize::from(r.group))
+            .and_then(|s| s.get(usize::from(r.state)));
         if !time.is_some_and(|&time| near(r.end - r.start, time)) || r.start < 0.0 {
             return Err(format!("task {t} has a wrong duration, group or state"));
         }
@@ -144,9 +178,11 @@ pub fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
             return Err(format!("task {t} ends after the plan"));
         }
     }
-    if let Some(&(a, b)) = problem.edges.iter().find(|&&(a, b)| {
-        plan.runs[b as usize].start < plan.runs[a as usize].end - slack
-    }) {
+    if let Some(&(a, b)) = problem
+        .edges
+        .iter()
+        .find(|&&(a, b)| plan.runs[b as usize].start < plan.runs[a as usize].end - slack)
+    {
         return Err(format!("task {b} starts before task {a} ends"));
     }
     one_at_a_time(problem, plan, slack)?;
@@ -159,18 +195,32 @@ pub fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
     }
     let total = energy(problem, &plan.runs, &plan.moves, plan.seconds).total();
     if !near(total, plan.energy.total()) {
-        return Err(format!("energy is {total} J, not {} J", plan.energy.total()));
+        return Err(format!(
+            "energy is {total} J, not {} J",
+            plan.energy.total()
+        ));
     }
     Ok(peak)
 }
 
 fn one_at_a_time(problem: &Problem, plan: &Schedule, slack: f64) -> Result<(), String> {
-    let mut runs: Vec<(u16, u16, f64, f64)> =
-        plan.runs.iter().map(|r| (r.group, r.unit, r.start, r.end)).collect();
-    runs.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.total_cmp(&b.3)));
+    let mut runs: Vec<(u16, u16, f64, f64)> = plan
+        .runs
+        .iter()
+        .map(|r| (r.group, r.unit, r.start, r.end))
+        .collect();
+    runs.sort_by(|a, b| {
+        (a.0, a.1)
+            .cmp(&(b.0, b.1))
+            .then(a.2.total_cmp(&b.2))
+            .then(a.3.total_cmp(&b.3))
+    });
     for w in runs.windows(2) {
         if (w[0].0, w[0].1) == (w[1].0, w[1].1) && w[1].2 < w[0].3 - slack {
-            return Err(format!("unit {} of group {} runs two tasks at once", w[0].1, w[0].0));
+            return Err(format!(
+                "unit {} of group {} runs two tasks at once",
+                w[0].1, w[0].0
+            ));
         }
     }
     for (i, link) in problem.links.iter().enumerate() {
@@ -184,7 +234,10 @@ fn one_at_a_time(problem: &Problem, plan: &Schedule, slack: f64) -> Result<(), S
         for (_, step) in steps {
             at_once += step;
             if at_once > link.channels as i32 {
-                return Err(format!("link {i} carries more than {} at once", link.channels));
+                return Err(format!(
+                    "link {i} carries more than {} at once",
+                    link.channels
+                ));
             }
         }
     }
@@ -223,8 +276,12 @@ fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, S
                 return Err(format!("datum {i} leaves a memory it never was in"));
             };
             let seconds = link.seconds(d.bytes);
-            if m.start < source.1 - slack || (m.end - m.start - seconds).abs() > slack + 1e-9 * seconds {
-                return Err(format!("the transfer of datum {i} starts too early or is too short"));
+            if m.start < source.1 - slack
+                || (m.end - m.start - seconds).abs() > slack + 1e-9 * seconds
+            {
+                return Err(format!(
+                    "the transfer of datum {i} starts too early or is too short"
+                ));
             }
             source.3 = source.3.max(m.end);
             here.push((link.to, m.end, m.start, m.end));
@@ -243,7 +300,10 @@ fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, S
             && let Origin::Task(w) = h.origin
         {
             let run = &plan.runs[w as usize];
-            let late = d.readers.iter().find(|&&r| r != w && plan.runs[r as usize].end > run.start + slack);
+            let late = d
+                .readers
+                .iter()
+                .find(|&&r| r != w && plan.runs[r as usize].end > run.start + slack);
             if let Some(r) = late {
                 return Err(format!("datum {i} is replaced before task {r} has read it"));
             }

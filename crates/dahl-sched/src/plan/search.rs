@@ -7,7 +7,7 @@
 use dahl_core::random::Random;
 
 use super::list::{Candidate, Lister};
-use super::network::Frame;
+use super::network::{Frame, Way};
 
 /// What steers an improvement.
 pub struct Search<'a, 'p> {
@@ -52,6 +52,7 @@ impl Search<'_, '_> {
         let mut best = start;
         let mut chain = self.chain(&now);
         let same = self.same_class();
+        let after = &self.followers();
         let mut since = 0_u64;
         for _ in 0..self.rounds {
             if best.cost <= self.enough || n == 0 || !keep_going() {
@@ -71,9 +72,18 @@ impl Search<'_, '_> {
                 dice.below(n)
             };
             let mut choice = now.choice.clone();
-            let mut nudged = None;
             match dice.below(8) {
-                0..4 => choice[task] = self.other(&mut dice, task, choice[task]),
+                0..3 => choice[task] = self.other(&mut dice, task, choice[task]),
+                3 => {
+                    // A sample through some layers, all to the same kind of unit.
+                    let to = self.other(&mut dice, task, choice[task]);
+                    let resource = self.ways(task)[usize::from(to)].resource;
+                    let many = 2 + dice.below(12);
+                    for t in follow(after, task).take(many) {
+                        let there = self.ways(t).iter().position(|w| w.resource == resource);
+                        choice[t] = there.map_or(choice[t], |k| k as u16);
+                    }
+                }
                 4 => {
                     let class = &same[self.frame.problem.tasks[task] as usize];
                     let other = class[dice.below(class.len())] as usize;
@@ -90,9 +100,16 @@ impl Search<'_, '_> {
                 }
                 _ => {}
             }
+            let mut old: Vec<(usize, f64)> = Vec::new();
             if choice == now.choice {
-                nudged = Some((task, nudge[task]));
-                nudge[task] = 0.1 * (dice.uniform() - 0.5);
+                let most = [0.05, 0.3, 1.5][dice.below(3)];
+                let by = most * (dice.uniform() - 0.5);
+                // One task, or the tasks that follow it one after another: a sample through its layers.
+                let many = if dice.below(2) == 0 { 1 } else { n };
+                for t in follow(after, task).take(many) {
+                    old.push((t, nudge[t]));
+                    nudge[t] = by;
+                }
             }
             let slack = 1.0 + 0.004 * dice.uniform();
             match lister.plan(&choice, &nudge) {
@@ -104,14 +121,14 @@ impl Search<'_, '_> {
                     now = next;
                     chain = self.chain(&now);
                 }
-                _ => {
-                    if let Some((task, old)) = nudged {
-                        nudge[task] = old;
-                    }
-                }
+                _ => old.into_iter().for_each(|(t, by)| nudge[t] = by),
             }
         }
         best
+    }
+
+    fn ways(&self, task: usize) -> &[Way] {
+        &self.frame.ways[self.frame.problem.tasks[task] as usize]
     }
 
     /// Another way of a task, most often one that the relaxation uses.
@@ -127,6 +144,15 @@ impl Search<'_, '_> {
         dice.below(shares.len()) as u16
     }
 
+    /// For each task the first that waits for it.
+    fn followers(&self) -> Vec<u32> {
+        let mut after = vec![u32::MAX; self.frame.problem.tasks.len()];
+        for &(a, b) in self.frame.edges.iter().rev() {
+            after[a as usize] = b;
+        }
+        after
+    }
+
     fn same_class(&self) -> Vec<Vec<u32>> {
         let p = self.frame.problem;
         let mut same = vec![Vec::new(); p.classes.len()];
@@ -139,8 +165,12 @@ impl Search<'_, '_> {
     /// Tasks that decide on the makespan: back from the last end to whatever ended as each one started.
     fn chain(&self, plan: &Candidate) -> Vec<u32> {
         let tasks = plan.choice.len() as u32;
-        let mut ends: Vec<(f64, usize)> =
-            plan.log.iter().enumerate().map(|(k, s)| (s.end, k)).collect();
+        let mut ends: Vec<(f64, usize)> = plan
+            .log
+            .iter()
+            .enumerate()
+            .map(|(k, s)| (s.end, k))
+            .collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut chain = Vec::new();
         let Some(&(mut at, mut k)) = ends.last() else {
@@ -154,9 +184,18 @@ impl Search<'_, '_> {
             }
             let before = ends.partition_point(|e| e.0 <= s.start);
             match before.checked_sub(1).map(|b| ends[b]) {
-                Some((end, next)) if end == s.start && (end < at || next < k) => (at, k) = (end, next),
+                Some((end, next)) if end == s.start && (end < at || next < k) => {
+                    (at, k) = (end, next)
+                }
                 _ => return chain,
             }
         }
     }
+}
+
+/// A task and those that follow it.
+fn follow(after: &[u32], task: usize) -> impl Iterator<Item = usize> + '_ {
+    std::iter::successors(Some(task), |&t| {
+        after.get(after[t] as usize).map(|_| after[t] as usize)
+    })
 }

@@ -33,7 +33,13 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { gap: 0.0, seed: 1, rounds: 20_000, bound_rounds: 4000, exact: 64 }
+        Effort {
+            gap: 0.0,
+            seed: 1,
+            rounds: 20_000,
+            bound_rounds: 4000,
+            exact: 64,
+        }
     }
 }
 
@@ -61,7 +67,36 @@ pub fn solve(
     effort: &Effort,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Solution, PlanError> {
-    let frame = Frame::new(problem)?;
+    match attempt(problem, goal, effort, keep_going)? {
+        Attempt::Found(solution) => Ok(*solution),
+        Attempt::None { proven } => Err(PlanError::Infeasible(why::nothing_found(
+            problem, goal, effort, proven,
+        ))),
+    }
+}
+
+/// What came of looking for a plan.
+pub(super) enum Attempt {
+    /// A plan.
+    Found(Box<Solution>),
+    /// None.
+    None {
+        /// Whether there is none at all.
+        proven: bool,
+    },
+}
+
+/// Looks for a plan, without asking why there is none.
+pub(super) fn attempt(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Attempt, PlanError> {
+    let mut frame = Frame::new(problem)?;
+    if goal.objective == Objective::Time {
+        frame.keep_fastest();
+    }
     let relaxed = frame.relaxed();
     let (bound, game) = bound::bound(&relaxed, goal, effort.bound_rounds);
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
@@ -75,14 +110,20 @@ pub fn solve(
         frame: &frame,
         shares: &game.shares,
         seed: effort.seed,
-        rounds: if small { effort.rounds.min(3000) } else { effort.rounds },
+        rounds: if small {
+            effort.rounds.min(3000)
+        } else {
+            effort.rounds
+        },
         enough,
     };
     if let Some(start) = best.take() {
         best = Some(search.improve(&mut lister, start, keep_going));
     }
     let mut proven = false;
-    let mut plan = best.filter(|b| b.cost.is_finite()).map(|b| (b.cost, b.memory, b.log));
+    let mut plan = best
+        .filter(|b| b.cost.is_finite())
+        .map(|b| (b.cost, b.memory, b.log));
     if small && plan.as_ref().is_none_or(|p| p.0 > enough) {
         let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
         let exact = exact::solve(&frame, goal, beat, keep_going);
@@ -92,7 +133,7 @@ pub fn solve(
         }
     }
     let Some((_, memory, log)) = plan else {
-        return Err(PlanError::Infeasible(why::nothing_found(problem, goal, effort, proven)));
+        return Ok(Attempt::None { proven });
     };
     let schedule = complete(frame, &memory, &log)?;
     let cost = goal.cost(schedule.seconds, schedule.energy.total());
@@ -102,8 +143,19 @@ pub fn solve(
     } else {
         why::bound(problem, goal, &bound)
     };
-    let gap = if cost > 0.0 { (cost - lower_bound) / cost } else { 0.0 };
-    Ok(Solution { schedule, cost, lower_bound, reason, gap, bound })
+    let gap = if cost > 0.0 {
+        (cost - lower_bound) / cost
+    } else {
+        0.0
+    };
+    Ok(Attempt::Found(Box::new(Solution {
+        schedule,
+        cost,
+        lower_bound,
+        reason,
+        gap,
+        bound,
+    })))
 }
 
 /// The plan with its peaks, checked against every rule.
@@ -117,7 +169,9 @@ fn complete(
         what: "the plan that was found".into(),
         problem: format!("breaks a rule, which is a mistake of the planner: {rule}"),
     };
-    let net = frame.network(memory).ok_or_else(|| broken("data cannot be moved".into()))?;
+    let net = frame
+        .network(memory)
+        .ok_or_else(|| broken("data cannot be moved".into()))?;
     let mut schedule = Schedule::new(frame.problem, &net, log, &[]);
     schedule.peak = verify(frame.problem, &schedule).map_err(broken)?;
     Ok(schedule)
@@ -143,18 +197,27 @@ fn first_plans(
     for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
         let watts = standing * weight;
         take(greedy(frame, relaxed, watts, &|_, _, _| true), lister);
-        take(greedy(frame, relaxed, watts, &|t, k, _| shares[t][k] > 0.02), lister);
+        take(
+            greedy(frame, relaxed, watts, &|t, k, _| shares[t][k] > 0.02),
+            lister,
+        );
         for g in 0..p.groups.len() {
             let memory = p.groups[g].memory;
-            take(greedy(frame, relaxed, watts, &|_, _, w| usize::from(w.resource) == g), lister);
-            let near = |_, _, w: &super::network::Way| {
-                p.groups[usize::from(w.resource)].memory == memory
-            };
+            take(
+                greedy(frame, relaxed, watts, &|_, _, w| {
+                    usize::from(w.resource) == g
+                }),
+                lister,
+            );
+            let near =
+                |_, _, w: &super::network::Way| p.groups[usize::from(w.resource)].memory == memory;
             take(greedy(frame, relaxed, watts, &near), lister);
         }
     }
     let most = |s: &Vec<f64>| {
-        (0..s.len()).max_by(|&a, &b| s[a].total_cmp(&s[b])).unwrap_or(0) as u16
+        (0..s.len())
+            .max_by(|&a, &b| s[a].total_cmp(&s[b]))
+            .unwrap_or(0) as u16
     };
     take(shares.iter().map(most).collect(), lister);
     best
@@ -165,12 +228,17 @@ fn first_plans(
 pub fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
     let frame = Frame::new(problem).ok()?;
     let relaxed = frame.relaxed();
-    let free = Goal { deadline: None, ..*goal };
+    let free = Goal {
+        deadline: None,
+        ..*goal
+    };
     let mut lister = Lister::new(&frame, free);
     let mut best: Option<Candidate> = None;
     for weight in [0.0, 0.3, 1.0, 3.0, 1e6] {
         let watts = problem.standing_watts().max(1e-9) * weight;
-        let choice = greedy(&frame, &relaxed, watts, &|_, _, w| usize::from(w.resource) == group);
+        let choice = greedy(&frame, &relaxed, watts, &|_, _, w| {
+            usize::from(w.resource) == group
+        });
         if let Some(c) = lister.plan(&choice, &[])
             && best.as_ref().is_none_or(|b| c.rank < b.rank)
         {
@@ -187,5 +255,13 @@ pub fn fastest(
     effort: &Effort,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Solution, PlanError> {
-    solve(problem, &Goal { objective: Objective::Time, deadline: None }, effort, keep_going)
+    solve(
+        problem,
+        &Goal {
+            objective: Objective::Time,
+            deadline: None,
+        },
+        effort,
+        keep_going,
+    )
 }

@@ -67,10 +67,18 @@ impl<'n> Timeline<'n> {
     /// Nothing has started. `None` if what exists from the beginning does not fit.
     pub fn new(net: &'n Network) -> Option<Self> {
         let mut used = vec![0_u64; net.capacity.len()];
-        for c in net.copies.iter().filter(|c| c.initial && (c.stays || c.users > 0)) {
+        for c in net
+            .copies
+            .iter()
+            .filter(|c| c.initial && (c.stays || c.users > 0))
+        {
             used[usize::from(c.memory)] += c.bytes;
         }
-        if used.iter().zip(&net.capacity).any(|(&u, c)| c.is_some_and(|c| u > c)) {
+        if used
+            .iter()
+            .zip(&net.capacity)
+            .any(|(&u, c)| c.is_some_and(|c| u > c))
+        {
             return None;
         }
         Some(Timeline {
@@ -81,8 +89,16 @@ impl<'n> Timeline<'n> {
             peak: used.clone(),
             log: Vec::with_capacity(net.activities.len()),
             started: vec![false; net.activities.len()],
-            waits: net.activities.iter().map(|a| a.before.len() as u32).collect(),
-            idle: net.resources.iter().map(|&n| (0..n as u16).rev().collect()).collect(),
+            waits: net
+                .activities
+                .iter()
+                .map(|a| a.before.len() as u32)
+                .collect(),
+            idle: net
+                .resources
+                .iter()
+                .map(|&n| (0..n as u16).rev().collect())
+                .collect(),
             running: BinaryHeap::new(),
             place: vec![(0, 0); net.activities.len()],
             used,
@@ -120,7 +136,9 @@ impl<'n> Timeline<'n> {
     pub fn start(&mut self, activity: u32, way: usize) {
         let a = &self.net.activities[activity as usize];
         let w = &a.ways[way];
-        let unit = self.idle[usize::from(w.resource)].pop().expect("a free unit was promised");
+        let unit = self.idle[usize::from(w.resource)]
+            .pop()
+            .expect("a free unit was promised");
         let end = self.now + w.seconds;
         self.started[activity as usize] = true;
         self.place[activity as usize] = (w.resource, unit);
@@ -128,7 +146,13 @@ impl<'n> Timeline<'n> {
         self.makespan = self.makespan.max(end);
         self.joules += w.joules;
         let (start, way) = (self.now, way as u16);
-        self.log.push(Started { activity, way, unit, start, end });
+        self.log.push(Started {
+            activity,
+            way,
+            unit,
+            start,
+            end,
+        });
         for &c in &a.ends {
             let copy = &self.net.copies[c as usize];
             self.used[usize::from(copy.memory)] -= copy.bytes;

@@ -5,7 +5,7 @@ use dahl_core::{Bytes, Seconds};
 use super::bound::Bound;
 use super::network::Frame;
 use super::problem::{Goal, Objective, Origin, Problem};
-use super::solve::{Effort, solve};
+use super::solve::{Attempt, Effort, attempt};
 
 /// What a lower bound rests on.
 pub(super) fn bound(problem: &Problem, goal: &Goal, bound: &Bound) -> String {
@@ -13,7 +13,12 @@ pub(super) fn bound(problem: &Problem, goal: &Goal, bound: &Bound) -> String {
     if bound.path > 0.01 {
         parts.push((bound.path, "the longest chain of tasks".into()));
     }
-    for (g, group) in problem.groups.iter().enumerate().filter(|&(g, _)| bound.work[g] > 0.01) {
+    for (g, group) in problem
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|&(g, _)| bound.work[g] > 0.01)
+    {
         let units = match group.units {
             1 => format!("the work of {}", group.name),
             n => format!("the work of the {n} units {}", group.name),
@@ -28,14 +33,19 @@ pub(super) fn bound(problem: &Problem, goal: &Goal, bound: &Bound) -> String {
     };
     match goal.objective {
         Objective::Time => format!("{time}; tasks may be divided between units"),
-        _ => format!("joules of the tasks on their cheapest units, and {time}; tasks may be divided"),
+        _ => {
+            format!("joules of the tasks on their cheapest units, and {time}; tasks may be divided")
+        }
     }
 }
 
 /// A deadline that no plan can meet.
 pub(super) fn too_slow(problem: &Problem, goal: &Goal, b: &Bound) -> String {
     let deadline = goal.deadline.unwrap_or(0.0);
-    let time = Goal { objective: Objective::Time, deadline: None };
+    let time = Goal {
+        objective: Objective::Time,
+        deadline: None,
+    };
     format!(
         "the deadline of {} cannot be met: no plan takes less than {}, {} more ({})",
         Seconds(deadline),
@@ -46,21 +56,40 @@ pub(super) fn too_slow(problem: &Problem, goal: &Goal, b: &Bound) -> String {
 }
 
 /// What stands in the way where no plan was found.
-pub(super) fn nothing_found(problem: &Problem, goal: &Goal, effort: &Effort, proven: bool) -> String {
+pub(super) fn nothing_found(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    proven: bool,
+) -> String {
     if let Some(text) = too_large(problem) {
         return text;
     }
-    let certain = if proven { "" } else { " (found by search, not proven)" };
-    let light = Effort { rounds: effort.rounds.min(500), exact: if proven { effort.exact } else { 0 }, ..*effort };
+    let certain = if proven {
+        ""
+    } else {
+        " (found by search, not proven)"
+    };
+    let light = Effort {
+        rounds: effort.rounds.min(500),
+        exact: if proven { effort.exact } else { 0 },
+        ..*effort
+    };
     let without = |problem: &Problem, goal: Goal| {
         let mut left = 200_000_u32;
-        solve(problem, &goal, &light, &mut || {
+        let mut keep_going = || {
             left = left.saturating_sub(1);
             left > 0
-        })
-        .ok()
+        };
+        match attempt(problem, &goal, &light, &mut keep_going) {
+            Ok(Attempt::Found(s)) => Some(s),
+            _ => None,
+        }
     };
-    let any_time = Goal { objective: Objective::Time, deadline: None };
+    let any_time = Goal {
+        objective: Objective::Time,
+        deadline: None,
+    };
     if let Some(deadline) = goal.deadline
         && let Some(s) = without(problem, any_time)
     {
@@ -75,27 +104,38 @@ pub(super) fn nothing_found(problem: &Problem, goal: &Goal, effort: &Effort, pro
     let mut roomy = problem.clone();
     roomy.memories.iter_mut().for_each(|m| m.capacity = None);
     if let Some(s) = without(&roomy, any_time) {
-        let over = problem.memories.iter().zip(&s.schedule.peak).filter_map(|(m, &peak)| {
-            let capacity = m.capacity.filter(|&c| c < peak)?;
-            Some(format!(
-                "{:?} holds {}, the fastest plan without limits needs {}, {} more",
-                m.name,
-                Bytes(capacity),
-                Bytes(peak),
-                Bytes(peak - capacity)
-            ))
-        });
+        let over = problem
+            .memories
+            .iter()
+            .zip(&s.schedule.peak)
+            .filter_map(|(m, &peak)| {
+                let capacity = m.capacity.filter(|&c| c < peak)?;
+                Some(format!(
+                    "{:?} holds {}, the fastest plan without limits needs {}, {} more",
+                    m.name,
+                    Bytes(capacity),
+                    Bytes(peak),
+                    Bytes(peak - capacity)
+                ))
+            });
         let over: Vec<String> = over.collect();
-        return format!("memory is too small{certain}: {}; a smaller batch or a finer grain needs less", over.join("; "));
+        return format!(
+            "memory is too small{certain}: {}; a smaller batch or a finer grain needs less",
+            over.join("; ")
+        );
     }
-    "data cannot get to the units that need it: the machine lacks a link between two memories".into()
+    "data cannot get to the units that need it: the machine lacks a link between two memories"
+        .into()
 }
 
 /// A memory that cannot even hold what a single task needs, or what always lies there.
 fn too_large(problem: &Problem) -> Option<String> {
     let frame = Frame::new(problem).ok()?;
     for (m, memory) in problem.memories.iter().enumerate() {
-        let always = problem.data.iter().filter(|d| d.kept && d.origin == Origin::Memory(m));
+        let always = problem
+            .data
+            .iter()
+            .filter(|d| d.kept && d.origin == Origin::Memory(m));
         let bytes = always.fold(0_u64, |a, d| a.saturating_add(d.bytes));
         if let Some(c) = memory.capacity.filter(|&c| c < bytes) {
             return Some(format!(

@@ -11,12 +11,14 @@
 
 mod dm;
 mod eager;
+mod follow;
 mod ws;
 
 use dahl_core::{Machine, Seconds, UnitId};
 
 pub use dm::Dm;
 pub use eager::Eager;
+pub use follow::Follow;
 pub use ws::Ws;
 
 /// A ready task: which launch of which graph, and which task of that. What the launch number means is
@@ -45,6 +47,12 @@ pub trait World {
 
     /// A task's priority; higher is more urgent.
     fn priority(&self, task: TaskRef) -> i32;
+
+    /// Whether a task belongs to the graph that a schedule at hand was made for.
+    fn is_planned(&self, task: TaskRef) -> bool {
+        let _ = task;
+        true
+    }
 
     /// There is work for a unit, or with `None` for any one unit. False if nobody had to be woken: the
     /// unit is awake, and may be busy for long.

@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 1 << 22;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Cells {
+pub(crate) struct Cells {
     /// For every access, where its cells stand in `named`.
     of_access: Vec<(u32, u32)>,
     named: Vec<u32>,

@@ -275,6 +275,7 @@ impl<'a> Engine<'a> {
         let state = self.units[usize::from(unit)];
         let (task, now) = (state.task, Seconds(self.now));
         self.record(unit, &state);
+        self.units[usize::from(unit)].task = NONE;
         let mut again = Vec::new();
         if let Some(memories) = &self.facts.memories {
             let slot = self.launches.slot(task.launch);
@@ -314,7 +315,7 @@ impl<'a> Engine<'a> {
                     }
                     self.launch()?;
                 }
-                Some(launcher) if self.facts.sleeps(launcher.0) => {
+                Some(launcher) if self.units[usize::from(launcher.0)].task == NONE => {
                     self.launch()?;
                 }
                 // It is busy, and launches when its task has ended.

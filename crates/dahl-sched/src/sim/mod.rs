@@ -21,7 +21,7 @@
 //! | `outcome`, `trace` | what came of it |
 
 mod agenda;
-mod cells;
+pub(crate) mod cells;
 mod copies;
 mod engine;
 mod fixed;

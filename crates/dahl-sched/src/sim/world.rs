@@ -70,11 +70,6 @@ impl<'a> Facts<'a> {
         self.beds.borrow_mut().asleep[usize::from(unit) / 64] |= 1 << (unit % 64);
     }
 
-    /// Whether a unit sleeps.
-    pub fn sleeps(&self, unit: u16) -> bool {
-        self.beds.borrow().asleep[usize::from(unit) / 64] & (1 << (unit % 64)) != 0
-    }
-
     /// The next unit that was woken.
     #[inline]
     pub fn next_woken(&self, done: usize) -> Option<u16> {

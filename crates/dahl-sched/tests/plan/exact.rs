@@ -25,8 +25,10 @@ impl Everything<'_> {
             return;
         }
         if chosen.len() == p.tasks.len() {
-            let memory: Vec<usize> =
-                chosen.iter().map(|w| p.groups[usize::from(w.resource)].memory).collect();
+            let memory: Vec<usize> = chosen
+                .iter()
+                .map(|w| p.groups[usize::from(w.resource)].memory)
+                .collect();
             if let Some(mut net) = frame.network(&memory) {
                 for (a, w) in net.activities.iter_mut().zip(chosen.iter()) {
                     a.ways = vec![*w];
@@ -43,7 +45,12 @@ impl Everything<'_> {
             for (s, &seconds) in times.iter().enumerate() {
                 let group = &p.groups[g];
                 let joules = (group.busy_watts[s] - group.idle_watts) * seconds;
-                chosen.push(Way { resource: g as u16, state: s as u8, seconds, joules });
+                chosen.push(Way {
+                    resource: g as u16,
+                    state: s as u8,
+                    seconds,
+                    joules,
+                });
                 self.assign(frame, chosen);
                 chosen.pop();
             }
@@ -52,7 +59,9 @@ impl Everything<'_> {
 
     fn order(&mut self, net: &Network, t: &Timeline<'_>, first: u32, joules: f64) {
         self.steps += 1;
-        let cost = self.goal.cost(t.makespan, net.standing_watts * t.makespan + joules);
+        let cost = self
+            .goal
+            .cost(t.makespan, net.standing_watts * t.makespan + joules);
         if !self.goal.in_time(t.makespan) || cost >= self.best || self.steps > MOST_STEPS {
             return;
         }
@@ -61,7 +70,8 @@ impl Everything<'_> {
             return;
         }
         for a in first..net.activities.len() as u32 {
-            if t.is_ready(a) && t.is_free(net.activities[a as usize].ways[0].resource) && t.fits(a) {
+            if t.is_ready(a) && t.is_free(net.activities[a as usize].ways[0].resource) && t.fits(a)
+            {
                 let mut next = t.clone();
                 next.start(a, 0);
                 self.order(net, &next, a + 1, joules);
@@ -76,7 +86,11 @@ impl Everything<'_> {
 
 fn exhaustive(problem: &Problem, goal: &Goal) -> Option<f64> {
     let frame = Frame::new(problem).unwrap();
-    let mut all = Everything { goal, best: f64::INFINITY, steps: 0 };
+    let mut all = Everything {
+        goal,
+        best: f64::INFINITY,
+        steps: 0,
+    };
     all.assign(&frame, &mut Vec::new());
     (all.steps <= MOST_STEPS).then_some(all.best)
 }
@@ -99,7 +113,11 @@ fn equals_exhaustive_search() {
         let exact = exact::solve(&frame, &goal, f64::INFINITY, &mut || true);
         assert!(exact.proven);
         let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
-        assert!(same, "seed {seed}: {} but everything gives {expected}\n{problem:#?} {goal:?}", exact.cost);
+        assert!(
+            same,
+            "seed {seed}: {} but everything gives {expected}\n{problem:#?} {goal:?}",
+            exact.cost
+        );
         infeasible += usize::from(expected.is_infinite());
         limited += usize::from(frame.copies);
         late += usize::from(goal.deadline.is_some());
@@ -111,10 +129,15 @@ fn equals_exhaustive_search() {
             moving += usize::from(!plan.moves.is_empty());
             verify(&problem, &plan).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{problem:#?}"));
             let cost = goal.cost(plan.seconds, plan.energy.total());
-            assert!((cost - expected).abs() <= 1e-8 * expected.abs().max(1e-9), "seed {seed}");
+            assert!(
+                (cost - expected).abs() <= 1e-8 * expected.abs().max(1e-9),
+                "seed {seed}"
+            );
         }
     }
-    println!("by tasks {compared:?}; infeasible {infeasible}, limited {limited}, with transfers {moving}, deadline {late}");
+    println!(
+        "by tasks {compared:?}; infeasible {infeasible}, limited {limited}, with transfers {moving}, deadline {late}"
+    );
     // The cases mean something: all sizes, and enough of each difficulty.
     assert!(compared[2..].iter().all(|&n| n >= 50) && infeasible >= 50);
     assert!(limited >= 300 && moving >= 200 && late >= 500);

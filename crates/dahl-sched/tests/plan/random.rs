@@ -24,9 +24,15 @@ impl Dice {
 /// Units of at most three kinds, at most two memories.
 fn machine(dice: &mut Dice) -> Problem {
     let memories = 1 + usize::from(dice.chance(65));
-    let mut p = Problem { base_watts: dice.below(20) as f64, ..Problem::default() };
+    let mut p = Problem {
+        base_watts: dice.below(20) as f64,
+        ..Problem::default()
+    };
     for m in 0..memories {
-        p.memories.push(Memory { name: format!("memory {m}"), capacity: None });
+        p.memories.push(Memory {
+            name: format!("memory {m}"),
+            capacity: None,
+        });
     }
     let mut left = 1 + dice.below(3);
     while left > 0 {
@@ -39,7 +45,9 @@ fn machine(dice: &mut Dice) -> Problem {
             units,
             memory: dice.below(memories),
             idle_watts,
-            busy_watts: (0..states).map(|s| idle_watts + (dice.below(20) / (s + 1)) as f64).collect(),
+            busy_watts: (0..states)
+                .map(|s| idle_watts + (dice.below(20) / (s + 1)) as f64)
+                .collect(),
         });
     }
     for from in 0..memories {
@@ -70,14 +78,19 @@ pub fn problem(dice: &mut Dice, tasks: usize) -> (Problem, Goal) {
         let mut seconds: Vec<Vec<f64>> = Vec::new();
         for g in &p.groups {
             let base = 1 + dice.below(6);
-            let times = (0..g.busy_watts.len()).map(|s| (base * (s + 1)) as f64).collect();
+            let times = (0..g.busy_watts.len())
+                .map(|s| (base * (s + 1)) as f64)
+                .collect();
             seconds.push(if dice.chance(85) { times } else { Vec::new() });
         }
         if seconds.iter().all(Vec::is_empty) {
             seconds[0] = p.groups[0].busy_watts.iter().map(|_| 2.0).collect();
         }
         p.tasks.push(p.classes.len() as u32);
-        p.classes.push(Class { name: format!("class {t}"), seconds });
+        p.classes.push(Class {
+            name: format!("class {t}"),
+            seconds,
+        });
     }
     let density = dice.below(60);
     for b in 0..tasks {
@@ -96,22 +109,46 @@ pub fn problem(dice: &mut Dice, tasks: usize) -> (Problem, Goal) {
     }
     let objective = [Objective::Energy, Objective::Time, Objective::Edp][dice.below(3)];
     let deadline = dice.chance(35).then(|| (4 + dice.below(6 * tasks)) as f64);
-    (p, Goal { objective, deadline })
+    (
+        p,
+        Goal {
+            objective,
+            deadline,
+        },
+    )
 }
 
 fn data(dice: &mut Dice, p: &mut Problem) {
     let tasks = p.tasks.len();
     for t in 0..tasks {
         if dice.chance(50) {
-            let readers = ((t + 1)..tasks).filter(|_| dice.chance(30)).map(|r| r as u32).collect();
+            let readers = ((t + 1)..tasks)
+                .filter(|_| dice.chance(30))
+                .map(|r| r as u32)
+                .collect();
             let (bytes, kept) = (1 + dice.below(4) as u64, dice.chance(20));
-            p.data.push(Datum { bytes, origin: Origin::Task(t as u32), readers, replaces: None, kept });
+            p.data.push(Datum {
+                bytes,
+                origin: Origin::Task(t as u32),
+                readers,
+                replaces: None,
+                kept,
+            });
         }
     }
     if dice.chance(50) {
-        let readers = (0..tasks).filter(|_| dice.chance(30)).map(|r| r as u32).collect();
+        let readers = (0..tasks)
+            .filter(|_| dice.chance(30))
+            .map(|r| r as u32)
+            .collect();
         let origin = Origin::Memory(dice.below(p.memories.len()));
-        p.data.push(Datum { bytes: 2, origin, readers, replaces: None, kept: dice.chance(50) });
+        p.data.push(Datum {
+            bytes: 2,
+            origin,
+            readers,
+            replaces: None,
+            kept: dice.chance(50),
+        });
     }
     // Something that each step updates in place: read by some, then by its writer.
     if dice.chance(40) {
@@ -120,8 +157,20 @@ fn data(dice: &mut Dice, p: &mut Problem) {
         let mut readers: Vec<u32> = (0..writer).filter(|_| dice.chance(30)).collect();
         readers.push(writer);
         let origin = Origin::LeftBy(old + 1);
-        p.data.push(Datum { bytes: 3, origin, readers, replaces: None, kept: false });
+        p.data.push(Datum {
+            bytes: 3,
+            origin,
+            readers,
+            replaces: None,
+            kept: false,
+        });
         let origin = Origin::Task(writer);
-        p.data.push(Datum { bytes: 3, origin, readers: vec![], replaces: Some(old), kept: true });
+        p.data.push(Datum {
+            bytes: 3,
+            origin,
+            readers: vec![],
+            replaces: Some(old),
+            kept: true,
+        });
     }
 }

@@ -81,3 +81,46 @@ pub fn lanes(trace: &Trace) -> (Vec<u32>, Vec<(u16, u16, u32)>) {
     }
     (of, lanes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dahl_core::random::Random;
+    use dahl_core::trace::{NOBODY, TaskId, Transfer};
+
+    #[test]
+    fn transfers_in_one_lane_do_not_overlap() {
+        let random = Random::new(1, 1);
+        let copy = |i: u64| {
+            let start = random.below(3 * i, 1000);
+            Transfer {
+                from: random.below(3 * i + 1, 2) as u16,
+                to: 2,
+                bytes: 1,
+                for_task: TaskId {
+                    launch: 0,
+                    task: NOBODY,
+                },
+                ahead: false,
+                start,
+                end: start + random.below(3 * i + 2, 40),
+            }
+        };
+        let mut trace = Trace {
+            transfers: (0..200).map(copy).collect(),
+            ..Trace::default()
+        };
+        trace.sort();
+        let (of, lanes) = lanes(&trace);
+        let mut free = vec![0; lanes.len()];
+        for (t, lane) in trace.transfers.iter().zip(&of) {
+            let l = *lane as usize;
+            assert_eq!((lanes[l].0, lanes[l].1), (t.from, t.to));
+            assert!(free[l] <= t.start, "{t:?}");
+            free[l] = t.end;
+        }
+        // Never more lanes than copies at one time; and both pairs count from zero.
+        assert!(lanes.len() < 40, "{}", lanes.len());
+        assert_eq!(lanes.iter().filter(|l| l.2 == 0).count(), 2);
+    }
+}

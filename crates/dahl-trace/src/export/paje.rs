@@ -1,4 +1,5 @@
-//! Paje, which ViTE shows and `pj_dump` of PajeNG turns into tables ("Paje trace file format", L. Schnorr).
+//! Paje, which ViTE shows and `pj_dump` of PajeNG turns into tables (L. Schnorr, "Paje trace file
+//! format").
 //!
 //! Containers: the program, its units, its memories and its meters. A state of a unit is a task, with
 //! its codelet as value; layer, implementation, step and number are extra fields. A transfer is a link

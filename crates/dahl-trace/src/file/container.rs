@@ -198,3 +198,62 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of one section with a proper checksum, whatever it claims.
+    fn file(raw: u64, packed: &[u8]) -> Vec<u8> {
+        let mut file = vec![];
+        begin(&mut file, 1).expect("written");
+        let mut frame = (Section::Tasks as u32).to_le_bytes().to_vec();
+        frame.extend(raw.to_le_bytes());
+        frame.extend((packed.len() as u64).to_le_bytes());
+        file.extend(&frame);
+        file.extend(checksum(&frame, packed).to_le_bytes());
+        file.extend(packed);
+        file
+    }
+
+    fn pack(raw: &[u8]) -> Vec<u8> {
+        let mut packer = DeflateEncoder::new(vec![], Compression::best());
+        packer.write_all(raw).expect("packed");
+        packer.finish().expect("packed")
+    }
+
+    #[test]
+    fn claims_are_compared_with_what_is_there() {
+        let zeros = [0u8; 5000];
+        for (raw, packed, says) in [
+            (u64::MAX, pack(&zeros), "cannot unpack"),
+            (5001, pack(&zeros), "instead of 5001"),
+            (4999, pack(&zeros), "instead of 4999"),
+            (5000, vec![0xff; 40], "deflate"),
+        ] {
+            let file = file(raw, &packed);
+            let mut reader = Reader::new(&file).expect("a trace");
+            let problem = reader.section(Section::Tasks).expect_err(says);
+            assert!(problem.to_string().contains(says), "{says}: {problem}");
+        }
+        let whole = file(5000, &pack(&zeros));
+        let mut reader = Reader::new(&whole).expect("a trace");
+        assert_eq!(reader.section(Section::Tasks).expect("proper"), zeros);
+        reader.finish().expect("nothing left");
+    }
+
+    #[test]
+    fn rows_are_compared_with_bytes() {
+        // A table of 2^60 rows in ten bytes.
+        let mut raw = vec![0x80; 8];
+        raw.extend([0x10, 0]);
+        let file = file(raw.len() as u64, &pack(&raw));
+        let mut reader = Reader::new(&file).expect("a trace");
+        let problem = reader.table(Section::Tasks, super::super::tables::read_tasks);
+        let problem = problem.expect_err("too many").to_string();
+        assert!(
+            problem.contains("tasks") && problem.contains("rows"),
+            "{problem}"
+        );
+    }
+}

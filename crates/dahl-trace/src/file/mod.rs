@@ -1,9 +1,9 @@
 //! Traces in files.
 //!
 //! A file is the eight bytes `DAHLTRC\n`, a version, a number of sections, and the sections (see
-//! [`container`]): each compressed, with a checksum. Names stand in two kinds of JSON sections: what made the
-//! trace with its units and memories, and the names of each graph. All that is numerous, such as the
-//! tasks that ran, stands in columns of small numbers ([`columns`], [`tables`]).
+//! `container`): each compressed, with a checksum. Names stand in two kinds of JSON sections: what made
+//! the trace with its units and memories, and the names of each graph. All that is numerous, such as
+//! the tasks that ran, stands in columns of small numbers (`columns`, `tables`).
 //!
 //! Reading trusts nothing: lengths are compared with the bytes that are there before anything is
 //! allocated, checksums catch accidents, and [`crate::check`] catches what was made wrong on purpose.
@@ -26,7 +26,7 @@ use container::{Reader, Section};
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be read or written.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The file is something else.
     #[error("not a trace: it does not begin as one; `dahl train --trace FILE` writes traces")]

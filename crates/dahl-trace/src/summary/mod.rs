@@ -1,9 +1,9 @@
 //! A trace in figures: where the time went, which unit waited and why, what bounds the run.
 //!
-//! The **span** reaches from the first event (a launch, the time a task became ready, a transfer) to the end of the last
-//! task or transfer. Where events were given up, the launches are older than what is left, and the span
-//! begins with the first task taken. What each time of a unit means is said in [`timeline`]; they sum to
-//! the span.
+//! The **span** reaches from the first event (a launch, a task becoming ready, a transfer) to the end of
+//! the last task or transfer. Where events were given up, the launches are older than what is left, and
+//! the span begins with the first task taken. What each time of a unit means is said in [`timeline`];
+//! they sum to the span.
 //!
 //! Times are whole nanoseconds, so that sums are exact and equal those of the exports. Field names are
 //! those of `dahl trace summary --json` and stay. Nothing is printed here.

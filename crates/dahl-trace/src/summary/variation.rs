@@ -82,7 +82,7 @@ pub(super) fn find(trace: &Trace, index: &Index, labels: &Labels, top: usize) ->
         let (codelet, implementation, shapes) = labels.classes[class].clone();
         let says = factors.first().map_or_else(
             || {
-                "goes along with nothing that the trace knows: other programs, the clock frequency or \
+                "nothing that the trace knows: other programs, the clock frequency or \
                  the values are left"
                     .to_string()
             },

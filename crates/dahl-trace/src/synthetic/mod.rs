@@ -9,9 +9,9 @@
 mod network;
 mod schedule;
 
+use dahl_core::UnitKind;
 use dahl_core::random::Random;
 use dahl_core::trace::{MemorySample, Nanos, PowerSample, Trace, TraceMemory, TraceUnit};
-use dahl_core::{Bytes, UnitKind};
 
 use network::Network;
 
@@ -135,9 +135,9 @@ fn power(trace: &mut Trace) {
     }
 }
 
-/// Bytes for people, such as the storages' names want them.
+/// What an array of this shape takes.
 fn bytes(shape: [usize; 4]) -> u64 {
-    Bytes(4 * shape.iter().product::<usize>() as u64).0
+    4 * shape.iter().product::<usize>() as u64
 }
 
 #[cfg(test)]

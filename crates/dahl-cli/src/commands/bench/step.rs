@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use dahl_runtime::meter;
+
+use crate::commands::follow::Outcome;
 use crate::commands::measure::Measure;
 use crate::commands::run_options::{RunOptions, model};
 use crate::print;
@@ -53,12 +56,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let once = bench.steps(3)?;
     let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
     let (mut times, mut count) = (Vec::new(), 0);
+    let sampler = meter::Options::default().start();
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
     while times.is_empty() || Instant::now() < end {
         times.push(bench.steps(stretch)?);
         count += stretch;
     }
-    args.run.finish(&mut bench.runtime, &model.name, |_| {})?;
+    let energy = sampler.finish().energy;
+    let plan = args.run.plan(&model, batch)?;
     times.sort_by(f64::total_cmp);
     let result = Result {
         model: model.name.clone(),
@@ -74,8 +79,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         temporary_bytes: bench.graph.memory.bytes,
         peak_rss_bytes: print::peak_resident(),
     };
+    let graph = bench.graph.clone();
+    let mut followed = None;
+    if let Some(plan) = &plan {
+        // Recorded apart: the measured stretches fill the buffers many times over.
+        bench.runtime.take_trace();
+        bench.steps(8)?;
+        if let Some(trace) = bench.runtime.take_trace() {
+            let seconds = Some(result.step_seconds);
+            followed = Some(Outcome::of(plan, &graph, &trace, seconds, &energy));
+        }
+    }
+    args.run.finish(&mut bench.runtime, &model.name, |_| {})?;
     if args.json {
-        return print::json(&result);
+        let mut line = serde_json::to_value(&result)?;
+        line["joules_per_step"] = serde_json::json!(
+            energy
+                .joules()
+                .map(|j| j.0 * result.step_seconds / energy.elapsed.0.max(1e-9))
+        );
+        line["joules_source"] = serde_json::json!(energy.source());
+        if let Some(followed) = &followed {
+            line["plan"] = serde_json::to_value(followed)?;
+        }
+        return print::json(&line);
     }
     println!(
         "{}: {:.0} images/s ({:.0} median), {} per step of {} tasks, peak memory {}",
@@ -86,5 +113,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         result.tasks_per_step,
         dahl_core::Bytes(result.peak_rss_bytes),
     );
+    if let (Some(plan), Some(followed)) = (&plan, &followed) {
+        followed.show(plan);
+    }
     Ok(())
 }

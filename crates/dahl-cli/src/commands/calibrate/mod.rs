@@ -19,7 +19,7 @@ use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::measure::Measure;
+use super::measure::{Measure, lowered};
 use super::profile::{self, Profile};
 use super::run_options::{GrainChoice, RunOptions, model};
 use crate::print;
@@ -199,7 +199,10 @@ impl Work<'_> {
             .max()
             .unwrap_or(1);
         for rank in 0..ranks {
-            let graph = self.lowered(model, Some(by_rank(rank)))?;
+            let profile = Some(by_rank(rank));
+            let batch = self.args.batch as usize;
+            let step = lowered(model, batch, self.args.dtype, &self.args.grain, profile)?;
+            let graph = step.graph;
             // Implementations of this rank that are not timed yet.
             let news = (0..graph.classes.len() as u32).any(|class| {
                 let key = Key::of(&graph, class, &unit, UnitKind::Cpu);
@@ -238,6 +241,7 @@ impl Work<'_> {
         RunOptions {
             workers: Some(workers as u16),
             policy: "ws".into(),
+            plan: None,
             dtype: self.args.dtype,
             grain: GrainChoice::Known(self.args.grain.clone()),
             profile: Some("none".into()),
@@ -254,14 +258,6 @@ impl Work<'_> {
     ) -> anyhow::Result<Measure> {
         let (batch, run) = (self.args.batch as usize, self.options(workers));
         Measure::with(model, batch, &run, &self.args.grain, profile)
-    }
-
-    fn lowered(
-        &self,
-        model: &Model,
-        profile: Option<lower::Profile>,
-    ) -> anyhow::Result<Arc<Graph>> {
-        Ok(self.prepare(model, 1, profile)?.graph)
     }
 
     /// Runs a model's steps for a while and records how long its tasks took.
@@ -281,7 +277,12 @@ impl Work<'_> {
         let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
         measure.steps(steps)?;
         if let Some(trace) = measure.runtime.take_trace() {
-            self.timed += record(&mut self.store, &measure.graph, &trace, &measure);
+            self.timed += record(
+                &mut self.store,
+                &measure.graph,
+                &trace,
+                measure.runtime.machine(),
+            );
         }
         self.runs += 1;
         Ok(measure.graph.clone())
@@ -289,8 +290,7 @@ impl Work<'_> {
 }
 
 /// Takes a trace's durations into the performance model.
-fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, measure: &Measure) -> u64 {
-    let machine = measure.runtime.machine();
+pub fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, machine: &Machine) -> u64 {
     let mut keys: HashMap<(u32, u16), Option<Key>> = HashMap::new();
     for run in &trace.tasks {
         let class = graph.tasks[run.id.task as usize].class;

@@ -1,24 +1,35 @@
 //! `dahl plan`: decides beforehand what runs where.
 
+mod compare;
+mod explain;
+mod grains;
+mod model;
 mod placement;
 
 /// Arguments of `dahl plan`.
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    model: Option<model::Args>,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
+    /// Say in words what a plan does, why, and what limits it
+    Explain(explain::Args),
     /// Place the nodes of a graph on accelerators and CPUs so that the busiest has the least to do
     Placement(placement::Args),
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    match &args.command {
-        Command::Placement(args) => placement::run(args),
+    match (&args.command, &args.model) {
+        (Some(Command::Placement(args)), _) => placement::run(args),
+        (Some(Command::Explain(args)), _) => explain::run(args),
+        (None, Some(args)) => model::run(args),
+        (None, None) => anyhow::bail!("name a model to plan, or a command; see --help"),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only arranges what [`Summary`] says; every figure here is one of its fields.
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use dahl_core::{Bytes, Joules, Seconds};
 use dahl_trace::Summary;
 use dahl_trace::summary::{NamedJoules, UnitTime};
@@ -34,15 +34,6 @@ fn time(nanos: u64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-/// Numbers to the right, from this column on.
-fn numbers(table: &mut Table, from: usize, to: usize) {
-    for column in from..to {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
 }
 
 fn heading(s: &Summary) {
@@ -98,8 +89,8 @@ fn units(s: &Summary) -> Table {
             share(u.waiting_for_work_ns),
         ]);
     }
-    numbers(&mut table, 1, 2);
-    numbers(&mut table, 3, 8);
+    print::align_right(&mut table, 1..=1);
+    print::align_right(&mut table, 3..=7);
     table
 }
 
@@ -154,7 +145,7 @@ fn codelets(s: &Summary, top: usize) -> Table {
         table.add_row(row);
     }
     more(&mut table, s.codelets.len(), top);
-    numbers(&mut table, 1, heads.len());
+    print::align_right(&mut table, 1..=heads.len() - 1);
     table
 }
 
@@ -179,7 +170,7 @@ fn layers(s: &Summary, top: usize) -> Table {
         table.add_row(row);
     }
     more(&mut table, s.layers.len(), top);
-    numbers(&mut table, 1, heads.len());
+    print::align_right(&mut table, 1..=heads.len() - 1);
     table
 }
 
@@ -199,7 +190,7 @@ fn gaps(s: &Summary) -> Table {
             g.says.clone(),
         ]);
     }
-    numbers(&mut table, 1, 3);
+    print::align_right(&mut table, 1..=2);
     table
 }
 
@@ -220,7 +211,7 @@ fn variation(s: &Summary, top: usize) -> Table {
             v.says.clone(),
         ]);
     }
-    numbers(&mut table, 1, 4);
+    print::align_right(&mut table, 1..=3);
     table
 }
 

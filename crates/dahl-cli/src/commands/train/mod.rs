@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::Seconds;
+use dahl_core::trace::Trace;
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::data::{self, DataSpec, Dataset, Split};
 use dahl_nn::model::Model;
@@ -16,7 +17,9 @@ use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
 use dahl_runtime::{Runtime, meter};
+use dahl_sched::plan::file::PlanFile;
 
+use super::follow::{self, Outcome};
 use super::run_options::{RunOptions, model};
 use metrics::Metrics;
 use report::Report;
@@ -175,7 +178,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         super::check_writable(path)?;
     }
     let mut metrics = args.metrics.as_deref().map(Metrics::create).transpose()?;
-    let mut runtime = recording(args)?;
+    let plan = args.run.plan(&model, args.batch as usize)?;
+    let run = args.run.following(plan.as_ref());
+    let mut runtime = recording(args, &run, plan.as_ref())?;
     if !args.quiet {
         let images = train.len();
         println!(
@@ -185,11 +190,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             images,
             validation.as_ref().map_or(0, |v| v.len()),
             runtime.machine().units.len(),
-            args.run.policy,
+            run.policy,
         );
     }
     let (name, grain) = (model.name.clone(), training.grain.to_string());
     let mut session = Session::new(model, training)?;
+    if let Some(plan) = &plan {
+        follow::check(plan, &*session.lowered()?, plan.units.len())?;
+    }
     session.loaders = if args.data.data.starts_with("folder:") {
         2
     } else {
@@ -243,21 +251,31 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         m.done(&report)?;
     }
     let power = report.samples();
-    let mut slowest = None;
-    if args.run.trace.is_some() {
-        args.run.finish(&mut runtime, &name, |trace| {
+    let (mut slowest, mut followed) = (None, None);
+    let mut look = |trace: &Trace| {
+        slowest = summary::slowest(trace);
+        if let (Some(plan), Some(graph)) = (&plan, session.graph()) {
+            followed = Some(Outcome::of(plan, graph, trace, None, &report.energy));
+        }
+    };
+    if run.trace.is_some() {
+        run.finish(&mut runtime, &name, |trace| {
             power.enter(trace);
-            slowest = summary::slowest(trace);
+            look(trace);
         })?;
-    } else {
-        slowest = runtime.take_trace().as_ref().and_then(summary::slowest);
+    } else if let Some(trace) = runtime.take_trace() {
+        look(&trace);
     }
     if !args.quiet {
         summary::print(&report, &work, slowest.as_ref(), args.carbon);
-        for (what, path) in [("weights", &args.save), ("trace", &args.run.trace)] {
+        for (what, path) in [("weights", &args.save), ("trace", &run.trace)] {
             if let Some(path) = path {
                 println!("{what}: {}", path.display());
             }
+        }
+        if let (Some(plan), Some(followed)) = (&plan, &followed) {
+            println!();
+            followed.show(plan);
         }
     }
     Ok(())
@@ -265,11 +283,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A runtime that records enough of its last tasks to say which layer was slow, or all that was asked
 /// for.
-fn recording(args: &Args) -> anyhow::Result<Runtime> {
-    if args.run.trace.is_some() || args.quiet {
-        return args.run.runtime(1);
-    }
-    args.run.runtime_with(1, |builder| builder.trace(LAST))
+fn recording(args: &Args, run: &RunOptions, plan: Option<&PlanFile>) -> anyhow::Result<Runtime> {
+    let schedule = plan.map(follow::schedule).transpose()?;
+    run.runtime_with(1, |mut builder| {
+        if run.trace.is_none() && !args.quiet {
+            builder = builder.trace(LAST);
+        }
+        match schedule {
+            Some(schedule) => builder.schedule(schedule),
+            None => builder,
+        }
+    })
 }
 
 /// Tasks per unit that are recorded if no trace was asked for.

@@ -21,8 +21,6 @@ use crate::plan::network::Network;
 pub(super) struct Certificate {
     w: f64,
     v: f64,
-    /// Added to every value: the price of a deadline.
-    constant: f64,
     price: Vec<f64>,
     source: Vec<f64>,
     inflow: Vec<Vec<f64>>,
@@ -37,25 +35,35 @@ pub(super) struct Certificate {
 
 impl Certificate {
     /// Finds prices in this many rounds.
-    pub fn new(net: &Network, w: f64, v: f64, constant: f64, rounds: usize) -> Self {
+    pub fn new(net: &Network, w: f64, v: f64, rounds: usize) -> Self {
         let resources = net.resources.len();
         let game = play(net, w, v, rounds, Sides::Plain);
         let work = play(net, w, v, rounds, Sides::Work);
-        let price: Vec<f64> = (0..resources).map(|r| game.work.get(r).copied().unwrap_or(0.0)).collect();
-        let work_price: Vec<f64> = (0..resources).map(|r| work.work.get(r).copied().unwrap_or(0.0)).collect();
+        let price: Vec<f64> = (0..resources)
+            .map(|r| game.work.get(r).copied().unwrap_or(0.0))
+            .collect();
+        let work_price: Vec<f64> = (0..resources)
+            .map(|r| work.work.get(r).copied().unwrap_or(0.0))
+            .collect();
         let cheapest = |i: usize, price: &[f64], flow: f64| {
             let cost = |w: &crate::plan::network::Way| {
                 v * w.joules + (price[usize::from(w.resource)] + flow) * w.seconds
             };
-            net.activities[i].ways.iter().map(cost).fold(f64::INFINITY, f64::min)
+            net.activities[i]
+                .ways
+                .iter()
+                .map(cost)
+                .fold(f64::INFINITY, f64::min)
         };
         let all = 0..net.activities.len();
         let free = vec![0.0; resources];
         Certificate {
             w,
             v,
-            constant,
-            cost: all.clone().map(|i| cheapest(i, &price, game.path[i])).collect(),
+            cost: all
+                .clone()
+                .map(|i| cheapest(i, &price, game.path[i]))
+                .collect(),
             work_cost: all.clone().map(|i| cheapest(i, &work_price, 0.0)).collect(),
             least: all.map(|i| cheapest(i, &free, 0.0)).collect(),
             price,
@@ -63,7 +71,7 @@ impl Certificate {
             source: game.source,
             inflow: game.inflow,
             sink: game.sink,
-            root: game.value.max(work.value) + constant,
+            root: game.value.max(work.value),
         }
     }
 
@@ -88,7 +96,7 @@ impl Certificate {
                 }
             }
         }
-        value.max(self.by_tails(s, by_tail, tails)) + self.constant
+        value.max(self.by_tails(s, by_tail, tails))
     }
 
     fn by_tails(&self, s: &State, by_tail: &[u32], tails: &[f64]) -> f64 {
@@ -122,7 +130,11 @@ impl Certificate {
             if next.is_some_and(|&j| tails[j as usize] == q) {
                 continue;
             }
-            let busy: f64 = running[..runs].iter().filter(|u| u.0 >= q).map(|u| u.1).sum();
+            let busy: f64 = running[..runs]
+                .iter()
+                .filter(|u| u.0 >= q)
+                .map(|u| u.1)
+                .sum();
             best = best.max(sum + busy + self.w * q);
         }
         best

@@ -8,6 +8,7 @@
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
 mod certificate;
+mod compare;
 mod sequence;
 mod symmetry;
 

@@ -15,17 +15,17 @@
 
 use std::collections::HashMap;
 
+use dahl_core::hash::FastBuild;
+
 use super::certificate::Certificate;
-use super::symmetry::{Columns, Labelled, columns, hash};
-use crate::plan::network::{Activity, Network, Way};
+use super::symmetry::Columns;
+use crate::plan::bound::Line;
+use crate::plan::network::Network;
 use crate::plan::problem::{Goal, Objective};
 use crate::plan::timeline::Started;
 
 /// Most activities a network may have here.
 pub const MOST: usize = 128;
-
-/// Most nodes that are remembered to be compared with.
-const REMEMBERED: usize = 4_000_000;
 
 /// Plans within this part of each other count as equal.
 pub(super) const SAME: f64 = 1e-9;
@@ -46,11 +46,12 @@ pub(super) struct State {
     pub end: Vec<f64>,
     pub units: Vec<Vec<Unit>>,
     pub joules: f64,
-    makespan: f64,
-    sum: f64,
+    pub makespan: f64,
+    pub sum: f64,
     used: Vec<u64>,
     users: Vec<u32>,
-    log: Vec<Started>,
+    /// How many activities were started.
+    count: usize,
 }
 
 impl State {
@@ -63,13 +64,13 @@ impl State {
         self.units.clone_from(&other.units);
         self.used.clone_from(&other.used);
         self.users.clone_from(&other.users);
-        self.log.clone_from(&other.log);
+        self.count = other.count;
     }
 }
 
 /// What a search is given and what it finds.
 pub(super) struct Search<'a> {
-    net: &'a Network,
+    pub(super) net: &'a Network,
     goal: Goal,
     before: Vec<u128>,
     shortest: Vec<f64>,
@@ -78,14 +79,18 @@ pub(super) struct Search<'a> {
     by_tail: Vec<u32>,
     /// Activities in the order in which they are tried.
     order: Vec<u32>,
+    pub(super) rank: Vec<u32>,
     /// Groups of interchangeable columns, and for each activity its group, column and row.
-    columns: Vec<Columns>,
-    cell: Vec<Option<(u16, u16, u16)>>,
+    pub(super) columns: Vec<Columns>,
+    pub(super) cell: Vec<Option<(u16, u16, u16)>>,
     time: Option<Certificate>,
-    energy: Vec<Certificate>,
-    stack: Vec<State>,
-    table: HashMap<u128, Vec<Vec<f64>>>,
-    remembered: usize,
+    /// For prices of time beside the standing watts.
+    energy: Vec<(f64, Certificate)>,
+    pub(super) stack: Vec<State>,
+    /// What was started to get to the node.
+    path: Vec<Started>,
+    pub(super) table: HashMap<u128, Vec<Vec<f64>>, FastBuild>,
+    pub(super) remembered: usize,
     keep_going: &'a mut dyn FnMut() -> bool,
     /// Nodes looked at.
     pub nodes: u64,
@@ -118,33 +123,52 @@ impl<'a> Search<'a> {
         let order = by(&|i| tails[i] + shortest[i]);
         let standing = net.standing_watts;
         let timed = goal.deadline.is_some() || goal.objective != Objective::Energy;
-        let time = timed.then(|| Certificate::new(net, 1.0, 0.0, 0.0, rounds));
+        let time = timed.then(|| Certificate::new(net, 1.0, 0.0, rounds));
         let mut energy = Vec::new();
         if goal.objective != Objective::Time {
-            energy.push(Certificate::new(net, standing, 1.0, 0.0, rounds));
-            if let Some(deadline) = goal.deadline {
-                let unit = standing.max(1e-9);
-                let priced = [0.5, 2.0, 8.0].map(|k| {
-                    let m = unit * k;
-                    Certificate::new(net, standing + m, 1.0, -m * deadline, rounds)
+            let free = Certificate::new(net, standing, 1.0, rounds);
+            let seconds = time.as_ref().map_or(0.0, |t| t.root);
+            let power = free.root / seconds.max(f64::MIN_POSITIVE);
+            let mut lines = vec![Line {
+                value: free.root,
+                price: 0.0,
+            }];
+            energy.push((0.0, free));
+            // Prices of time, where a deadline or the product makes them worth it.
+            let prices = if timed {
+                vec![0.25, 0.5, 1.0, 3.0]
+            } else {
+                Vec::new()
+            };
+            for price in prices.into_iter().map(|k| k * power) {
+                let c = Certificate::new(net, standing + price, 1.0, rounds);
+                let before = goal.floor(seconds, &lines);
+                lines.push(Line {
+                    value: c.root,
+                    price,
                 });
-                let root = energy[0].root;
-                energy.extend(priced.into_iter().filter(|c| c.root > root));
-                if energy.len() > 1 {
-                    energy.sort_by(|a, b| b.root.total_cmp(&a.root));
-                    energy.truncate(2);
+                if goal.floor(seconds, &lines) > before * (1.0 + 1e-6) {
+                    energy.push((price, c));
+                } else {
+                    lines.pop();
                 }
             }
         }
         let mut search = Search {
             before: net.activities.iter().map(|a| mask(&a.before)).collect(),
             by_tail: by(&|i| tails[i]),
+            rank: vec![0; n],
             columns: Vec::new(),
             cell: vec![None; n],
             least: net
                 .activities
                 .iter()
-                .map(|a| a.ways.iter().map(|w| w.joules).fold(f64::INFINITY, f64::min))
+                .map(|a| {
+                    a.ways
+                        .iter()
+                        .map(|w| w.joules)
+                        .fold(f64::INFINITY, f64::min)
+                })
                 .collect(),
             order,
             shortest,
@@ -152,7 +176,8 @@ impl<'a> Search<'a> {
             time,
             energy,
             stack: vec![State::default(); 2 * n + 2],
-            table: HashMap::new(),
+            path: Vec::with_capacity(n),
+            table: HashMap::default(),
             remembered: 0,
             nodes: 0,
             stopped: false,
@@ -162,71 +187,40 @@ impl<'a> Search<'a> {
             best,
             keep_going,
         };
+        for (rank, &i) in search.order.iter().enumerate() {
+            search.rank[i as usize] = rank as u32;
+        }
         search.find_columns();
         search
-    }
-
-    /// Activities with the same ways, tied together in the same way. Copies tie in other ways too, so
-    /// there are no columns where memory is limited.
-    fn find_columns(&mut self) {
-        if !self.net.copies.is_empty() {
-            return;
-        }
-        let label = |a: &Activity| {
-            let way = |w: &Way| (w.resource, w.seconds.to_bits(), w.joules.to_bits());
-            hash(a.ways.iter().map(way).collect::<Vec<_>>())
-        };
-        let all = &self.net.activities;
-        self.columns = columns(&Labelled {
-            labels: all.iter().map(label).collect(),
-            before: all.iter().map(|a| a.before.clone()).collect(),
-            after: all.iter().map(|a| a.after.clone()).collect(),
-        });
-        for (g, group) in self.columns.iter().enumerate() {
-            for (c, column) in group.iter().enumerate() {
-                for (r, &i) in column.iter().enumerate() {
-                    self.cell[i as usize] = Some((g as u16, c as u16, r as u16));
-                }
-            }
-        }
-    }
-
-    /// What distinguishes an activity from its twins in other columns: not started, or when it ends.
-    fn condition(&self, s: &State, i: u32) -> f64 {
-        if s.started >> i & 1 == 0 {
-            return f64::INFINITY;
-        }
-        let matters = self.net.activities[i as usize].after.iter().any(|&n| s.started >> n & 1 == 0);
-        if matters { s.end[i as usize].max(s.now) } else { f64::NEG_INFINITY }
-    }
-
-    /// Whether a twin in the same condition could start instead, and stands before this activity.
-    fn has_elder(&self, depth: usize, i: u32) -> bool {
-        let Some((g, c, row)) = self.cell[i as usize] else {
-            return false;
-        };
-        let s = &self.stack[depth];
-        let group = &self.columns[usize::from(g)];
-        let mine = &group[usize::from(c)];
-        group[..usize::from(c)].iter().any(|other| {
-            s.started >> other[usize::from(row)] & 1 == 0
-                && other.iter().zip(mine).all(|(&a, &b)| self.condition(s, a) == self.condition(s, b))
-        })
     }
 
     /// Searches. Afterwards `best` and `found` hold the best plan, and unless `stopped` there is none
     /// better.
     pub fn run(&mut self) {
         let mut used = vec![0_u64; self.net.capacity.len()];
-        for c in self.net.copies.iter().filter(|c| c.initial && (c.stays || c.users > 0)) {
+        for c in self
+            .net
+            .copies
+            .iter()
+            .filter(|c| c.initial && (c.stays || c.users > 0))
+        {
             used[usize::from(c.memory)] += c.bytes;
         }
-        if used.iter().zip(&self.net.capacity).any(|(&u, c)| c.is_some_and(|c| u > c)) {
+        if used
+            .iter()
+            .zip(&self.net.capacity)
+            .any(|(&u, c)| c.is_some_and(|c| u > c))
+        {
             return;
         }
         self.stack[0] = State {
             end: vec![0.0; self.net.activities.len()],
-            units: self.net.resources.iter().map(|&n| vec![Unit::default(); n]).collect(),
+            units: self
+                .net
+                .resources
+                .iter()
+                .map(|&n| vec![Unit::default(); n])
+                .collect(),
             used,
             users: self.net.copies.iter().map(|c| c.users).collect(),
             ..State::default()
@@ -240,7 +234,7 @@ impl<'a> Search<'a> {
             self.stopped = true;
         }
         let n = self.net.activities.len();
-        if self.stack[depth].log.len() == n {
+        if self.stack[depth].count == n {
             return self.record(depth);
         }
         if self.stopped || self.is_hopeless(depth) {
@@ -271,12 +265,13 @@ impl<'a> Search<'a> {
     }
 
     fn record(&mut self, depth: usize) {
+        let n = self.net.activities.len();
         let s = &self.stack[depth];
         let joules = self.net.standing_watts * s.makespan + s.joules;
         let cost = self.goal.cost(s.makespan, joules);
         if self.goal.in_time(s.makespan) && cost < self.best {
             self.best = cost;
-            self.found = Some(s.log.clone());
+            self.found = Some(self.path[..n].to_vec());
         }
     }
 
@@ -307,7 +302,11 @@ impl<'a> Search<'a> {
         if free > s.now {
             return false;
         }
-        let ready = a.before.iter().map(|&b| s.end[b as usize]).fold(0.0, f64::max);
+        let ready = a
+            .before
+            .iter()
+            .map(|&b| s.end[b as usize])
+            .fold(0.0, f64::max);
         !self.net.copies.is_empty() || ready.max(free) == s.now
     }
 
@@ -324,14 +323,25 @@ impl<'a> Search<'a> {
             .filter(|(_, u)| u.free <= old.now)
             .max_by(|a, b| a.1.free.total_cmp(&b.1.free))
             .expect("a free unit was found before");
-        *slot = Unit { free: end, tail: self.tails[i as usize] };
+        *slot = Unit {
+            free: end,
+            tail: self.tails[i as usize],
+        };
         s.started |= 1 << i;
         s.end[i as usize] = end;
         s.joules += w.joules;
         s.makespan = s.makespan.max(end);
         s.sum += end;
         let (start, way, unit) = (s.now, way as u16, unit as u16);
-        s.log.push(Started { activity: i, way, unit, start, end });
+        self.path.truncate(s.count);
+        self.path.push(Started {
+            activity: i,
+            way,
+            unit,
+            start,
+            end,
+        });
+        s.count += 1;
         for &c in &a.ends {
             let copy = &self.net.copies[c as usize];
             s.used[usize::from(copy.memory)] -= copy.bytes;
@@ -405,76 +415,18 @@ impl<'a> Search<'a> {
         if let Some(time) = &self.time {
             seconds = seconds.max(value(time));
         }
-        for c in &self.energy {
-            energy = energy.max(value(c));
-        }
-        !self.goal.in_time(seconds) || self.goal.cost(seconds, energy) >= limit
-    }
-
-    /// What has been started, with columns in a fixed order, and what nodes with the same started are
-    /// compared by: all of it the less the better.
-    fn profile(&self, depth: usize) -> (u128, Vec<f64>) {
-        let s = &self.stack[depth];
-        let mut profile: Vec<f64> = Vec::with_capacity(32);
-        for units in &s.units {
-            let from = profile.len();
-            profile.extend(units.iter().map(|u| u.free.max(s.now)));
-            profile[from..].sort_by(f64::total_cmp);
-        }
-        // Which activity stands in the place of which, once columns are sorted by their condition.
-        let mut stands: [u8; MOST] = std::array::from_fn(|i| i as u8);
-        for group in &self.columns {
-            let mut sorted: Vec<&Vec<u32>> = group.iter().collect();
-            let order = |a: &Vec<u32>, b: &Vec<u32>| {
-                let by = |x: &u32, y: &u32| self.condition(s, *x).total_cmp(&self.condition(s, *y));
-                let all = a.iter().zip(b).map(|(x, y)| by(x, y));
-                // First by what has started, so that equal sets look equal whatever the times.
-                let sets = a.iter().zip(b).map(|(x, y)| (s.started >> x & 1).cmp(&(s.started >> y & 1)));
-                sets.chain(all).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        energy = energy.max(self.net.standing_watts * seconds + joules);
+        let mut lines = [Line {
+            value: energy,
+            price: 0.0,
+        }; 8];
+        for (line, (price, c)) in lines[1..].iter_mut().zip(&self.energy) {
+            *line = Line {
+                value: value(c),
+                price: *price,
             };
-            sorted.sort_by(|a, b| order(a, b));
-            for (place, column) in group.iter().zip(sorted) {
-                for (&p, &i) in place.iter().zip(column) {
-                    stands[p as usize] = i as u8;
-                }
-            }
         }
-        let all = !self.net.copies.is_empty();
-        let mut started = 0_u128;
-        for (place, &i) in stands[..self.net.activities.len()].iter().enumerate() {
-            if s.started >> i & 1 == 0 {
-                continue;
-            }
-            started |= 1 << place;
-            let after = &self.net.activities[usize::from(i)].after;
-            if all || after.iter().any(|&n| s.started >> n & 1 == 0) {
-                profile.push(s.end[usize::from(i)].max(s.now));
-            }
-        }
-        profile.extend([s.joules, s.makespan, s.sum]);
-        (started, profile)
+        let lines = &lines[..=self.energy.len().min(7)];
+        !self.goal.in_time(seconds) || self.goal.floor(seconds, lines) >= limit
     }
-
-    /// Whether a node that is done with is no worse in any respect.
-    fn is_dominated(&self, (started, profile): &(u128, Vec<f64>)) -> bool {
-        let nodes = self.table.get(started);
-        nodes.is_some_and(|nodes| nodes.iter().any(|old| covers(old, profile)))
-    }
-
-    fn remember(&mut self, (started, profile): (u128, Vec<f64>)) {
-        if self.stopped || self.remembered >= REMEMBERED {
-            return;
-        }
-        let nodes = self.table.entry(started).or_default();
-        let before = nodes.len();
-        nodes.retain(|old| !covers(&profile, old));
-        nodes.push(profile);
-        self.remembered = self.remembered + nodes.len() - before;
-    }
-}
-
-/// Whether no figure of `a` is larger. Sums in another order differ in their last bits; that must not make
-/// equal nodes differ.
-fn covers(a: &[f64], b: &[f64]) -> bool {
-    a.iter().zip(b).all(|(&a, &b)| a <= b + 1e-12 * b.abs())
 }

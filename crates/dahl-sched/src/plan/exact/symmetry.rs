@@ -72,13 +72,19 @@ pub(super) fn columns(graph: &Labelled) -> Vec<Columns> {
     }
     let mut groups: Vec<(Vec<u64>, Columns)> = Vec::new();
     for (colours, piece) in pieces {
-        let twin = groups.iter_mut().find(|(c, all)| *c == colours && can_swap(graph, &all[0], &piece));
+        let twin = groups
+            .iter_mut()
+            .find(|(c, all)| *c == colours && can_swap(graph, &all[0], &piece));
         match twin {
             Some((_, all)) => all.push(piece),
             None => groups.push((colours, vec![piece])),
         }
     }
-    groups.into_iter().map(|g| g.1).filter(|all| all.len() > 1).collect()
+    groups
+        .into_iter()
+        .map(|g| g.1)
+        .filter(|all| all.len() > 1)
+        .collect()
 }
 
 /// Whether exchanging two columns, row by row, leaves labels and edges as they are.

@@ -153,6 +153,34 @@ fn a_launcher_that_works_launches_between_its_tasks() {
 }
 
 #[test]
+fn a_launcher_that_was_woken_in_vain_still_launches() {
+    // Whatever happens at the same moment, the next launch begins when the last has ended.
+    let arena = Arena::new();
+    let arrays: Vec<Handle> = (0..3).map(|_| array(&arena, "x", 4)).collect();
+    let r = Recorder::new();
+    for x in &arrays {
+        task(&r, 1, &[x.with(Mode::ReadWrite)]);
+        task(&r, 1, &[x.with(Mode::ReadWrite)]);
+    }
+    let graph = r.finish().unwrap();
+    for cores in 1..5 {
+        for policy in ["eager", "ws", "dm"] {
+            let machine = Machine::cpus(cores);
+            let policy = by_name(policy, &machine).unwrap();
+            let options = Options {
+                steps: 7,
+                in_flight: 1,
+                launcher: Some(FIRST),
+                ..Options::default()
+            };
+            let table = times(&graph, &machine);
+            let outcome = simulate(&graph, &machine, &table, &*policy, &options).unwrap();
+            assert_eq!(outcome.tasks(), 42);
+        }
+    }
+}
+
+#[test]
 fn a_schedule_is_followed_exactly() {
     let arena = Arena::new();
     let arrays: Vec<Handle> = (0..4).map(|_| array(&arena, "x", 4)).collect();

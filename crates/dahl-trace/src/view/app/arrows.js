@@ -2,7 +2,7 @@
 
 const MOST_ARROWS = 300, MOST_LINKS = 4000;
 
-/** Calls back with the pixel box of each run that has one; coordinates in CSS pixels. */
+/** Where a run is drawn, in CSS pixels; possibly out of sight. */
 function boxOf(place, view, trace, run) {
   const row = place.rows[unitOf(trace, run)], { plot } = place;
   const x = (time) => plot.x + ((time - view.from) / view.size) * plot.width;

@@ -1,6 +1,6 @@
 // Paints columns of shares as pixels: in each column the slots stand on one another, idle time above.
 
-/** One image for all lanes, as wide as the plot and as high as the highest lane so far. */
+/** A painter that keeps its image from one lane to the next of the same size. */
 function raster() {
   let image = null, pixels = null;
   return (context, x, y, width, height, shares, packed) => {

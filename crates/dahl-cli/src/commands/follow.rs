@@ -1,0 +1,176 @@
+//! `--plan F`: following a plan, and what came of its predictions.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use dahl_core::trace::Trace;
+use dahl_core::{Bytes, DType, Graph, Joules, Seconds};
+use dahl_nn::lower::grain::Grain;
+use dahl_nn::model::Model;
+use dahl_runtime::Schedule;
+use dahl_runtime::meter::Energy;
+use dahl_sched::plan::file::PlanFile;
+
+use super::machine;
+use crate::print;
+
+/// Reads a plan and refuses one that is not for this machine, model, batch and element type; the
+/// difference is named.
+pub fn load(path: &Path, model: &Model, batch: usize, dtype: DType) -> anyhow::Result<PlanFile> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let plan = PlanFile::from_json(&text).with_context(|| name.to_string())?;
+    let made = &plan.made_for;
+    let here = machine::name_of_this();
+    for (what, planned, given) in [
+        ("machine", &made.machine, &here),
+        ("model", &made.model, &model.name),
+        ("batch", &made.batch.to_string(), &batch.to_string()),
+        ("dtype", &made.dtype, &dtype.to_string()),
+    ] {
+        if planned != given {
+            bail!("{name} was made for {what} {planned}, this run has {given}: make a plan for it");
+        }
+    }
+    if let Some(task) = plan.tasks.iter().position(|t| t.state != 0) {
+        bail!(
+            "{name} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
+             without states and plan again",
+            plan.tasks[task].state
+        );
+    }
+    Ok(plan)
+}
+
+/// How the plan cuts layers.
+pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
+    let text = plan.made_for.grain.join("/");
+    Ok(text.parse::<Grain>()?)
+}
+
+/// Refuses a plan that is for another graph than the one that will run.
+pub fn check(plan: &PlanFile, graph: &Graph, workers: usize) -> anyhow::Result<()> {
+    let here = dahl_core::Machine::cpus(workers);
+    match plan.refusal(graph, &here) {
+        Some(difference) => bail!(
+            "the plan does not fit: {difference}. Optimiser, seed and profile are part of a graph: plan \
+             with those of the run"
+        ),
+        None => Ok(()),
+    }
+}
+
+/// What the runtime takes.
+pub fn schedule(plan: &PlanFile) -> anyhow::Result<Schedule> {
+    let graph = u64::from_str_radix(&plan.made_for.graph_fingerprint, 16)
+        .context("the plan's graph fingerprint is not a hexadecimal number")?;
+    Ok(Schedule {
+        graph,
+        order: plan.orders(),
+    })
+}
+
+/// A run beside its plan.
+#[derive(serde::Serialize)]
+pub struct Outcome {
+    /// Seconds of a step: predicted, measured.
+    pub step_seconds: [f64; 2],
+    /// Seconds that each unit works in a step.
+    pub busy_seconds: Vec<[f64; 2]>,
+    /// Bytes of temporaries in the host's memory.
+    pub peak_bytes: [u64; 2],
+    /// Joules of a step; the second is missing where nothing measures or models them.
+    pub joules: [Option<f64>; 2],
+    /// Where the measured joules come from.
+    pub joules_source: String,
+    /// The part of the recorded tasks that ran on their unit, in their order.
+    pub fidelity: f64,
+}
+
+impl Outcome {
+    /// Compares; `seconds` is a step's time, by default the median of those in the trace.
+    pub fn of(
+        plan: &PlanFile,
+        graph: &Graph,
+        trace: &Trace,
+        seconds: Option<f64>,
+        energy: &Energy,
+    ) -> Self {
+        let fingerprint = graph.fingerprint();
+        let planned = |launch: u32| trace.graph_of(launch).fingerprint == fingerprint;
+        let mut followed = 0;
+        let mut ran = 0;
+        let mut busy = vec![0; plan.units.len()];
+        // By unit and launch, how many tasks of the unit's list have run.
+        let mut place = std::collections::HashMap::<(u16, u32), usize>::new();
+        let mut steps = std::collections::BTreeMap::<u32, (u64, u64)>::new();
+        for run in trace.tasks.iter().filter(|t| planned(t.id.launch)) {
+            let at = place.entry((run.unit, run.id.launch)).or_insert(0);
+            let unit = usize::from(run.unit);
+            let order = &plan.units[unit].order;
+            followed += u64::from(order.get(*at) == Some(&run.id.task));
+            *at += 1;
+            ran += 1;
+            busy[unit] += run.end - run.start;
+            let (first, last) = steps.entry(run.id.launch).or_insert((u64::MAX, 0));
+            (*first, *last) = ((*first).min(run.start), (*last).max(run.end));
+        }
+        let mut spans: Vec<u64> = steps.values().map(|(first, last)| last - first).collect();
+        spans.sort_unstable();
+        let median = spans.get(spans.len() / 2).copied().unwrap_or(0);
+        let seconds = seconds.unwrap_or(median as f64 * 1e-9);
+        let steps = steps.len().max(1) as f64;
+        let mean = |nanos: u64| nanos as f64 * 1e-9 / steps;
+        let host = plan.peaks.first().map_or(0, |p| p.bytes.0);
+        let per_step = energy
+            .joules()
+            .map(|j| j.0 * seconds / energy.elapsed.0.max(1e-9));
+        Outcome {
+            step_seconds: [plan.seconds.0, seconds],
+            busy_seconds: plan
+                .units
+                .iter()
+                .zip(&busy)
+                .map(|(u, &b)| [u.busy.0, mean(b)])
+                .collect(),
+            peak_bytes: [host, graph.memory.bytes],
+            joules: [Some(plan.joules.total.0), per_step],
+            joules_source: energy.source(),
+            fidelity: followed as f64 / (ran as f64).max(1.0),
+        }
+    }
+
+    /// Prints it for people.
+    pub fn show(&self, plan: &PlanFile) {
+        let mut table = print::table(&["of a step", "predicted", "measured", "difference"]);
+        let percent = |[a, b]: [f64; 2]| match a > 0.0 {
+            true => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
+            false => String::new(),
+        };
+        let time = |v: f64| Seconds(v).to_string();
+        let [a, b] = self.step_seconds;
+        table.add_row(["time".into(), time(a), time(b), percent([a, b])]);
+        for (unit, &[a, b]) in plan.units.iter().zip(&self.busy_seconds) {
+            let name = format!("{} works", unit.name);
+            table.add_row([name, time(a), time(b), percent([a, b])]);
+        }
+        let [a, b] = self.peak_bytes;
+        let share = percent([a as f64, b as f64]);
+        let bytes = |b: u64| Bytes(b).to_string();
+        table.add_row(["memory, temporaries".into(), bytes(a), bytes(b), share]);
+        let energy = |j: Option<f64>| j.map_or("unknown".into(), |j| Joules(j).to_string());
+        let share = match self.joules {
+            [Some(a), Some(b)] => percent([a, b]),
+            _ => String::new(),
+        };
+        let [a, b] = self.joules.map(energy);
+        table.add_row(["energy".into(), a, b, share]);
+        print::align_right(&mut table, 1..=3);
+        println!("{table}");
+        println!(
+            "{:.1} % of the recorded tasks ran on their unit in their order; energy {}",
+            100.0 * self.fidelity,
+            self.joules_source
+        );
+    }
+}

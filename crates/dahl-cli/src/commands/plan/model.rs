@@ -1,0 +1,277 @@
+//! `dahl plan MODEL`: the plan of a training step, with what it is better than.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use dahl_core::{DType, Machine, Seconds};
+use dahl_nn::lower::grain::Grain;
+use dahl_nn::model::Model;
+use dahl_sched::plan::file::{For, PlanFile, fingerprint};
+use dahl_sched::plan::frontier::{frontier, svg};
+use dahl_sched::plan::problem::{Goal, Objective};
+use dahl_sched::plan::solve::{Effort, Solution, solve};
+
+use super::compare;
+use super::explain;
+use super::grains::{self, Lowering};
+use crate::commands::{check_writable, machine, run_options, simulate};
+use crate::print;
+
+/// Arguments of `dahl plan MODEL`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The model: a file, or the name of a shipped one
+    model: PathBuf,
+    /// The machine: a `machine.toml` or a SimGrid platform; `dahl machine --describe` writes one
+    #[arg(long, value_name = "F")]
+    machine: PathBuf,
+    /// Images per step
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: u32,
+    /// What to minimise
+    #[arg(long, value_enum, default_value = "energy")]
+    objective: Aim,
+    /// Latest end of a step, in seconds
+    #[arg(long, value_name = "T", value_parser = positive)]
+    deadline: Option<f64>,
+    /// Plans from the fastest to the thriftiest, as a table and, with a file, as a picture
+    #[arg(long, value_name = "F.svg", num_args = 0..=1)]
+    frontier: Option<Option<PathBuf>>,
+    /// Stop when the plan is proven to be this near to the best: `1%` or `0.01`
+    #[arg(long, default_value = "0.1%", value_parser = part)]
+    gap: f64,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "S", default_value = "20", value_parser = positive)]
+    time_limit: f64,
+    /// How layers are cut into tasks: auto, or parts such as sample=8,channel=2 [default: the best found]
+    #[arg(long)]
+    grain: Option<Grain>,
+    /// Numbers to compute with: f32 or f64
+    #[arg(long, default_value = "f32")]
+    dtype: DType,
+    /// Measured durations: a performance model's file, or `none` to go by cost and rated speeds [default:
+    /// this machine's, if the machine file was described here]
+    #[arg(long, value_name = "F|none")]
+    times: Option<PathBuf>,
+    /// Give units only what they have implementations for; otherwise those without are assumed to have
+    /// one that reaches their rated speed
+    #[arg(long)]
+    strict: bool,
+    /// Of the search's random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the plan into this file
+    #[arg(short, long, value_name = "F")]
+    output: Option<PathBuf>,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Aim {
+    Energy,
+    Time,
+    Edp,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(n) if n > 0.0 && n.is_finite() => Ok(n),
+        _ => Err("not a positive number of seconds".into()),
+    }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(n) if (0.0..1.0).contains(&(n * scale)) => Ok(n * scale),
+        _ => Err("not a part of the whole, such as 1% or 0.01".into()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let limit = Duration::from_secs_f64(args.time_limit.min(1e6));
+    let model = run_options::model(Some(&args.model))?;
+    let machine = machine::load(&args.machine)?;
+    let picture = args.frontier.as_ref().and_then(Option::as_ref);
+    for path in args.output.iter().chain(picture) {
+        check_writable(path)?;
+    }
+    let goal = Goal {
+        objective: match args.objective {
+            Aim::Energy => Objective::Energy,
+            Aim::Time => Objective::Time,
+            Aim::Edp => Objective::Edp,
+        },
+        deadline: args.deadline,
+    };
+    let lowering = Lowering {
+        model: &model,
+        machine: &machine,
+        batch: args.batch as usize,
+        dtype: args.dtype,
+        known: simulate::measured(args.times.as_deref(), &machine)?,
+        assume: !args.strict,
+    };
+    let candidates = match &args.grain {
+        Some(grain) => vec![lowering.one(grain)?],
+        None => grains::choose(&lowering, &goal, &mut || begin.elapsed() < limit / 3)?,
+    };
+    let effort = Effort {
+        gap: args.gap,
+        seed: args.seed,
+        rounds: u64::MAX,
+        ..Effort::default()
+    };
+    // The best grain gets the time; with a proof wanted for the others, they would only share it.
+    let Some(step) = candidates.first() else {
+        anyhow::bail!("no grain could be planned");
+    };
+    let solution = solve(&step.lowered.problem, &goal, &effort, &mut || {
+        begin.elapsed() < limit
+    })?;
+    let others = compare::others(step, &machine, &goal);
+    let made_for = made_for(args, &model, &machine, &goal, step);
+    let plan = PlanFile::new(
+        made_for,
+        &step.step.graph,
+        &machine,
+        &step.lowered,
+        &solution,
+        others,
+    );
+    if let Some(path) = &args.output {
+        save(path, &plan.to_json())?;
+    }
+    let points = match &args.frontier {
+        None => Vec::new(),
+        Some(picture) => {
+            let light = Effort {
+                rounds: 1500,
+                bound_rounds: 500,
+                exact: 0,
+                ..effort
+            };
+            let end = begin.elapsed() + limit;
+            let mut all = frontier(&step.lowered.problem, args.deadline, 9, &light, &mut || {
+                begin.elapsed() < end
+            })?;
+            merge(&mut all, solution.clone());
+            if let Some(path) = picture {
+                save(path, &drawn(&plan, &all))?;
+            }
+            all
+        }
+    };
+    if args.json {
+        let mut value = serde_json::to_value(&plan)?;
+        let point = |s: &Solution| {
+            serde_json::json!({
+                "seconds": s.schedule.seconds,
+                "joules": s.schedule.energy.total(),
+                "lower_bound_joules": s.bound.joules,
+            })
+        };
+        if args.frontier.is_some() {
+            value["frontier"] = points.iter().map(point).collect();
+        }
+        return print::json(&value);
+    }
+    println!(
+        "{} per step, {}; lower bound {:.6e}, gap {:.2} % ({}); grain {}; {:.1} s\n",
+        plan.seconds,
+        plan.joules.total,
+        plan.lower_bound,
+        100.0 * plan.gap,
+        goal.objective,
+        grains::text(&step.grain),
+        begin.elapsed().as_secs_f64()
+    );
+    explain::show(&plan);
+    show_frontier(&points);
+    Ok(())
+}
+
+fn made_for(
+    args: &Args,
+    model: &Model,
+    machine: &Machine,
+    goal: &Goal,
+    step: &grains::Candidate,
+) -> For {
+    let grain = vec![step.grain.to_string()];
+    For {
+        model: model.name.clone(),
+        batch: args.batch as usize,
+        dtype: args.dtype.to_string(),
+        grain,
+        machine: machine.name.clone(),
+        machine_fingerprint: fingerprint(machine),
+        graph_fingerprint: format!("{:016x}", step.step.graph.fingerprint()),
+        objective: goal.objective,
+        deadline: goal.deadline.map(Seconds),
+    }
+}
+
+fn save(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
+    Ok(dahl_trace::write_whole(path, |out| {
+        out.write_all(text.as_bytes())
+    })?)
+}
+
+/// Adds the plan itself to the frontier, where nothing there beats it.
+fn merge(points: &mut Vec<Solution>, plan: Solution) {
+    let key = |s: &Solution| (s.schedule.seconds, s.schedule.energy.total());
+    let (seconds, joules) = key(&plan);
+    if points
+        .iter()
+        .any(|p| key(p).0 <= seconds && key(p).1 <= joules)
+    {
+        return;
+    }
+    points.retain(|p| key(p).0 < seconds || key(p).1 < joules);
+    points.push(plan);
+    points.sort_by(|a, b| key(a).0.total_cmp(&key(b).0));
+}
+
+fn drawn(plan: &PlanFile, points: &[Solution]) -> String {
+    let f = &plan.made_for;
+    let title = format!(
+        "{} on {}, batch {}, {}",
+        f.model, f.machine, f.batch, f.dtype
+    );
+    let points: Vec<(f64, f64)> = points
+        .iter()
+        .map(|s| (s.schedule.seconds, s.schedule.energy.total()))
+        .collect();
+    let others: Vec<(String, f64, f64)> = plan
+        .others
+        .iter()
+        .map(|o| (o.name.clone(), o.seconds.0, o.joules.0))
+        .collect();
+    svg(&title, &points, &others)
+}
+
+fn show_frontier(points: &[Solution]) {
+    if points.is_empty() {
+        return;
+    }
+    let mut table = print::table(&["time", "energy", "no less than", "mean power"]);
+    for s in points {
+        let (seconds, joules) = (s.schedule.seconds, s.schedule.energy.total());
+        table.add_row([
+            Seconds(seconds).to_string(),
+            dahl_core::Joules(joules).to_string(),
+            dahl_core::Joules(s.bound.joules).to_string(),
+            dahl_core::Watts(joules / seconds.max(f64::MIN_POSITIVE)).to_string(),
+        ]);
+    }
+    print::align_right(&mut table, 0..=3);
+    println!("\n{table}");
+}

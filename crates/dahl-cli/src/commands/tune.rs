@@ -1,0 +1,207 @@
+//! `--grain tuned`: how to cut each layer, from the calibrated performance model.
+//!
+//! First `auto` and several cuts of the whole batch are measured for a moment each, and what their tasks
+//! take enters this machine's performance model. Then the cut of one layer after another is varied on
+//! paper: the simulator predicts a step from the model, under the policy that will run. Last, the best
+//! prediction and the best measurement are measured side by side, and the faster one is used. The choice
+//! is printed, and recorded with the run, as a grain that can be given again.
+
+use dahl_core::{Machine, Seconds, UnitId};
+use dahl_nn::lower::grain::{Grain, Parts};
+use dahl_nn::model::Model;
+use dahl_runtime::perf_store::PerfStore;
+use dahl_sched::policy;
+use dahl_sched::sim::{Options, Times, simulate};
+
+use super::calibrate::record;
+use super::measure::{Measure, lowered};
+use super::profile;
+use super::run_options::RunOptions;
+
+/// How long one candidate is measured, in seconds.
+const MEASURED: f64 = 0.2;
+
+/// A prediction must be better by this part before another cut is believed to be.
+const MARGIN: f64 = 0.01;
+
+/// Passes over the layers.
+const ROUNDS: usize = 2;
+
+/// What was found.
+pub struct Tuned {
+    /// The grain.
+    pub grain: Grain,
+    /// Measured seconds of a step.
+    pub seconds: Seconds,
+    /// Predicted for it, if the prediction led to it.
+    pub predicted: Option<Seconds>,
+    /// Grains that were predicted.
+    pub tried: usize,
+}
+
+/// Finds a grain.
+pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tuned> {
+    let run = &RunOptions {
+        // Any file: the trace is taken, not written.
+        trace: Some("/dev/null".into()),
+        trace_events: 1 << 16,
+        ..run.clone()
+    };
+    // Without a folder to keep them in, durations serve this run alone.
+    let mut store = match profile::open_model() {
+        Ok(store) => store,
+        Err(_) => PerfStore::open(&std::env::temp_dir().join("dahl-no-times.json"), 1)?.0,
+    };
+    let cuts = [1, 2, 4, 8, 16, 32].into_iter().filter(|&n| n <= batch);
+    let uniform = cuts.map(|sample| {
+        Grain::Fixed(Parts {
+            sample,
+            ..Parts::ONE
+        })
+    });
+    let mut best = (f64::INFINITY, Grain::Auto);
+    for grain in std::iter::once(Grain::Auto).chain(uniform) {
+        let seconds = measure(model, batch, run, &grain, Some(&mut store))?;
+        if seconds < best.0 {
+            best = (seconds, grain);
+        }
+    }
+    if let Err(error) = store.save() {
+        eprintln!("warning: {error}");
+    }
+    let mut search = Search {
+        model,
+        batch,
+        run,
+        store: &store,
+        tried: 0,
+    };
+    let (predicted, layers) = search.descend(&best.1)?;
+    let tried = search.tried;
+    let mut found = Tuned {
+        grain: best.1.clone(),
+        seconds: Seconds(best.0),
+        predicted: None,
+        tried,
+    };
+    if layers != best.1 {
+        // Alternating, so that a disturbance meets both.
+        let (mut old, mut new) = (f64::INFINITY, f64::INFINITY);
+        for _ in 0..2 {
+            old = old.min(measure(model, batch, run, &best.1, None)?);
+            new = new.min(measure(model, batch, run, &layers, None)?);
+        }
+        if new < old {
+            found.grain = layers;
+            found.seconds = Seconds(new);
+            found.predicted = Some(Seconds(predicted));
+        }
+    }
+    Ok(found)
+}
+
+/// Seconds per step: the best of a few short stretches. Durations enter the store, if there is one.
+fn measure(
+    model: &Model,
+    batch: usize,
+    run: &RunOptions,
+    grain: &Grain,
+    store: Option<&mut PerfStore>,
+) -> anyhow::Result<f64> {
+    let mut measure = Measure::new(model, batch, run, grain)?;
+    let once = measure.steps(2)?;
+    measure.runtime.take_trace();
+    let n = ((MEASURED / 4.0 / once.max(1e-9)) as u64).clamp(1, 10_000);
+    let mut seconds = f64::INFINITY;
+    for _ in 0..4 {
+        seconds = seconds.min(measure.steps(n)?);
+    }
+    if let (Some(store), Some(trace)) = (store, measure.runtime.take_trace()) {
+        record(store, &measure.graph, &trace, measure.runtime.machine());
+    }
+    Ok(seconds)
+}
+
+struct Search<'a> {
+    model: &'a Model,
+    batch: usize,
+    run: &'a RunOptions,
+    store: &'a PerfStore,
+    tried: usize,
+}
+
+impl Search<'_> {
+    /// Predicted seconds of a step in the middle of a run.
+    fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
+        self.tried += 1;
+        let (dtype, profile) = (self.run.dtype, self.run.profile()?);
+        let lowered = lowered(self.model, self.batch, dtype, grain, profile)?;
+        let graph = &*lowered.graph;
+        let cores = dahl_runtime::discover::host().cores.len();
+        let machine = Machine::cpus(self.run.workers.map_or(cores, usize::from));
+        let times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
+        let policy = policy::by_name(&self.run.policy, &machine)?;
+        let options = |steps| Options {
+            steps,
+            launcher: Some(UnitId(0)),
+            ..Options::default()
+        };
+        let few = simulate(graph, &machine, &times, &*policy, &options(2))?;
+        let policy = policy::by_name(&self.run.policy, &machine)?;
+        let more = simulate(graph, &machine, &times, &*policy, &options(5))?;
+        Ok((more.makespan.0 - few.makespan.0) / 3.0)
+    }
+
+    /// Varies one layer's cut after another, as long as the prediction gets better.
+    fn descend(&mut self, from: &Grain) -> anyhow::Result<(f64, Grain)> {
+        let layers = self.model.layers.len();
+        let start = match from {
+            Grain::Fixed(parts) => vec![Some(*parts); layers],
+            Grain::Layers(all) => all.clone(),
+            Grain::Auto => vec![None; layers],
+        };
+        let mut best = (self.predict(from)?, start);
+        let mut moved = false;
+        for _ in 0..ROUNDS {
+            let before = best.0;
+            for layer in 0..layers {
+                for parts in self.options() {
+                    if best.1[layer] == parts {
+                        continue;
+                    }
+                    let mut next = best.1.clone();
+                    next[layer] = parts;
+                    let seconds = self.predict(&Grain::Layers(next.clone()))?;
+                    if seconds < best.0 * (1.0 - MARGIN) {
+                        best = (seconds, next);
+                        moved = true;
+                    }
+                }
+            }
+            if best.0 > before * (1.0 - MARGIN) {
+                break;
+            }
+        }
+        match moved {
+            true => Ok((best.0, Grain::Layers(best.1))),
+            false => Ok((best.0, from.clone())),
+        }
+    }
+
+    /// Cuts to try for a layer.
+    fn options(&self) -> Vec<Option<Parts>> {
+        let mut all = vec![None];
+        for sample in [1, 2, 4, 8, 16] {
+            for channel in [1, 2] {
+                if sample <= self.batch {
+                    all.push(Some(Parts {
+                        sample,
+                        channel,
+                        ..Parts::ONE
+                    }));
+                }
+            }
+        }
+        all
+    }
+}

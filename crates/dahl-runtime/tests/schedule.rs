@@ -1,0 +1,74 @@
+//! Following a schedule: every task on its unit, in its order, launch after launch; the values are those of
+//! the sequential program; other graphs run beside it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Dice, Program, check};
+use dahl_core::Arena;
+use dahl_runtime::{RunError, Runtime, Schedule};
+
+/// A random schedule that the dependencies allow: tasks in program order, dealt to units.
+fn random(tasks: usize, units: usize, seed: u64) -> Vec<Vec<u32>> {
+    let mut dice = Dice::new(seed);
+    let mut order = vec![Vec::new(); units];
+    for task in 0..tasks as u32 {
+        order[dice.below(units)].push(task);
+    }
+    order
+}
+
+#[test]
+fn tasks_run_where_and_in_the_order_that_was_decided() {
+    for seed in 0..150 {
+        let units = 1 + (seed % 3) as usize;
+        let program = Program::random(seed, seed % 2 == 0);
+        let other = Program::random(seed + 1000, true);
+        let arena = Arena::new();
+        let (graph, handles) = program.record(&arena);
+        let (beside, _) = other.record(&arena);
+        let order = random(graph.len(), units, seed);
+        let schedule = Schedule {
+            graph: graph.fingerprint(),
+            order: order.clone(),
+        };
+        let builder = Runtime::builder().workers(units).pin(false);
+        let builder = builder.watchdog(Duration::from_secs(30));
+        let mut runtime = builder.trace(1 << 12).schedule(schedule).build().unwrap();
+        let what = format!("seed {seed}, {units} units");
+        let launches = 3;
+        check(&program, &graph, &handles, &mut runtime, launches, &what);
+        runtime.launch(&beside).unwrap();
+        let trace = runtime.take_trace().unwrap();
+        for launch in 0..launches as u32 {
+            for (unit, planned) in order.iter().enumerate() {
+                let on = trace.tasks.iter();
+                let on = on.filter(|t| t.id.launch == launch && usize::from(t.unit) == unit);
+                let ran: Vec<u32> = on.map(|t| t.id.task).collect();
+                assert_eq!(ran, *planned, "{what}, launch {launch}, unit {unit}");
+            }
+        }
+        let last = launches as u32;
+        let ran = trace.tasks.iter().filter(|t| t.id.launch == last).count();
+        assert_eq!(ran, beside.len(), "{what}: the graph that nobody planned");
+    }
+}
+
+#[test]
+fn schedules_that_cannot_be_followed_are_refused() {
+    let build = |order: Vec<Vec<u32>>| {
+        let builder = Runtime::builder().workers(2).pin(false);
+        builder.schedule(Schedule { graph: 1, order }).build().err()
+    };
+    for (order, says) in [
+        (vec![vec![0, 1]], "for 1 units, there are 2"),
+        (vec![vec![0], vec![0]], "twice"),
+        (vec![vec![0], vec![2]], "names task 2"),
+    ] {
+        match build(order) {
+            Some(RunError::Start(message)) => assert!(message.contains(says), "{message}"),
+            other => panic!("{other:?} instead of a refusal"),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A plan in words: what each kind of unit does, what the plan is better than, and what limits it.
+//!
+//! Says nothing that is not in the plan's file.
+
+use std::collections::BTreeMap;
+
+use dahl_core::{Joules, Seconds};
+use serde::Serialize;
+
+use super::file::PlanFile;
+use super::problem::Objective;
+
+/// What units of one kind do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Does {
+    /// Their names, shortened: `cpu (28)`.
+    pub units: String,
+    /// How many of them work at all.
+    pub used: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Tasks they run.
+    pub tasks: usize,
+    /// Part of the time they work, on average over all of them.
+    pub busy: f64,
+    /// Frequency states with their parts of the working time, the most used first.
+    pub states: Vec<(u8, f64)>,
+    /// What takes most of their time: codelets with their parts.
+    pub mostly: Vec<(String, f64)>,
+}
+
+/// The name of a unit without its number.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
+        .trim_end_matches([':', '-', '_', '.'])
+}
+
+/// What each kind of unit does, in the order of the machine.
+pub fn units(plan: &PlanFile) -> Vec<Does> {
+    let mut names: Vec<&str> = Vec::new();
+    for u in &plan.units {
+        if !names.contains(&stem(&u.name)) {
+            names.push(stem(&u.name));
+        }
+    }
+    let parts = |map: BTreeMap<String, f64>, all: f64| {
+        let mut list: Vec<(String, f64)> = map.into_iter().map(|(k, v)| (k, v / all)).collect();
+        list.sort_by(|a, b| b.1.total_cmp(&a.1));
+        list
+    };
+    let one = |&name: &&str| {
+        let mine: Vec<_> = plan
+            .units
+            .iter()
+            .filter(|u| stem(&u.name) == name)
+            .collect();
+        let (mut states, mut codelets) = (BTreeMap::new(), BTreeMap::new());
+        let mut work = 0.0;
+        for &t in mine.iter().flat_map(|u| &u.order) {
+            let task = &plan.tasks[t as usize];
+            let time = task.end.0 - task.start.0;
+            *states.entry(task.state.to_string()).or_insert(0.0) += time;
+            *codelets.entry(task.codelet.clone()).or_insert(0.0) += time;
+            work += time;
+        }
+        let all = if work > 0.0 { work } else { 1.0 };
+        let whole = plan.seconds.0 * mine.len() as f64;
+        Does {
+            units: if mine.len() == 1 {
+                name.to_string()
+            } else {
+                format!("{name} ({})", mine.len())
+            },
+            used: mine.iter().filter(|u| !u.order.is_empty()).count(),
+            count: mine.len(),
+            tasks: mine.iter().map(|u| u.order.len()).sum(),
+            busy: if whole > 0.0 { work / whole } else { 0.0 },
+            states: parts(states, all)
+                .into_iter()
+                .map(|(s, p)| (s.parse().unwrap_or(0), p))
+                .collect(),
+            mostly: parts(codelets, all).into_iter().take(3).collect(),
+        }
+    };
+    names.iter().map(one).collect()
+}
+
+/// The plan in sentences.
+pub fn words(plan: &PlanFile) -> Vec<String> {
+    let f = &plan.made_for;
+    let mut out = vec![format!(
+        "{} on {}, batch {}, {}: a step takes {} and {}, of which {} flow whatever runs, {} go into \
+         work and {} into transfers.",
+        f.model,
+        f.machine,
+        f.batch,
+        f.dtype,
+        plan.seconds,
+        plan.joules.total,
+        Joules(plan.joules.base.0 + plan.joules.idle.0),
+        plan.joules.busy,
+        plan.joules.transfers
+    )];
+    let unused: Vec<String> = units(plan)
+        .into_iter()
+        .filter(|d| d.used == 0)
+        .map(|d| d.units)
+        .collect();
+    if !unused.is_empty() {
+        out.push(format!(
+            "Not worth their watts, or not needed: {}.",
+            unused.join(", ")
+        ));
+    }
+    out.push(if plan.gap <= 1e-9 {
+        format!("No plan of this graph costs less: {}.", plan.reason)
+    } else {
+        format!(
+            "No plan of this graph can save more than {:.2} % of that: {}.",
+            100.0 * plan.gap,
+            plan.reason
+        )
+    });
+    for o in &plan.others {
+        out.push(against(plan, &o.name, o.seconds, o.joules));
+    }
+    out.extend(limits(plan));
+    out
+}
+
+fn against(plan: &PlanFile, name: &str, seconds: Seconds, joules: Joules) -> String {
+    let change = |new: f64, old: f64| {
+        let part = 100.0 * (new / old - 1.0);
+        match part {
+            p if p.abs() < 0.05 => "as much".to_string(),
+            p if p < 0.0 => format!("{:.1} % less", -p),
+            p => format!("{p:.1} % more"),
+        }
+    };
+    format!(
+        "Against {name} ({seconds}, {joules}): {} time, {} energy.",
+        change(plan.seconds.0, seconds.0),
+        change(plan.joules.total.0, joules.0)
+    )
+}
+
+/// What keeps the plan from being better.
+fn limits(plan: &PlanFile) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(d) = plan.made_for.deadline
+        && plan.seconds.0 >= 0.99 * d.0
+        && plan.made_for.objective != Objective::Time
+    {
+        out.push(format!(
+            "The deadline of {d} holds it: with more time it might use less energy."
+        ));
+    }
+    for p in &plan.peaks {
+        if let Some(c) = p.capacity.filter(|c| p.bytes.0 as f64 >= 0.9 * c.0 as f64) {
+            out.push(format!(
+                "Memory {} is nearly full: {} of {c}.",
+                p.memory, p.bytes
+            ));
+        }
+    }
+    let mut links: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for t in &plan.transfers {
+        *links.entry((&t.from, &t.to)).or_insert(0.0) += t.end.0 - t.start.0;
+    }
+    for ((from, to), busy) in links {
+        if busy >= 0.5 * plan.seconds.0 {
+            let part = 100.0 * busy / plan.seconds.0;
+            out.push(format!(
+                "The link from {from} to {to} is busy {part:.0} % of the time."
+            ));
+        }
+    }
+    let busiest = units(plan)
+        .into_iter()
+        .max_by(|a, b| a.busy.total_cmp(&b.busy));
+    match busiest {
+        Some(d) if d.busy >= 0.9 => {
+            out.push(format!("{} works {:.0} % of the time: that is what limits the speed.", d.units, 100.0 * d.busy));
+        }
+        Some(d) if out.is_empty() => out.push(format!(
+            "No unit is full ({} works {:.0} % of the time): tasks that wait for each other limit the speed.",
+            d.units,
+            100.0 * d.busy
+        )),
+        _ => {}
+    }
+    out
+}

@@ -1,0 +1,166 @@
+//! The frontier: plans of which none is both faster and thriftier than another.
+//!
+//! Found by deadlines: the fastest plan and the thriftiest mark the ends, and between them the least
+//! energy is sought for one deadline after another (the ε-constraint method). What a later plan beats in
+//! both respects is dropped.
+
+use std::fmt::Write;
+
+use super::problem::{Goal, Objective, PlanError, Problem};
+use super::solve::{Effort, Solution, solve};
+
+/// The plans for `points` deadlines, the fastest first. `deadline` is the latest that is of interest.
+pub fn frontier(
+    problem: &Problem,
+    deadline: Option<f64>,
+    points: usize,
+    effort: &Effort,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Solution>, PlanError> {
+    let goal = |objective, deadline| Goal {
+        objective,
+        deadline,
+    };
+    let fast = solve(
+        problem,
+        &goal(Objective::Time, deadline),
+        effort,
+        keep_going,
+    )?;
+    let thrifty = solve(
+        problem,
+        &goal(Objective::Energy, deadline),
+        effort,
+        keep_going,
+    )?;
+    let (from, to) = (fast.schedule.seconds, thrifty.schedule.seconds);
+    let mut all = vec![fast, thrifty];
+    // The fastest time at the least energy first: the fastest plan may waste.
+    for k in 0..points.saturating_sub(1) {
+        let part = k as f64 / points.saturating_sub(1).max(1) as f64;
+        let limit = from + (to - from) * part;
+        if to > from && keep_going() {
+            all.extend(solve(
+                problem,
+                &goal(Objective::Energy, Some(limit)),
+                effort,
+                keep_going,
+            ));
+        }
+    }
+    all.sort_by(|a, b| {
+        let key = |s: &Solution| (s.schedule.seconds, s.schedule.energy.total());
+        let (a, b) = (key(a), key(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let mut least = f64::INFINITY;
+    all.retain(|s| {
+        let joules = s.schedule.energy.total();
+        let better = joules < least * (1.0 - 1e-9);
+        if better {
+            least = joules;
+        }
+        better
+    });
+    Ok(all)
+}
+
+/// A frontier as a picture: seconds to the right, joules upwards, other plans as crosses with names.
+pub fn svg(title: &str, points: &[(f64, f64)], others: &[(String, f64, f64)]) -> String {
+    let (width, height, margin) = (640.0, 400.0, 64.0);
+    let all = || {
+        points
+            .iter()
+            .copied()
+            .chain(others.iter().map(|o| (o.1, o.2)))
+    };
+    let range = |of: fn((f64, f64)) -> f64| {
+        let (low, high) = all()
+            .map(of)
+            .fold((f64::INFINITY, 0.0_f64), |r, x| (r.0.min(x), r.1.max(x)));
+        let room = (0.08 * (high - low))
+            .max(0.02 * high)
+            .max(f64::MIN_POSITIVE);
+        (low - room, high + room)
+    };
+    let (x, y) = (range(|p| p.0), range(|p| p.1));
+    let at = |p: (f64, f64)| {
+        let right = margin + (p.0 - x.0) / (x.1 - x.0) * (width - 1.5 * margin);
+        let down = height - margin - (p.1 - y.0) / (y.1 - y.0) * (height - 2.0 * margin);
+        (right, down)
+    };
+    let mut out = String::new();
+    let escaped = |text: &str| {
+        text.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+    };
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"{margin}\" y=\"28\" font-size=\"15\">{}</text>\n",
+        escaped(title)
+    );
+    let (left, bottom) = (margin, height - margin);
+    let (right, top) = (width - margin / 2.0, margin);
+    let _ = writeln!(
+        out,
+        "<path d=\"M{left} {top}V{bottom}H{right}\" fill=\"none\" stroke=\"#555\"/>\n\
+         <text x=\"{right}\" y=\"{}\" text-anchor=\"end\">time of a step</text>\n\
+         <text x=\"{left}\" y=\"{}\">energy of a step</text>",
+        height - 12.0,
+        top - 8.0
+    );
+    for k in 0..=4 {
+        let part = f64::from(k) / 4.0;
+        let value = (x.0 + part * (x.1 - x.0), y.0 + part * (y.1 - y.0));
+        let place = at(value);
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            place.0,
+            bottom + 18.0,
+            dahl_core::Seconds(value.0),
+            left - 6.0,
+            place.1 + 4.0,
+            dahl_core::Joules(value.1)
+        );
+    }
+    let line: Vec<String> = points
+        .iter()
+        .map(|&p| at(p))
+        .map(|(a, b)| format!("{a:.1},{b:.1}"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"#1b6ca8\" stroke-width=\"1.5\"/>",
+        line.join(" ")
+    );
+    for &p in points {
+        let (a, b) = at(p);
+        let _ = writeln!(
+            out,
+            "<circle cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"4\" fill=\"#1b6ca8\"><title>{}, {}</title></circle>",
+            dahl_core::Seconds(p.0),
+            dahl_core::Joules(p.1)
+        );
+    }
+    for (name, seconds, joules) in others {
+        let (a, b) = at((*seconds, *joules));
+        let _ = writeln!(
+            out,
+            "<path d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\" stroke=\"#b5442e\" stroke-width=\"2\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"#b5442e\">{}</text>",
+            a - 4.0,
+            b - 4.0,
+            a + 8.0,
+            b + 4.0,
+            escaped(name)
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
