@@ -14,16 +14,35 @@ use dahl_sched::plan::file::PlanFile;
 use super::machine;
 use crate::print;
 
-/// Reads a plan and refuses one that is not for this machine, model, batch and element type; the
-/// difference is named.
+/// Reads a plan to be run here; see [`read`]. Frequency states are refused: nothing here sets them.
 pub fn load(path: &Path, model: &Model, batch: usize, dtype: DType) -> anyhow::Result<PlanFile> {
+    let plan = read(path, model, batch, dtype, &machine::name_of_this())?;
+    if let Some(task) = plan.tasks.iter().position(|t| t.state != 0) {
+        bail!(
+            "{} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
+             without states and plan again",
+            path.display(),
+            plan.tasks[task].state
+        );
+    }
+    Ok(plan)
+}
+
+/// Reads a plan and refuses one that is not for this model, batch, element type and machine; the
+/// difference is named.
+pub fn read(
+    path: &Path,
+    model: &Model,
+    batch: usize,
+    dtype: DType,
+    machine: &str,
+) -> anyhow::Result<PlanFile> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
     let plan = PlanFile::from_json(&text).with_context(|| name.to_string())?;
     let made = &plan.made_for;
-    let here = machine::name_of_this();
     for (what, planned, given) in [
-        ("machine", &made.machine, &here),
+        ("machine", made.machine.as_str(), machine),
         ("model", &made.model, &model.name),
         ("batch", &made.batch.to_string(), &batch.to_string()),
         ("dtype", &made.dtype, &dtype.to_string()),
@@ -32,20 +51,12 @@ pub fn load(path: &Path, model: &Model, batch: usize, dtype: DType) -> anyhow::R
             bail!("{name} was made for {what} {planned}, this run has {given}: make a plan for it");
         }
     }
-    if let Some(task) = plan.tasks.iter().position(|t| t.state != 0) {
-        bail!(
-            "{name} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
-             without states and plan again",
-            plan.tasks[task].state
-        );
-    }
     Ok(plan)
 }
 
 /// How the plan cuts layers.
 pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
-    let text = plan.made_for.grain.join("/");
-    Ok(text.parse::<Grain>()?)
+    Ok(plan.made_for.grain.parse::<Grain>()?)
 }
 
 /// Refuses a plan that is for another graph than the one that will run.

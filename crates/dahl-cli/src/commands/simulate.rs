@@ -1,22 +1,19 @@
 //! `dahl simulate`: predicts training steps on a machine that need not be here.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use dahl_core::{Bytes, DType, Graph, Joules, Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::Grain;
-use dahl_nn::lower::state::{Io, State};
-use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
-use dahl_nn::optimizer::{Given, Optimizer};
 use dahl_nn::train::LARGE;
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
-use dahl_sched::policy;
-use dahl_sched::sim::{Known, Noise, Options, Outcome, Times, simulate};
+use dahl_sched::policy::{self, Policy};
+use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
+pub(super) use super::measure::Lowered as Step;
 use super::run_options::model;
-use super::{machine, profile};
+use super::{follow, machine, measure, profile};
 use crate::print;
 
 /// Arguments of `dahl simulate`.
@@ -33,6 +30,9 @@ pub struct Args {
     /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas
     #[arg(long, default_value = "ws")]
     policy: String,
+    /// Follow a plan that `dahl plan … -o F` wrote for this model, batch and machine
+    #[arg(long, value_name = "F", conflicts_with_all = ["policy", "grain"])]
+    plan: Option<PathBuf>,
     /// How layers are cut into tasks: auto, or parts of each dimension such as sample=8,channel=2
     #[arg(long, default_value = "auto")]
     grain: Grain,
@@ -67,13 +67,6 @@ pub struct Args {
     json: bool,
 }
 
-/// The graph of a training step, and the arrays that it works on.
-pub(super) struct Step {
-    pub(super) graph: Arc<Graph>,
-    _state: State,
-    _io: Io,
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = model(Some(&args.model))?;
@@ -81,17 +74,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         super::check_writable(path)?;
     }
-    let step = lowered(
-        &model,
-        args.batch as usize,
-        args.dtype,
-        &args.grain,
-        &machine,
-    )?;
+    let batch = args.batch as usize;
+    let read = |path| follow::read(path, &model, batch, args.dtype, &machine.name);
+    let plan = args.plan.as_deref().map(read).transpose()?;
+    let grain = match &plan {
+        Some(plan) => follow::grain(plan)?,
+        None => args.grain.clone(),
+    };
+    let step = lowered(&model, batch, args.dtype, &grain, &machine)?;
     let graph = &*step.graph;
     let known = measured(args.times.as_deref(), &machine)?;
     let times = Times::estimate(graph, &machine, known.as_ref(), !args.strict)?;
-    let policy = policy::by_name(&args.policy, &machine)?;
+    let policy: Box<dyn Policy> = match &plan {
+        Some(plan) => {
+            if let Some(difference) = plan.refusal(graph, &machine) {
+                anyhow::bail!("the plan does not fit: {difference}");
+            }
+            Box::new(Fixed::new(graph.len(), plan.orders())?)
+        }
+        None => policy::by_name(&args.policy, &machine)?,
+    };
     // The runtime's first worker is the thread that launches.
     let first = &machine.units[0];
     let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
@@ -104,7 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             seed: args.seed,
             sigma,
         }),
-        states: Vec::new(),
+        states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),
     };
     let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
@@ -115,7 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ("command", command.join(" ")),
             ("model", model.name.clone()),
             ("machine", machine.name.clone()),
-            ("policy", args.policy.clone()),
+            ("policy", policy.name().to_string()),
             ("dtype", args.dtype.to_string()),
             ("version", env!("CARGO_PKG_VERSION").to_string()),
         ] {
@@ -123,7 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         dahl_trace::save(&trace, path)?;
     }
-    let report = Report::new(args, &model, &machine, graph, &outcome);
+    let report = Report::new(args, &model, &machine, &grain, graph, &outcome);
     if args.json {
         return print::json(&report);
     }
@@ -139,27 +141,13 @@ pub(super) fn lowered(
     grain: &Grain,
     machine: &Machine,
 ) -> anyhow::Result<Step> {
-    let optimizer = Optimizer::parse("sgd", &Given::default())?;
-    let state = State::new(model, dtype, Some(&optimizer))?;
-    let io = Io::new(model, batch, dtype)?;
     // What would be chosen there is known only if there is here.
     let chosen = match machine::is_here(machine) {
         true => profile::here()?,
         false => None,
     };
-    let settings = Settings {
-        batch,
-        dtype,
-        grain: grain.clone(),
-        seed: 0,
-        clip: None,
-        profile: chosen.and_then(profile::Profile::for_lowering),
-    };
-    Ok(Step {
-        graph: lower::train(model, &state, &io, &optimizer, &settings)?,
-        _state: state,
-        _io: io,
-    })
+    let profile = chosen.and_then(profile::Profile::for_lowering);
+    measure::lowered(model, batch, dtype, grain, profile)
 }
 
 /// What was measured of the machine's units.
@@ -252,7 +240,14 @@ struct MemoryRow {
 }
 
 impl Report {
-    fn new(args: &Args, model: &Model, machine: &Machine, graph: &Graph, out: &Outcome) -> Report {
+    fn new(
+        args: &Args,
+        model: &Model,
+        machine: &Machine,
+        grain: &Grain,
+        graph: &Graph,
+        out: &Outcome,
+    ) -> Report {
         let images = f64::from(args.batch) * f64::from(args.steps);
         let makespan = out.makespan.0;
         let per = |amount: f64, of: f64| if of > 0.0 { amount / of } else { 0.0 };
@@ -263,8 +258,11 @@ impl Report {
             machine: machine.name.clone(),
             batch: args.batch,
             dtype: args.dtype,
-            grain: args.grain.to_string(),
-            policy: args.policy.clone(),
+            grain: grain.to_string(),
+            policy: match args.plan {
+                Some(_) => "plan".into(),
+                None => args.policy.clone(),
+            },
             steps: args.steps,
             tasks_per_step: graph.len(),
             makespan_seconds: out.makespan,

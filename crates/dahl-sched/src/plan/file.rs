@@ -25,8 +25,8 @@ pub struct For {
     pub batch: usize,
     /// Element type.
     pub dtype: String,
-    /// How layers are cut, as `--grain` takes it, or `layers` with one entry each.
-    pub grain: Vec<String>,
+    /// How layers are cut, as `--grain` takes it.
+    pub grain: String,
     /// The machine's name.
     pub machine: String,
     /// Fingerprint of the machine's description, in hexadecimal.
@@ -153,7 +153,7 @@ pub struct PlanFile {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Not JSON, or not of a plan's form.
-    #[error("not a plan: {0}")]
+    #[error("not a plan")]
     Form(#[from] serde_json::Error),
     /// Another version.
     #[error("plan of version {0}; this program reads version {VERSION}: make the plan again")]
@@ -221,7 +221,9 @@ impl PlanFile {
             section: graph.sections[graph.tasks[t].section as usize].clone(),
         };
         let name = |m: usize| p.memories[m].name.clone();
-        let sum = |v: &[f64]| Joules(v.iter().sum());
+        // From zero: the sum of nothing is otherwise -0.
+        // An empty sum is -0.
+        let sum = |v: &[f64]| Joules(v.iter().sum::<f64>() + 0.0);
         PlanFile {
             version: VERSION,
             made_for,
@@ -335,7 +337,7 @@ impl PlanFile {
                 f.model,
                 f.batch,
                 f.dtype,
-                f.grain.join(" "),
+                f.grain,
                 graph.len()
             ));
         }
@@ -343,11 +345,7 @@ impl PlanFile {
         if fingerprint != f.graph_fingerprint {
             return Some(format!(
                 "the plan is for graph {} ({}, batch {}, {}, grain {}); this graph is {fingerprint}",
-                f.graph_fingerprint,
-                f.model,
-                f.batch,
-                f.dtype,
-                f.grain.join(" ")
+                f.graph_fingerprint, f.model, f.batch, f.dtype, f.grain
             ));
         }
         None

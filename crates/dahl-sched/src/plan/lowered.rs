@@ -161,8 +161,8 @@ fn versions(bytes: u64, uses: &[Use], lasts: bool, data: &mut Vec<Datum>) {
         replaces,
         kept: false,
     };
-    // What a step finds; settled below.
-    let found = lasts || uses.first().is_some_and(|u| u.1);
+    // What a step finds, unless it is overwritten unread; settled below.
+    let found = uses.first().map_or(lasts, |u| u.1);
     if found {
         data.push(datum(Origin::Memory(0), None));
     }
@@ -176,10 +176,10 @@ fn versions(bytes: u64, uses: &[Use], lasts: bool, data: &mut Vec<Datum>) {
             data.push(datum(Origin::Task(task), replaces));
         }
     }
-    let last = data.len() as u32 - 1;
     if !lasts || data.len() as u32 == first {
         return;
     }
+    let last = data.len() as u32 - 1;
     data[last as usize].kept = true;
     if found && last > first {
         data[first as usize].origin = Origin::LeftBy(last);

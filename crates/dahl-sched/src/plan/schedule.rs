@@ -261,6 +261,13 @@ fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, S
     for m in &plan.moves {
         moves[m.datum as usize].push(m);
     }
+    // Who writes what replaces each datum.
+    let mut heir: Vec<Option<u32>> = vec![None; problem.data.len()];
+    for d in &problem.data {
+        if let (Some(old), Origin::Task(w)) = (d.replaces, d.origin) {
+            heir[old as usize] = Some(w);
+        }
+    }
     let mut spans = Vec::new();
     for (i, d) in problem.data.iter().enumerate() {
         let (exists, born) = match d.origin {
@@ -296,9 +303,7 @@ fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, S
         if d.kept {
             here[0].3 = f64::INFINITY;
         }
-        if let Some(h) = problem.data.iter().find(|h| h.replaces == Some(i as u32))
-            && let Origin::Task(w) = h.origin
-        {
+        if let Some(w) = heir[i] {
             let run = &plan.runs[w as usize];
             let late = d
                 .readers

@@ -248,20 +248,3 @@ pub fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
     let best = best?;
     complete(frame, &best.memory, &best.log).ok()
 }
-
-/// The fastest plan found with some effort, whatever it costs.
-pub fn fastest(
-    problem: &Problem,
-    effort: &Effort,
-    keep_going: &mut dyn FnMut() -> bool,
-) -> Result<Solution, PlanError> {
-    solve(
-        problem,
-        &Goal {
-            objective: Objective::Time,
-            deadline: None,
-        },
-        effort,
-        keep_going,
-    )
-}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use dahl_core::{
-    Arena, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode, Param,
-    Power, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
+    Arena, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode, Operand,
+    Param, Power, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
 };
 use dahl_sched::plan::explain::{units, words};
 use dahl_sched::plan::file::{FileError, For, PlanFile, fingerprint};
@@ -24,21 +24,15 @@ fn step(parts: usize) -> Arc<Graph> {
     let arena = Arena::new();
     let array = |name: &str| -> Handle { arena.alloc(name, &[4], DType::F32).unwrap() };
     let weights = array("weights");
+    let ins: Vec<Handle> = (0..parts).map(|_| array("in")).collect();
+    let outs: Vec<Handle> = (0..parts).map(|_| array("out")).collect();
     let r = Recorder::new();
-    let task = |seconds: i64, operands: &[_]| {
+    let task = |seconds: i64, operands: &[Operand<'_>]| {
         r.submit(Task::new(&work, operands).params(&[Param::Int(seconds)]));
     };
-    let outs: Vec<Handle> = (0..parts).map(|_| array("out")).collect();
-    for out in &outs {
-        let input = array("in");
-        task(
-            2,
-            &[
-                input.with(Mode::Read),
-                weights.with(Mode::Read),
-                out.with(Mode::Write),
-            ],
-        );
+    for (input, out) in ins.iter().zip(&outs) {
+        let weights = weights.with(Mode::Read);
+        task(2, &[input.with(Mode::Read), weights, out.with(Mode::Write)]);
     }
     for out in &outs {
         task(1, &[out.with(Mode::Read), weights.with(Mode::ReadWrite)]);
@@ -96,7 +90,7 @@ fn planned(
         model: "test".into(),
         batch: 3,
         dtype: "f32".into(),
-        grain: vec!["auto".into()],
+        grain: "auto".into(),
         machine: machine.name.clone(),
         machine_fingerprint: fingerprint(machine),
         graph_fingerprint: format!("{:016x}", graph.fingerprint()),

@@ -2,6 +2,7 @@
 
 mod step;
 mod tasks;
+mod trace;
 
 /// What to measure.
 #[derive(clap::Subcommand)]
@@ -10,6 +11,8 @@ pub enum Command {
     Tasks(tasks::Args),
     /// Images per second of training steps, and the memory they take
     Step(step::Args),
+    /// What recording a trace costs, alternating steps with and without
+    Trace(trace::Args),
 }
 
 /// Runs the command.
@@ -17,5 +20,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Tasks(args) => tasks::run(args),
         Command::Step(args) => step::run(args),
+        Command::Trace(args) => trace::run(args),
     }
 }

@@ -10,7 +10,7 @@ use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_sched::model::PerfModel;
 use dahl_sched::plan::lowered::Lowered;
-use dahl_sched::plan::problem::{Goal, PlanError};
+use dahl_sched::plan::problem::{Goal, Objective, PlanError};
 use dahl_sched::plan::solve::{Effort, solve};
 use dahl_sched::sim::Times;
 
@@ -57,21 +57,33 @@ impl Lowering<'_> {
             exact: 0,
             ..Effort::default()
         };
-        let solution = solve(&candidate.lowered.problem, goal, &effort, &mut || true)?;
-        Ok((solution.cost, candidate))
+        let problem = &candidate.lowered.problem;
+        let cost = match solve(problem, goal, &effort, &mut || true) {
+            Ok(solution) => solution.cost,
+            // With more effort it may be in time: the faster, the likelier.
+            Err(PlanError::Infeasible(_)) if goal.deadline.is_some() => {
+                let fast = Goal {
+                    objective: Objective::Time,
+                    deadline: None,
+                };
+                1e30 * solve(problem, &fast, &effort, &mut || true)?.cost
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok((cost, candidate))
     }
 }
 
 /// Tasks beyond which a cut is not looked at: planning would take longer than it saves.
 const MOST_TASKS: usize = 20_000;
 
-/// Candidates, the best first. Goes on looking while `keep_going` says so, but tries the whole-model cuts
+/// The best cut. Goes on looking while `keep_going` says so, but tries the whole-model cuts
 /// in any case.
 pub fn choose(
     lowering: &Lowering<'_>,
     goal: &Goal,
     keep_going: &mut dyn FnMut() -> bool,
-) -> anyhow::Result<Vec<Candidate>> {
+) -> anyhow::Result<Candidate> {
     let mut best: Option<(f64, Candidate)> = None;
     let mut refused = None;
     let mut fixed: Option<(f64, Parts)> = None;
@@ -97,14 +109,14 @@ pub fn choose(
         }
     }
     let Some(mut best) = best else {
-        let error = refused
-            .unwrap_or_else(|| anyhow::anyhow!("every cut has more than {MOST_TASKS} tasks"));
+        let too_many = || anyhow::anyhow!("every cut has more than {MOST_TASKS} tasks");
+        let error = refused.unwrap_or_else(too_many);
         return Err(error).context("no cut of the layers can be planned");
     };
     if let Some((_, parts)) = fixed {
         by_layer(lowering, goal, parts, &mut best, keep_going);
     }
-    Ok(vec![best.1])
+    Ok(best.1)
 }
 
 /// Cuts of the whole model: into parts of the batch and of the channels.

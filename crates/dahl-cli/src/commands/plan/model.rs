@@ -119,8 +119,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         known: simulate::measured(args.times.as_deref(), &machine)?,
         assume: !args.strict,
     };
-    let candidates = match &args.grain {
-        Some(grain) => vec![lowering.one(grain)?],
+    let step = match &args.grain {
+        Some(grain) => lowering.one(grain)?,
         None => grains::choose(&lowering, &goal, &mut || begin.elapsed() < limit / 3)?,
     };
     let effort = Effort {
@@ -129,15 +129,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         rounds: u64::MAX,
         ..Effort::default()
     };
-    // The best grain gets the time; with a proof wanted for the others, they would only share it.
-    let Some(step) = candidates.first() else {
-        anyhow::bail!("no grain could be planned");
-    };
     let solution = solve(&step.lowered.problem, &goal, &effort, &mut || {
         begin.elapsed() < limit
     })?;
-    let others = compare::others(step, &machine, &goal);
-    let made_for = made_for(args, &model, &machine, &goal, step);
+    let others = compare::others(&step, &machine, &goal);
+    let made_for = made_for(args, &model, &machine, &goal, &step);
     let plan = PlanFile::new(
         made_for,
         &step.step.graph,
@@ -205,12 +201,11 @@ fn made_for(
     goal: &Goal,
     step: &grains::Candidate,
 ) -> For {
-    let grain = vec![step.grain.to_string()];
     For {
         model: model.name.clone(),
         batch: args.batch as usize,
         dtype: args.dtype.to_string(),
-        grain,
+        grain: step.grain.to_string(),
         machine: machine.name.clone(),
         machine_fingerprint: fingerprint(machine),
         graph_fingerprint: format!("{:016x}", step.step.graph.fingerprint()),

@@ -1,5 +1,6 @@
 //! `dahl trace`: looks at what `--trace` recorded.
 
+mod compare;
 mod export;
 mod screen;
 mod summary;
@@ -15,6 +16,8 @@ use dahl_core::trace::Trace;
 pub enum Command {
     /// Where the time went, which unit waited and why, what bounds the run
     Summary(summary::Args),
+    /// Why one run was slower than another: what changed, the largest first
+    Compare(compare::Args),
     /// Convert for other tools: Perfetto, ViTE and pj_dump (Paje), spreadsheets, Graphviz
     Export(export::Args),
     /// Make a page for the browser: what every unit did over time, to zoom and search
@@ -25,6 +28,7 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Summary(args) => summary::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Export(args) => export::run(args),
         Command::View(args) => view::run(args),
     }

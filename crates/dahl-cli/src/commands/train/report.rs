@@ -197,15 +197,22 @@ impl Report {
         };
         let report = sampler.finish();
         self.energy = report.energy;
-        self.power.domains = report.domains.iter().map(|d| d.source()).collect();
-        self.power.samples = report
-            .samples
-            .iter()
-            .map(|s| PowerSample {
+        // Only domains that make the total: a counter that never moved, or a part of another, would look
+        // like a figure of its own.
+        let mut places = Vec::new();
+        for domain in &report.domains {
+            places.push(domain.counted.then_some(self.power.domains.len() as u16));
+            if domain.counted {
+                self.power.domains.push(domain.source());
+            }
+        }
+        let sample = |s: &dahl_runtime::meter::PowerSample| {
+            Some(PowerSample {
                 at: (s.at.0.max(0.0) * 1e9) as u64,
-                domain: s.domain,
+                domain: places[usize::from(s.domain)]?,
                 watts: s.watts.0,
             })
-            .collect();
+        };
+        self.power.samples = report.samples.iter().filter_map(sample).collect();
     }
 }

@@ -1,0 +1,123 @@
+//! `dahl bench trace`: what recording a trace costs, by alternating steps with and without.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use dahl_nn::lower::grain::{Grain, Parts};
+
+use crate::commands::measure::Measure;
+use crate::commands::run_options::{GrainChoice, RunOptions, model};
+use crate::print;
+
+/// Arguments of `dahl bench trace`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The model: a file, or the name of a shipped one
+    #[arg(default_value = "small-cnn")]
+    model: PathBuf,
+    /// Images per step
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: u32,
+    /// CPU workers
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
+    /// How layers are cut into tasks [default: one sample per task, the finest]
+    #[arg(long)]
+    grain: Option<Grain>,
+    /// How long to measure
+    #[arg(long, default_value_t = 6.0)]
+    seconds: f64,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Report {
+    model: String,
+    batch: u32,
+    workers: u16,
+    tasks_per_step: usize,
+    pairs: usize,
+    without_ns_per_task: f64,
+    with_ns_per_task: f64,
+    /// Median of the ratios of neighbouring stretches, less one.
+    overhead: f64,
+    /// A quarter of the ratios lies below the first and above the second.
+    quartiles: [f64; 2],
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let model = model(Some(&args.model))?;
+    let batch = args.batch as usize;
+    let grain = args.grain.clone().unwrap_or(Grain::Fixed(Parts {
+        sample: batch,
+        ..Parts::ONE
+    }));
+    let options = |trace: bool| RunOptions {
+        workers: Some(args.workers),
+        policy: "ws".into(),
+        dtype: dahl_core::DType::F32,
+        grain: GrainChoice::Known(grain.clone()),
+        plan: None,
+        profile: Some("none".into()),
+        // The trace is recorded, and not written.
+        trace: trace.then(|| "/dev/null".into()),
+        trace_events: 1 << 16,
+    };
+    let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
+    let mut traced = Measure::new(&model, batch, &options(true), &grain)?;
+    let once = plain.steps(20)?.max(traced.steps(20)?);
+    // Stretches so short that a disturbance rarely meets only one of a pair.
+    let steps = ((0.01 / once.max(1e-9)) as u64).clamp(1, 100_000);
+    let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.1, 3600.0));
+    while ratios.len() < 10 || Instant::now() < end {
+        // Whoever comes second finds other things in the caches: take turns.
+        let (a, b) = match ratios.len() % 2 {
+            0 => {
+                let a = plain.steps(steps)?;
+                (a, traced.steps(steps)?)
+            }
+            _ => {
+                let b = traced.steps(steps)?;
+                (plain.steps(steps)?, b)
+            }
+        };
+        without.push(a);
+        with.push(b);
+        ratios.push(b / a);
+    }
+    let tasks = plain.graph.len();
+    let middle = |values: &mut Vec<f64>, part: usize| {
+        values.sort_by(f64::total_cmp);
+        values[(values.len() * part / 4).min(values.len() - 1)]
+    };
+    let report = Report {
+        model: model.name.clone(),
+        batch: args.batch,
+        workers: args.workers,
+        tasks_per_step: tasks,
+        pairs: ratios.len(),
+        without_ns_per_task: middle(&mut without, 2) * 1e9 / tasks as f64,
+        with_ns_per_task: middle(&mut with, 2) * 1e9 / tasks as f64,
+        overhead: middle(&mut ratios, 2) - 1.0,
+        quartiles: [middle(&mut ratios, 1) - 1.0, middle(&mut ratios, 3) - 1.0],
+    };
+    if args.json {
+        return print::json(&report);
+    }
+    println!(
+        "{}, {} tasks per step: {:.0} ns per task, {:.0} ns with a trace: {:+.2} % (quartiles {:+.2} %, {:+.2} %; {} pairs)",
+        report.model,
+        tasks,
+        report.without_ns_per_task,
+        report.with_ns_per_task,
+        100.0 * report.overhead,
+        100.0 * report.quartiles[0],
+        100.0 * report.quartiles[1],
+        report.pairs,
+    );
+    Ok(())
+}
