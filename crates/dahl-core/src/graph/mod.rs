@@ -38,7 +38,7 @@ use crate::shape::Shape;
 pub use boundary::Boundary;
 pub use memory::MemoryPlan;
 pub use program::Program;
-pub use recorder::{Chooser, GraphError, Operand, Recorder, Task};
+pub use recorder::{Chooser, Extra, GraphError, Operand, Recorder, Task};
 pub use reduce::{larger, smaller};
 
 /// A storage as a graph uses it.

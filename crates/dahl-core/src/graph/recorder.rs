@@ -152,9 +152,15 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
+/// One more implementation of the codelet of this name, if there is one.
+pub type Extra = fn(&str) -> Option<crate::codelet::Implementation>;
+
 /// What has been recorded so far.
 pub(super) struct Recording {
     pub(super) codelets: Vec<Arc<Codelet>>,
+    /// The same as tasks name them: without the implementations that `extra` added.
+    named: Vec<Arc<Codelet>>,
+    extra: Option<Extra>,
     pub(super) classes: Vec<Class>,
     class_of: HashMap<u64, Vec<u32>, FastBuild>,
     last_class: u32,
@@ -192,6 +198,8 @@ impl Recorder {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             inner: RefCell::new(Recording {
                 codelets: Vec::new(),
+                named: Vec::new(),
+                extra: None,
                 classes: Vec::new(),
                 class_of: HashMap::default(),
                 last_class: NO_CLASS,
@@ -217,6 +225,13 @@ impl Recorder {
     /// Lets a profile choose implementations instead of static costs.
     pub fn with_chooser(self, chooser: Chooser) -> Self {
         self.inner.borrow_mut().chooser = Some(chooser);
+        self
+    }
+
+    /// Adds implementations to the codelets that tasks name, the graph's own included: how a crate that
+    /// drives another kind of unit takes part in graphs of operations it does not own.
+    pub fn with_extra(self, extra: Extra) -> Self {
+        self.inner.borrow_mut().extra = Some(extra);
         self
     }
 
@@ -538,24 +553,15 @@ impl Recording {
             ));
         }
         (task.codelet.rule)(&call)?;
+        let codelet = self.intern(task.codelet);
+        let whole = &self.codelets[codelet as usize];
         let choice = [UnitKind::Cpu, UnitKind::Gpu]
-            .map(|kind| choose(task.codelet, &call, kind, task.pin, self.chooser.as_ref()));
+            .map(|kind| choose(whole, &call, kind, task.pin, self.chooser.as_ref()));
         if let Some(pin) = task.pin
             && choice.iter().all(Option::is_none)
         {
             return Err(format!("no implementation {pin:?} can execute this call"));
         }
-        let codelet = match self
-            .codelets
-            .iter()
-            .position(|c| Arc::ptr_eq(c, task.codelet))
-        {
-            Some(i) => i as u32,
-            None => {
-                self.codelets.push(task.codelet.clone());
-                self.codelets.len() as u32 - 1
-            }
-        };
         let cost = (task.codelet.cost)(&call);
         self.classes.push(Class {
             codelet,
@@ -568,6 +574,20 @@ impl Recording {
         Ok(self.last_class)
     }
 
+    /// The index of a codelet, with what `extra` adds to it.
+    pub(super) fn intern(&mut self, codelet: &Arc<Codelet>) -> u32 {
+        if let Some(i) = self.named.iter().position(|c| Arc::ptr_eq(c, codelet)) {
+            return i as u32;
+        }
+        self.named.push(codelet.clone());
+        let more = self.extra.and_then(|extra| extra(&codelet.name));
+        self.codelets.push(match more {
+            Some(more) => Arc::new(Codelet::clone(codelet).with(more)),
+            None => codelet.clone(),
+        });
+        self.codelets.len() as u32 - 1
+    }
+
     fn is_of(&self, class: u32, task: &Task<'_>) -> bool {
         let class = &self.classes[class as usize];
         let codelet = &self.codelets[class.codelet as usize];
@@ -578,7 +598,7 @@ impl Recording {
                 .flatten()
                 .any(|&i| codelet.implementations[usize::from(i)].name == pin)
         };
-        Arc::ptr_eq(codelet, task.codelet)
+        Arc::ptr_eq(&self.named[class.codelet as usize], task.codelet)
             && task.pin.is_none_or(pinned)
             && class.call.params == task.params
             && class.call.operands.len() == task.operands.len()

@@ -282,13 +282,7 @@ fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dt
         dtype,
         params: Vec::<Param>::new(),
     };
-    let codelet = match r.codelets.iter().position(|c| Arc::ptr_eq(c, merge)) {
-        Some(i) => i as u32,
-        None => {
-            r.codelets.push(merge.clone());
-            r.codelets.len() as u32 - 1
-        }
-    };
+    let codelet = r.intern(merge);
     if let Some(i) = r
         .classes
         .iter()
@@ -297,11 +291,13 @@ fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dt
         return i as u32;
     }
     let cost = (merge.cost)(&call);
+    let all = &r.codelets[codelet as usize].implementations;
+    let gpu = all.iter().position(|i| i.kind == UnitKind::Gpu);
     r.classes.push(Class {
         codelet,
         call,
         cost,
-        choice: [Some(0), None],
+        choice: [Some(0), gpu.map(|i| i as u8)],
     });
     r.classes.len() as u32 - 1
 }

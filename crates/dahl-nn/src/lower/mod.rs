@@ -48,6 +48,8 @@ pub struct Settings {
     pub clip: Option<f64>,
     /// Who chooses implementations; static costs unless set.
     pub profile: Option<Profile>,
+    /// Who adds implementations for other kinds of units than those `dahl-ops` has; nobody unless set.
+    pub extra: Option<dahl_core::graph::Extra>,
 }
 
 /// A calibration profile, as lowering sees it: somebody who chooses implementations.
@@ -138,9 +140,15 @@ impl<'a> Step<'a> {
             kept: vec![Vec::new(); groups.len()],
             gradients: vec![Vec::new(); values.len()],
             clipped: Vec::new(),
-            recorder: match &settings.profile {
-                Some(profile) => Recorder::new().with_chooser(profile.chooser.clone()),
-                None => Recorder::new(),
+            recorder: {
+                let mut recorder = Recorder::new();
+                if let Some(profile) = &settings.profile {
+                    recorder = recorder.with_chooser(profile.chooser.clone());
+                }
+                if let Some(extra) = settings.extra {
+                    recorder = recorder.with_extra(extra);
+                }
+                recorder
             },
             model,
             state,

@@ -45,6 +45,8 @@ pub struct Training {
     pub clip: Option<f64>,
     /// Who chooses implementations; static costs unless set.
     pub profile: Option<Profile>,
+    /// Who adds implementations for other kinds of units; nobody unless set.
+    pub extra: Option<dahl_core::graph::Extra>,
 }
 
 /// Why training stopped.

@@ -469,6 +469,7 @@ fn settings(training: &Training, batch: usize) -> Settings {
         seed: training.seed,
         clip: training.clip,
         profile: training.profile.clone(),
+        extra: training.extra,
     }
 }
 

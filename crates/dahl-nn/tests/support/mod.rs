@@ -194,6 +194,7 @@ pub fn session(case: &Case, how: &How) -> Session {
     let model = Model::from_toml(&case.toml, &case.name).expect("a model");
     let training = Training {
         profile: None,
+        extra: None,
         batch: case.batch,
         epochs: case.epochs,
         steps: None,

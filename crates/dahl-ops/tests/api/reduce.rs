@@ -107,7 +107,10 @@ fn extremes<T: Lane>(shift: f64) {
     check("max", &runtime.read(&most).unwrap(), &[shift + 63.0]);
     check("fresh", &runtime.read(&both).unwrap(), &[shift + 63.0]);
     check("kept", &runtime.read(&kept).unwrap(), &[sum - 1e6]);
-    let merges = graph.codelets.iter().filter(|c| c.name.starts_with("merge_"));
+    let merges = graph
+        .codelets
+        .iter()
+        .filter(|c| c.name.starts_with("merge_"));
     assert_eq!(merges.count(), 2, "accumulators were used");
 }
 

@@ -19,7 +19,7 @@ use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::measure::{Measure, lowered};
+use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile};
 use super::run_options::{GrainChoice, RunOptions, model};
 use crate::print;
@@ -201,7 +201,14 @@ impl Work<'_> {
         for rank in 0..ranks {
             let profile = Some(by_rank(rank));
             let batch = self.args.batch as usize;
-            let step = lowered(model, batch, self.args.dtype, &self.args.grain, profile)?;
+            let step = lowered(
+                model,
+                batch,
+                self.args.dtype,
+                &self.args.grain,
+                profile,
+                &StepOptions::default(),
+            )?;
             let graph = step.graph;
             // Implementations of this rank that are not timed yet.
             let news = (0..graph.classes.len() as u32).any(|class| {

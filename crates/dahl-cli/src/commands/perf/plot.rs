@@ -18,7 +18,7 @@ pub fn draw(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
         (low, high)
     };
     let (x, y) = (range(|p| p.0), range(|p| p.1));
-    if good.len() < 2 || !(x.1 - x.0 > 1e-9) {
+    if good.len() < 2 || x.1 - x.0 < 1e-9 {
         return None;
     }
     let (width, height) = SIZE;

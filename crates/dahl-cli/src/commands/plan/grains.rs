@@ -14,7 +14,7 @@ use dahl_sched::plan::problem::{Goal, Objective, PlanError};
 use dahl_sched::plan::solve::{Effort, solve};
 use dahl_sched::sim::Times;
 
-use crate::commands::simulate::{Step, lowered};
+use crate::commands::simulate::{Step, StepOptions, lowered};
 
 /// What all cuts share.
 pub struct Lowering<'a> {
@@ -24,6 +24,7 @@ pub struct Lowering<'a> {
     pub dtype: DType,
     pub known: Option<PerfModel>,
     pub assume: bool,
+    pub step: &'a StepOptions,
 }
 
 /// One cut.
@@ -37,7 +38,14 @@ pub struct Candidate {
 impl Lowering<'_> {
     /// Lowers the model with a grain.
     pub fn one(&self, grain: &Grain) -> anyhow::Result<Candidate> {
-        let step = lowered(self.model, self.batch, self.dtype, grain, self.machine)?;
+        let step = lowered(
+            self.model,
+            self.batch,
+            self.dtype,
+            grain,
+            self.machine,
+            self.step,
+        )?;
         let times = Times::estimate(&step.graph, self.machine, self.known.as_ref(), self.assume)?;
         let lowered = Lowered::new(&step.graph, self.machine, &times);
         Ok(Candidate {

@@ -19,6 +19,7 @@ use crate::print;
 
 /// Arguments of `dahl plan MODEL`.
 #[derive(clap::Args)]
+#[group(id = "model to plan")]
 pub struct Args {
     /// The model: a file, or the name of a shipped one
     model: PathBuf,
@@ -49,6 +50,8 @@ pub struct Args {
     /// Numbers to compute with: f32 or f64
     #[arg(long, default_value = "f32")]
     dtype: DType,
+    #[command(flatten)]
+    step: simulate::StepOptions,
     /// Measured durations: a performance model's file, or `none` to go by cost and rated speeds [default:
     /// this machine's, if the machine file was described here]
     #[arg(long, value_name = "F|none")]
@@ -118,6 +121,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         dtype: args.dtype,
         known: simulate::measured(args.times.as_deref(), &machine)?,
         assume: !args.strict,
+        step: &args.step,
     };
     let step = match &args.grain {
         Some(grain) => lowering.one(grain)?,

@@ -167,6 +167,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         grain: args.run.grain(&model, args.batch as usize)?,
         clip: args.clip_norm,
         profile: args.run.profile()?,
+        extra: None,
     };
     let train = args.data.open(&model, Split::Train)?;
     let validation = match args.data.val_limit {

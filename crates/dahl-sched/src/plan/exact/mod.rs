@@ -36,7 +36,12 @@ pub struct Exact {
 
 /// Looks for a plan that costs less than `beat`, which may be infinite, until there is none or
 /// `keep_going` says no.
-pub fn solve(frame: &Frame<'_>, goal: &Goal, beat: f64, keep_going: &mut dyn FnMut() -> bool) -> Exact {
+pub fn solve(
+    frame: &Frame<'_>,
+    goal: &Goal,
+    beat: f64,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Exact {
     let tasks = frame.problem.tasks.len();
     let choices: Vec<Vec<usize>> = (0..tasks).map(|t| frame.memories_of(t)).collect();
     let open = choices.iter().any(|c| c.len() > 1);
@@ -48,15 +53,31 @@ pub fn solve(frame: &Frame<'_>, goal: &Goal, beat: f64, keep_going: &mut dyn FnM
         (1.0, play(&relaxed, standing, 1.0, rounds, Sides::All)),
     ];
     let priced = |(v, game): &(f64, Game)| -> Vec<Vec<f64>> {
-        (0..tasks).map(|t| choices[t].iter().map(|&m| price(frame, game, *v, t, m)).collect()).collect()
+        (0..tasks)
+            .map(|t| {
+                choices[t]
+                    .iter()
+                    .map(|&m| price(frame, game, *v, t, m))
+                    .collect()
+            })
+            .collect()
     };
     let mut search = Places {
         prices: [priced(&games[0]), priced(&games[1])],
         constants: [games[0].1.constant, games[1].1.constant],
         memory: vec![None; tasks],
-        columns: if open { task_columns(frame) } else { Vec::new() },
+        columns: if open {
+            task_columns(frame)
+        } else {
+            Vec::new()
+        },
         rounds: if open { 80 } else { 2000 },
-        result: Exact { cost: beat, found: None, proven: true, nodes: 0 },
+        result: Exact {
+            cost: beat,
+            found: None,
+            proven: true,
+            nodes: 0,
+        },
         frame,
         goal,
         choices,
@@ -73,7 +94,11 @@ fn price(frame: &Frame<'_>, game: &Game, v: f64, task: usize, memory: usize) -> 
         let price = game.path[task] + game.work[task * resources + usize::from(w.resource)];
         v * w.joules + price * w.seconds
     };
-    frame.ways_in(task, Some(memory)).iter().map(cost).fold(f64::INFINITY, f64::min)
+    frame
+        .ways_in(task, Some(memory))
+        .iter()
+        .map(cost)
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// Interchangeable columns of tasks and data, reduced to the tasks.
@@ -114,7 +139,9 @@ fn task_columns(frame: &Frame<'_>) -> Vec<Vec<Vec<u32>>> {
     let mut groups = columns(&graph);
     for group in &mut groups {
         // All columns in the order of the first one's rows.
-        group.iter_mut().for_each(|c| c.retain(|&i| (i as usize) < p.tasks.len()));
+        group
+            .iter_mut()
+            .for_each(|c| c.retain(|&i| (i as usize) < p.tasks.len()));
         let mut rows: Vec<usize> = (0..group[0].len()).collect();
         rows.sort_by_key(|&r| place[group[0][r] as usize]);
         for column in group.iter_mut() {
@@ -174,7 +201,9 @@ impl Places<'_, '_> {
             }
             false
         };
-        self.columns.iter().any(|g| g.windows(2).any(|w| above(&w[0], &w[1])))
+        self.columns
+            .iter()
+            .any(|g| g.windows(2).any(|w| above(&w[0], &w[1])))
     }
 
     fn is_hopeless(&self) -> bool {
@@ -183,9 +212,7 @@ impl Places<'_, '_> {
         };
         let sum = |kind: usize| {
             let price = |(t, prices): (usize, &Vec<f64>)| match self.memory[t] {
-                Some(m) => {
-                    prices[self.choices[t].iter().position(|&c| c == m).unwrap_or(0)]
-                }
+                Some(m) => prices[self.choices[t].iter().position(|&c| c == m).unwrap_or(0)],
                 None => prices.iter().copied().fold(f64::INFINITY, f64::min),
             };
             self.constants[kind] + self.prices[kind].iter().enumerate().map(price).sum::<f64>()
@@ -267,7 +294,13 @@ impl Places<'_, '_> {
             self.result.proven = false;
             return;
         }
-        let mut search = Search::new(&net, *self.goal, self.result.cost, self.rounds, self.keep_going);
+        let mut search = Search::new(
+            &net,
+            *self.goal,
+            self.result.cost,
+            self.rounds,
+            self.keep_going,
+        );
         search.run();
         self.result.nodes += search.nodes;
         self.result.proven &= !search.stopped;

@@ -1,0 +1,335 @@
+//! Devices, and how the runtime drives one.
+//!
+//! [`Device`] is what OpenCL and CUDA implement: run launches, deal out memory, copy. On top of it,
+//! [`GpuDriver`] executes tasks and [`GpuMemory`] keeps copies of arrays, whichever library is below.
+//!
+//! An operand reaches an implementation as an address that the host must not follow: the device's pool
+//! knows which buffer it means. An implementation of kind `gpu` asks [`current`] for the device, which
+//! the driver sets while a task runs on its thread.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::time::Instant;
+
+use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
+use dahl_runtime::driver::{Driver, Job};
+use dahl_runtime::memory::{Backing, Buffer, Direction};
+
+use crate::error::GpuError;
+use crate::launch::{LIMIT, Steps, Task};
+use crate::pool::Usage;
+use crate::recipes::{self, Recipe};
+use crate::tensor::{Base, Tensor};
+use crate::tuning::Tuning;
+
+/// How to open a device.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Most bytes of the device's memory to take; three quarters of it unless set.
+    pub limit: Option<usize>,
+    /// Where to keep compiled programs; nowhere unless set.
+    pub cache: Option<PathBuf>,
+    /// Most items of a group, if fewer than the device allows: to try how kernels fare on smaller ones.
+    pub group: Option<usize>,
+}
+
+/// A device.
+pub trait Device: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Its sizes of work-groups.
+    fn tuning(&self) -> Tuning;
+
+    /// The name of the library it has for products of matrices, if it has one.
+    fn blas(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Executes launches in order; returns when their results can be used.
+    fn run(&self, steps: &Steps) -> Result<(), GpuError>;
+
+    /// Compiles what tasks of this type need, if that has not happened yet: so that nobody measures it.
+    fn prepare(&self, dtype: DType) -> Result<(), GpuError>;
+
+    /// The address of so many bytes of its memory.
+    fn allocate(&self, bytes: usize) -> Result<usize, GpuError>;
+
+    /// Takes memory back.
+    fn release(&self, address: usize);
+
+    /// Copies byte ranges between memory at `address` and the host, at the same offsets on both sides.
+    /// Returns when they have arrived.
+    ///
+    /// # Safety
+    /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
+    unsafe fn copy(
+        &self,
+        address: usize,
+        host: *mut u8,
+        ranges: &[Range<usize>],
+        way: Direction,
+    ) -> Result<(), GpuError>;
+
+    /// What its pool holds.
+    fn usage(&self) -> Usage;
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
+}
+
+/// Calls `f` with the device whose driver runs a task on this thread.
+pub fn current<R>(f: impl FnOnce(&dyn Device) -> R) -> Option<R> {
+    CURRENT.with_borrow(|d| d.as_deref().map(f))
+}
+
+/// Sets the thread's device until dropped.
+struct Bound;
+
+impl Bound {
+    fn new(device: &Arc<dyn Device>) -> Self {
+        CURRENT.set(Some(device.clone()));
+        Bound
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
+fn tensor(ops: &Operands<'_>, i: usize) -> Tensor {
+    // The views are asked where they are and never looked into.
+    let (at, dims, strides) = match ops.dtype(i) {
+        DType::F32 => {
+            let v = ops.read::<f32>(i);
+            (v.as_ptr() as usize, v.dims(), v.strides())
+        }
+        DType::F64 => {
+            let v = ops.read::<f64>(i);
+            (v.as_ptr() as usize, v.dims(), v.strides())
+        }
+    };
+    Tensor {
+        base: Base::At(at),
+        dims,
+        strides,
+    }
+}
+
+/// Executes a recipe on the current device.
+fn execute(recipe: Recipe, blas: bool, ops: &Operands<'_>) -> Result<(), TaskError> {
+    let tensors: Vec<Tensor> = (0..ops.len()).map(|i| tensor(ops, i)).collect();
+    let modes: Vec<_> = (0..ops.len()).map(|i| ops.mode(i)).collect();
+    if let Some(t) = tensors.iter().find(|t| t.span() >= LIMIT) {
+        let n = t.span();
+        return Err(TaskError(format!(
+            "an operand spans {n} elements, GPU kernels count to {LIMIT}: split it"
+        )));
+    }
+    let (start, _) = ops.origin(0);
+    let task = Task {
+        tensors: &tensors,
+        modes: &modes,
+        params: ops.params(),
+        first: (0..4).map(|a| start[a] * tensors[0].strides[a]).sum(),
+    };
+    current(|device| {
+        let mut steps = Steps::new(ops.dtype(0), device.tuning());
+        steps.blas = blas;
+        recipe(&task, &mut steps);
+        device.run(&steps)
+    })
+    .unwrap_or_else(|| {
+        Err(GpuError::Unsupported(
+            "a GPU implementation was run outside its driver".into(),
+        ))
+    })
+    .map_err(|e| TaskError(e.to_string()))
+}
+
+/// The GPU implementation of a codelet, if there is one: by this crate's kernels, or with products by
+/// the library of this name.
+pub fn implementation(codelet: &str, blas: Option<&'static str>) -> Option<Implementation> {
+    let recipe = recipes::by_name(codelet)?;
+    let blas = blas.filter(|_| recipes::PRODUCTS.contains(&codelet));
+    let with_blas = blas.is_some();
+    Some(Implementation {
+        name: blas.unwrap_or("gpu"),
+        kind: UnitKind::Gpu,
+        supports: |_| true,
+        weight: |_| 1.0,
+        scratch: |_| 0,
+        body: Arc::new(move |ops| execute(recipe, with_blas, ops)),
+    })
+}
+
+/// Executes tasks on a device.
+pub struct GpuDriver {
+    device: Arc<dyn Device>,
+    implementations: HashMap<&'static str, Implementation>,
+}
+
+impl GpuDriver {
+    /// The driver of a device.
+    pub fn new(device: Arc<dyn Device>) -> Self {
+        let blas = device.blas();
+        let all = recipes::TABLE.iter();
+        let all = all.filter_map(|(name, _)| Some((*name, implementation(name, blas)?)));
+        GpuDriver {
+            implementations: all.collect(),
+            device,
+        }
+    }
+
+    /// How this unit executes a codelet.
+    pub fn implementation(&self, codelet: &str) -> Option<&Implementation> {
+        self.implementations.get(codelet)
+    }
+}
+
+impl Driver for GpuDriver {
+    fn kind(&self) -> UnitKind {
+        UnitKind::Gpu
+    }
+
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError> {
+        let _bound = Bound::new(&self.device);
+        let scratch = std::cell::Cell::new(scratch);
+        // SAFETY: passed on to the caller. No element is touched from the host.
+        let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
+        if job.fresh {
+            let mut steps = Steps::new(operands.dtype(0), self.device.tuning());
+            for (i, access) in job.accesses.iter().enumerate() {
+                if let Some(merge) = access.fresh {
+                    recipes::fill(tensor(&operands, i), merge.identity(), &mut steps);
+                }
+            }
+            let run = self.device.run(&steps);
+            run.map_err(|e| TaskError(e.to_string()))?;
+        }
+        (job.implementation.body)(&operands)
+    }
+}
+
+/// How fast bytes travel between host and device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkSpeed {
+    /// Bytes per second.
+    pub bandwidth: f64,
+    /// Time before the first byte arrives.
+    pub latency: Seconds,
+}
+
+/// A device's memory, as the runtime sees it.
+pub struct GpuMemory {
+    device: Arc<dyn Device>,
+    /// To the device, and back.
+    links: [LinkSpeed; 2],
+}
+
+struct Piece {
+    device: Arc<dyn Device>,
+    address: usize,
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.device.release(self.address);
+    }
+}
+
+impl Buffer for Piece {
+    fn base(&self) -> *mut u8 {
+        self.address as *mut u8
+    }
+}
+
+impl GpuMemory {
+    /// The memory of a device behind links of these speeds, to the device and back.
+    pub fn new(device: Arc<dyn Device>, links: [LinkSpeed; 2]) -> Self {
+        GpuMemory { device, links }
+    }
+
+    /// The memory of a device, its links measured: a small and a large copy each way, the best of a few.
+    pub fn measured(device: Arc<dyn Device>) -> Result<Self, GpuError> {
+        let links = [
+            measure(&*device, Direction::In)?,
+            measure(&*device, Direction::Out)?,
+        ];
+        Ok(GpuMemory { device, links })
+    }
+
+    /// The links, to the device and back.
+    pub fn links(&self) -> [LinkSpeed; 2] {
+        self.links
+    }
+}
+
+/// Measures one way of a device's link.
+fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
+    const SMALL: usize = 64;
+    const LARGE: usize = 8 << 20;
+    let mut host = vec![0u8; LARGE];
+    let address = device.allocate(LARGE)?;
+    let mut best = |bytes: usize| -> Result<f64, GpuError> {
+        let all = 0..bytes;
+        let mut least = f64::INFINITY;
+        for _ in 0..5 {
+            let start = Instant::now();
+            // SAFETY: both sides have so many bytes, and are ours alone.
+            unsafe { device.copy(address, host.as_mut_ptr(), from_ref(&all), way)? };
+            least = least.min(start.elapsed().as_secs_f64());
+        }
+        Ok(least)
+    };
+    let times = best(SMALL).and_then(|small| Ok((small, best(LARGE)?)));
+    device.release(address);
+    let (small, large) = times?;
+    Ok(LinkSpeed {
+        bandwidth: LARGE as f64 / (large - small).max(1e-9),
+        latency: Seconds(small),
+    })
+}
+
+impl Backing for GpuMemory {
+    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>> {
+        let address = self.device.allocate(bytes).ok()?;
+        Some(Box::new(Piece {
+            device: self.device.clone(),
+            address,
+        }))
+    }
+
+    unsafe fn copy(
+        &self,
+        buffer: &dyn Buffer,
+        host: *mut u8,
+        ranges: &[Range<usize>],
+        way: Direction,
+    ) {
+        let address = buffer.base() as usize;
+        // SAFETY: passed on to the caller.
+        let copied = unsafe { self.device.copy(address, host, ranges, way) };
+        if copied.is_err() && way == Direction::Out {
+            // This interface cannot tell, and the device refuses all later work by itself; but what the
+            // host has here is old. Bytes that make every element not-a-number cannot be mistaken for a
+            // result.
+            for r in ranges {
+                // SAFETY: by contract the range lies in the host's array and is ours alone.
+                unsafe { host.add(r.start).write_bytes(0xFF, r.len()) };
+            }
+        }
+    }
+
+    fn duration(&self, bytes: Bytes, way: Direction) -> Seconds {
+        let link = &self.links[way as usize];
+        Seconds(link.latency.0 + bytes.0 as f64 / link.bandwidth)
+    }
+}

@@ -1,0 +1,34 @@
+//! GPU units: kernels for every codelet, and the devices that run them.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`source`] | the kernels, one text for OpenCL C and CUDA C |
+//! | [`recipes`] | per codelet: which kernels, with which arguments, on how many items; and the table |
+//! | [`launch`], [`tensor`], [`tuning`] | what a recipe is made of |
+//! | [`device`] | what a device must do; the runtime's driver and memory on top of it |
+//! | [`pool`] | device memory, dealt out from a few large buffers |
+//! | [`check`] | every recipe against the CPU's reference, on a device at hand |
+//! | [`opencl`], [`cuda`] | devices, through libraries that are loaded when first asked for |
+//!
+//! A recipe is a pure function from operands and parameters to launches: it knows no device, so one
+//! recipe serves OpenCL and CUDA alike, and tests can look at launches without either. Nothing here
+//! links to a GPU library: without one, listing devices finds none, and says why.
+
+mod cache;
+pub mod check;
+pub mod chunks;
+pub mod cuda;
+pub mod device;
+pub mod error;
+pub mod fault;
+pub mod launch;
+pub mod opencl;
+pub mod pool;
+pub mod recipes;
+pub mod source;
+pub mod store;
+pub mod tensor;
+pub mod tuning;
+
+pub use device::{Device, GpuDriver, GpuMemory, Settings};
+pub use error::GpuError;

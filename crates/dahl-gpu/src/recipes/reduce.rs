@@ -1,0 +1,163 @@
+//! Sums over axes, and reductions to one value.
+//!
+//! How terms are shared among groups depends on extents and group sizes only, so sums run in the same
+//! order every time.
+
+use crate::launch::{Arg, Steps, Task};
+use crate::tensor::{Base, Tensor, row_major};
+
+/// Terms up to which one item adds them all, if there are enough results to keep items busy.
+const FEW: usize = 64;
+
+/// `y (+)= Σ x / divisor` over the axes along which `y` has extent 1.
+pub fn sum_axes(x: Tensor, y: Tensor, add: bool, divisor: f64, s: &mut Steps) {
+    let kept = x.with_dims(y.dims);
+    let over: [usize; 4] = std::array::from_fn(|a| if y.dims[a] == 1 { x.dims[a] } else { 1 });
+    let terms: usize = over.iter().product();
+    let args = [
+        kept.into(),
+        Arg::Extents(x.with_dims(over)),
+        terms.into(),
+        y.into(),
+        add.into(),
+        divisor.into(),
+    ];
+    if terms <= FEW {
+        let [a, b, c, d, e, f] = args;
+        s.items("sum_items", [a, b, c, d, e, f, y.len().into()], y.len());
+    } else {
+        s.groups("sum_groups", args, y.len(), terms);
+    }
+}
+
+/// The numbers kernels know operations by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fold {
+    Sum = 0,
+    Min = 1,
+    Max = 2,
+    Dot = 3,
+}
+
+/// `y = join(y, fold / divisor)`, by one group or, for many elements, by many and then one.
+fn fold(op: Fold, [a, b]: [Tensor; 2], y: Tensor, join: bool, divisor: f64, s: &mut Steps) {
+    let n = a.len();
+    // Enough for each item of a group to be worth its start.
+    let chunk = (s.tuning.group * 32).max(n.div_ceil(1024));
+    let args = |op: Fold, [a, b]: [Tensor; 2], chunk: usize, y: Tensor, join: bool, by: f64| {
+        [
+            a.into(),
+            b.into(),
+            Arg::Int(op as i32),
+            a.len().into(),
+            chunk.into(),
+            y.into(),
+            join.into(),
+            by.into(),
+        ]
+    };
+    let parts = n.div_ceil(chunk);
+    if parts == 1 {
+        s.groups("fold", args(op, [a, b], n, y, join, divisor), 1, n);
+        return;
+    }
+    let part = s.scratch([1, 1, 1, parts]);
+    s.groups(
+        "fold",
+        args(op, [a, b], chunk, part, false, 1.0),
+        parts,
+        chunk,
+    );
+    let last = if op == Fold::Dot { Fold::Sum } else { op };
+    s.groups(
+        "fold",
+        args(last, [part; 2], parts, y, join, divisor),
+        1,
+        parts,
+    );
+}
+
+/// Sums: x, y.
+pub fn sum(t: &Task<'_>, s: &mut Steps) {
+    let (x, y) = (t.tensors[0], t.tensors[1]);
+    if y.len() == 1 {
+        fold(Fold::Sum, [x; 2], y, t.adds(1), 1.0, s);
+    } else {
+        sum_axes(x, y, t.adds(1), 1.0, s);
+    }
+}
+
+/// The mean: x, y.
+pub fn mean(t: &Task<'_>, s: &mut Steps) {
+    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let count = if t.params.is_empty() {
+        x.len() as f64
+    } else {
+        t.float(0)
+    };
+    fold(Fold::Sum, [x; 2], y, t.adds(1), count, s);
+}
+
+/// The smallest: x, y.
+pub fn min(t: &Task<'_>, s: &mut Steps) {
+    fold(
+        Fold::Min,
+        [t.tensors[0]; 2],
+        t.tensors[1],
+        t.adds(1),
+        1.0,
+        s,
+    );
+}
+
+/// The largest: x, y.
+pub fn max(t: &Task<'_>, s: &mut Steps) {
+    fold(
+        Fold::Max,
+        [t.tensors[0]; 2],
+        t.tensors[1],
+        t.adds(1),
+        1.0,
+        s,
+    );
+}
+
+/// Σ a · b: a, b, y.
+pub fn dot(t: &Task<'_>, s: &mut Steps) {
+    fold(
+        Fold::Dot,
+        [t.tensors[0], t.tensors[1]],
+        t.tensors[2],
+        t.adds(2),
+        1.0,
+        s,
+    );
+}
+
+/// y += Σ x²: x, y.
+pub fn squares(t: &Task<'_>, s: &mut Steps) {
+    fold(Fold::Dot, [t.tensors[0]; 2], t.tensors[1], true, 1.0, s);
+}
+
+/// db += the sum of each channel: dy, db.
+pub fn channel_sums(t: &Task<'_>, s: &mut Steps) {
+    sum_axes(t.tensors[0], t.tensors[1].per_channel(), true, 1.0, s);
+}
+
+/// db += the sum of each column: dy, db.
+pub fn column_sums(t: &Task<'_>, s: &mut Steps) {
+    sum_axes(t.tensors[0], t.tensors[1], true, 1.0, s);
+}
+
+/// `y (+)= Σ` of the slices of a scratch tensor, first to last.
+pub fn add_parts(parts: Tensor, number: usize, y: Tensor, add: bool, s: &mut Steps) {
+    debug_assert!(matches!(parts.base, Base::Scratch(_)) && parts.strides == row_major(parts.dims));
+    let args = [
+        parts.into(),
+        number.into(),
+        y.into(),
+        add.into(),
+        y.len().into(),
+    ];
+    s.items("add_parts", args, y.len());
+}

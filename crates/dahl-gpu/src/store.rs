@@ -1,0 +1,121 @@
+//! What all devices keep the same way: a pool of memory, scratch memory from it, and failures.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::GpuError;
+use crate::fault::{Fault, Faults};
+use crate::pool::{Pool, Usage};
+use crate::tensor::{Base, Tensor};
+
+/// The memory of a device whose buffers are `S`.
+pub struct Store<S> {
+    /// The device's name.
+    pub name: String,
+    pool: Mutex<Pool<S>>,
+    /// Scratch memory, grown when a task needs more: address and length.
+    scratch: Mutex<Option<(usize, usize)>>,
+    /// What went wrong, or is to.
+    pub faults: Faults,
+}
+
+/// Locks; what is behind these locks stays consistent wherever a panic could come from.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S> Store<S> {
+    /// At most `limit` bytes in buffers of at most `most`.
+    pub fn new(name: String, limit: usize, most: usize) -> Self {
+        Store {
+            name,
+            pool: Mutex::new(Pool::new(limit, most)),
+            scratch: Mutex::new(None),
+            faults: Faults::default(),
+        }
+    }
+
+    /// What the pool holds.
+    pub fn usage(&self) -> Usage {
+        lock(&self.pool).usage()
+    }
+
+    /// The address of so many bytes; `make` makes a buffer and tells its address.
+    pub fn allocate(
+        &self,
+        bytes: usize,
+        make: impl FnOnce(usize) -> Result<(S, usize), GpuError>,
+    ) -> Result<usize, GpuError> {
+        let mut pool = lock(&self.pool);
+        let usage = pool.usage();
+        let found = match self.faults.strikes(Fault::Allocate) {
+            true => None,
+            false => pool.allocate(bytes, make)?,
+        };
+        found.ok_or_else(|| GpuError::OutOfMemory {
+            device: self.name.clone(),
+            bytes,
+            used: usage.used,
+            limit: usage.limit,
+        })
+    }
+
+    /// Takes memory back.
+    pub fn release(&self, address: usize) {
+        lock(&self.pool).release(address);
+    }
+
+    /// The address of at least so many bytes of scratch memory, the same until more are asked for. One
+    /// task at a time may use it.
+    pub fn scratch(
+        &self,
+        bytes: usize,
+        mut make: impl FnMut(usize) -> Result<(S, usize), GpuError>,
+    ) -> Result<usize, GpuError> {
+        let mut scratch = lock(&self.scratch);
+        if let Some((at, len)) = *scratch {
+            if len >= bytes {
+                return Ok(at);
+            }
+            *scratch = None;
+            self.release(at);
+        }
+        // Generous, so that a few tasks settle it; exact where memory is short.
+        let wish = bytes.next_power_of_two().max(1 << 16);
+        let got = self.allocate(wish, &mut make).map(|at| (at, wish));
+        let got = got.or_else(|_| self.allocate(bytes, &mut make).map(|at| (at, bytes)))?;
+        *scratch = Some(got);
+        Ok(got.0)
+    }
+
+    /// Calls `see` with the buffer a tensor begins in, and how many bytes in.
+    pub fn find<R>(
+        &self,
+        t: &Tensor,
+        scratch: usize,
+        see: impl FnOnce(&S, usize) -> R,
+    ) -> Result<R, GpuError> {
+        let address = match t.base {
+            Base::At(a) => a,
+            Base::Scratch(offset) => scratch + offset,
+        };
+        let pool = lock(&self.pool);
+        let found = pool.find(address).map(|(s, o)| see(s, o));
+        found.ok_or_else(|| {
+            let name = &self.name;
+            GpuError::Unsupported(format!("an operand is not in the memory of {name}"))
+        })
+    }
+
+    /// Refuses work after a failure, and fails if a test wants it to.
+    pub fn begin(&self, fault: Fault, what: &str) -> Result<(), GpuError> {
+        self.faults.check(&self.name)?;
+        if self.faults.strikes(fault) {
+            return self.faults.lost(Err(GpuError::Call {
+                device: self.name.clone(),
+                what: what.into(),
+                why: "injected by a test".into(),
+            }));
+        }
+        Ok(())
+    }
+}

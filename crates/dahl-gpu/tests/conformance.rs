@@ -1,0 +1,145 @@
+//! Every codelet on every OpenCL device against the CPU's reference, and the PTX of every kernel.
+//!
+//! Without an OpenCL library the tests say that they are skipped. PoCL gives one device on any CPU, and
+//! two if asked; the test that asks starts this program again, since the library looks once.
+
+use std::sync::Arc;
+
+use dahl_core::view::for_rows;
+use dahl_core::{Codelet, DType, Operands, UnitKind};
+use dahl_gpu::check::{Outcome, check, check_all};
+use dahl_gpu::opencl::{self, OpenClDevice};
+use dahl_gpu::tuning::Tuning;
+use dahl_gpu::{Device, GpuDriver, GpuError, Settings};
+
+/// All devices; none, said aloud, where there is no library.
+fn open(settings: &Settings) -> Vec<Arc<OpenClDevice>> {
+    match opencl::devices() {
+        Ok(all) if !all.is_empty() => (0..all.len())
+            .map(|i| OpenClDevice::open(i, settings.clone()).unwrap())
+            .collect(),
+        Ok(_) => {
+            eprintln!("SKIPPED: OpenCL has no device");
+            Vec::new()
+        }
+        Err(e @ GpuError::NoLibrary { .. }) => {
+            eprintln!("SKIPPED: {e}");
+            Vec::new()
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn every_codelet_agrees_with_the_reference() {
+    let settings = Settings {
+        limit: Some(1 << 30),
+        ..Settings::default()
+    };
+    let devices = open(&settings);
+    if let Ok(want) = std::env::var("DAHL_TEST_DEVICES") {
+        assert_eq!(devices.len().to_string(), want, "devices");
+    }
+    for (i, device) in devices.into_iter().enumerate() {
+        let device: Arc<dyn Device> = device;
+        for dtype in [DType::F32, DType::F64] {
+            let outcomes = check_all(&device, dtype, 17 + i as u64);
+            let failed = |o: &Outcome| o.failure.clone();
+            let failures: Vec<String> = outcomes.iter().filter_map(failed).collect();
+            let cases: usize = outcomes.iter().map(|o| o.cases).sum();
+            println!(
+                "{} {dtype}: {} codelets, {cases} cases",
+                device.name(),
+                outcomes.len()
+            );
+            assert!(failures.is_empty(), "{}", failures.join("\n"));
+        }
+        let usage = device.usage();
+        assert!(usage.peak > 0 && usage.reserved <= usage.limit, "{usage:?}");
+    }
+}
+
+/// The graph's own codelets, which join operands 1, 2, … with operand 0.
+#[test]
+fn accumulators_merge_as_on_the_host() {
+    type Join = fn(f64, f64) -> f64;
+    let joins: [(&str, Join); 3] = [
+        ("merge", |a, b| a + b),
+        ("merge_min", dahl_core::graph::smaller),
+        ("merge_max", dahl_core::graph::larger),
+    ];
+    for device in open(&Settings::default()) {
+        let device: Arc<dyn Device> = device;
+        let driver = GpuDriver::new(device.clone());
+        for (name, join) in joins {
+            let body = move |ops: &Operands<'_>| {
+                let mut to = ops.write::<f64>(0);
+                for i in 1..ops.len() {
+                    let part = ops.read::<f64>(i);
+                    for_rows(to.dims(), |at| {
+                        let pairs = to.row(at).iter_mut().zip(part.row(at));
+                        pairs.for_each(|(a, &b)| *a = join(*a, b));
+                    });
+                }
+                Ok(())
+            };
+            let codelet = Codelet::new(name).implement("reference", UnitKind::Cpu, body);
+            let outcome = check(&device, &driver, &codelet, DType::F64, 3);
+            assert_eq!((outcome.failure, outcome.cases > 0), (None, true), "{name}");
+        }
+    }
+}
+
+#[test]
+fn two_devices_agree_too() {
+    if open(&Settings::default()).is_empty() {
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let run = std::process::Command::new(program)
+        .args(["--exact", "every_codelet_agrees_with_the_reference"])
+        .env("POCL_DEVICES", "pthread pthread")
+        .env("DAHL_TEST_DEVICES", "2")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+/// Devices differ in the size of their groups; the kernels must not mind.
+#[test]
+fn small_groups_agree_too() {
+    for group in [100, 20, 1] {
+        let settings = Settings {
+            group: Some(group),
+            ..Settings::default()
+        };
+        let Some(device) = open(&settings).into_iter().next() else {
+            return;
+        };
+        let device: Arc<dyn Device> = device;
+        assert!(device.tuning().group <= group && device.tuning().side.pow(2) <= group);
+        let outcomes = check_all(&device, DType::F32, 23);
+        let failures: Vec<String> = outcomes.into_iter().filter_map(|o| o.failure).collect();
+        assert!(failures.is_empty(), "{group}: {}", failures.join("\n"));
+    }
+}
+
+#[test]
+fn every_kernel_compiles_to_ptx() {
+    if let Err(e) = dahl_gpu::cuda::compiler_present() {
+        eprintln!("SKIPPED: {e}");
+        return;
+    }
+    for (items, local) in [(1024, 48 << 10), (64, 16 << 10)] {
+        let tuning = Tuning::new(items, local, true);
+        for dtype in [DType::F32, DType::F64] {
+            let text = dahl_gpu::cuda::ptx(dtype, &tuning, (7, 5)).unwrap();
+            for kernel in dahl_gpu::source::kernels() {
+                let entry = format!(".entry {kernel}(");
+                assert!(text.contains(&entry), "{kernel} {dtype}");
+            }
+        }
+    }
+}
