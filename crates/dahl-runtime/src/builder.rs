@@ -151,7 +151,7 @@ impl Builder {
     }
 
     /// Records what runs where and when, for [`Runtime::take_trace`]: up to so many tasks per unit, of
-    /// which the oldest go first. Each takes 48 bytes.
+    /// which the oldest go first. Each takes 16 bytes; the number is rounded up to a power of two.
     pub fn trace(mut self, events: usize) -> Self {
         self.events = Some(events);
         self
@@ -243,7 +243,9 @@ impl Builder {
             }
         };
         let id = crate::runtime::fresh_id();
-        let tracer = self.events.map(|n| Arc::new(Tracer::new(units.len(), n)));
+        let tracer = self
+            .events
+            .map(|n| Arc::new(Tracer::new(units.len(), n, !devices.is_empty())));
         let memories = (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone()));
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
         let main_works = self.main_works && self.workers > 0;

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
     first: u64,

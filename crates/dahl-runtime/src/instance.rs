@@ -4,6 +4,7 @@
 //! a counter per task, a block for the temporaries, the exits. A graph has a small ring of instances,
 //! so that consecutive launches can overlap; nothing is allocated when one is used again.
 
+use crossbeam_utils::CachePadded;
 use dahl_core::access::Access;
 use dahl_core::arena::Chunk;
 use dahl_core::operands::Placed;
@@ -14,7 +15,6 @@ use crate::countdown::Countdown;
 use crate::error::RunError;
 use crate::exit::Exit;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::tracer::Marks;
 
 /// Tasks that nobody outside the graph can wait for have no exit.
 pub const NO_EXIT: u32 = u32::MAX;
@@ -129,8 +129,8 @@ pub struct Instance {
     /// Bytes set apart for temporaries.
     pub block_bytes: usize,
     _block: Option<dahl_core::arena::Block>,
-    /// Tasks not accounted for yet.
-    remaining: AtomicUsize,
+    /// Tasks not accounted for yet; on a line of its own, since all workers count here and read the rest.
+    remaining: CachePadded<AtomicUsize>,
     /// The number of the launch under way, or of the last one.
     serial: AtomicU64,
     /// The number of the last launch that ended.
@@ -138,13 +138,11 @@ pub struct Instance {
     /// Identifies storages in the coherence directory: persistent ones by their own id, temporaries by
     /// one that only this instance has.
     pub keys: Box<[u64]>,
-    /// When tasks became ready, where that is recorded.
-    pub(crate) marks: Option<Marks>,
 }
 
 impl Instance {
     /// A new instance, with its own memory for temporaries.
-    pub fn new(prepared: std::sync::Arc<Prepared>, traced: bool) -> Result<Self, RunError> {
+    pub fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
         let graph = prepared.graph.clone();
         let block_bytes = graph.memory.bytes as usize;
         let block = match block_bytes {
@@ -183,12 +181,11 @@ impl Instance {
             exits: (0..prepared.exits).map(|_| Exit::new(true)).collect(),
             placed: placed.collect(),
             block_bytes,
-            remaining: AtomicUsize::new(0),
+            remaining: CachePadded::new(AtomicUsize::new(0)),
             serial: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             keys: graph.storages.iter().map(key).collect(),
             _block: block,
-            marks: traced.then(|| Marks::new(graph.len())),
             prepared,
         })
     }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use dahl_core::hash::FastBuild;
-use dahl_core::trace::{NOBODY, Trace};
+use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
@@ -23,7 +23,7 @@ use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::perf_store::PerfStore;
 use crate::shared::{Sample, Shared, UnitState};
-use crate::tracer::{Log, name};
+use crate::tracer::Log;
 use crate::values::Desk;
 use crate::watchdog::Watchdog;
 use crate::worker::Worker;
@@ -136,7 +136,7 @@ impl Runtime {
                 if pin {
                     crate::pin::to_core(u);
                 }
-                Worker::new(UnitId(u as u16)).run(&shared);
+                Worker::new(UnitId(u as u16), &shared).run(&shared);
             };
             threads.push(spawn(format!("dahl-{u}"), body)?);
         }
@@ -150,7 +150,7 @@ impl Runtime {
             threads.push(spawn(format!("dahl-copy-{i}"), body)?);
         }
         Ok(Runtime {
-            main: RefCell::new(main_works.then(|| Worker::new(UnitId(0)))),
+            main: RefCell::new(main_works.then(|| Worker::new(UnitId(0), &shared))),
             threads,
             graphs: HashMap::default(),
             layers: HashMap::default(),
@@ -247,15 +247,17 @@ impl Runtime {
     /// Waits for all launches and returns what ran since the last trace, if traces are recorded
     /// ([`Builder::trace`]). A launch that failed is in it as far as it came.
     pub fn take_trace(&mut self) -> Option<Trace> {
-        let (log, tracer) = (self.log.as_mut()?, self.shared.tracer.clone()?);
+        let tracer = self.shared.tracer.clone()?;
+        let mut log = self.log.take()?;
         let flights = self.in_flight.take();
-        let mut log = std::mem::replace(log, Log::new());
         for (instance, serial) in &flights {
             // Waiting for a launch cannot fail; a task that did is reported by the next wait.
             let _ = self.wait_until(|| instance.has_ended(*serial));
         }
         let notes = self.shared.memories.as_ref().map(|m| m.take_notes());
-        Some(log.take(&tracer, &self.shared.machine, notes.unwrap_or_default()))
+        let trace = log.take(&tracer, &self.shared.machine, notes.unwrap_or_default());
+        self.log = Some(log);
+        Some(trace)
     }
 
     /// The moment that times of traces count from.
@@ -340,18 +342,17 @@ impl Runtime {
             flights.retain(|(i, serial)| !i.has_ended(*serial));
         }
         flights.push_back((instance.clone(), serial));
-        let mut at = 0;
         if let (Some(log), Some(tracer)) = (&mut self.log, &self.shared.tracer) {
-            at = tracer.clock.ticks();
-            log.launch(graph, serial, at);
+            log.launch(graph, serial, tracer.clock.ticks());
         }
         self.roots.clear();
-        for &task in graph.roots.iter().filter(|&&t| instance.release(t)) {
-            if let Some(marks) = &instance.marks {
-                marks.set(task, at, name(serial, NOBODY));
-            }
-            self.roots.push(instance.task(task));
-        }
+        self.roots.extend(
+            graph
+                .roots
+                .iter()
+                .filter(|&&t| instance.release(t))
+                .map(|&t| instance.task(t)),
+        );
         if graph.len() == 0 {
             instance.account(0);
         }
@@ -439,8 +440,7 @@ impl Runtime {
             return Ok(i);
         }
         if entry.ring.len() < self.ring {
-            let traced = self.log.is_some();
-            let instance = Arc::new(Instance::new(entry.prepared.clone(), traced)?);
+            let instance = Arc::new(Instance::new(entry.prepared.clone())?);
             entry.ring.push(Slot {
                 instance,
                 nodes: Box::new([]),

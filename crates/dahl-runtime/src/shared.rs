@@ -162,8 +162,8 @@ impl Shared {
         lock(&self.error).clone().unwrap_or(RunError::Cancelled)
     }
 
-    /// Hands over a message from an exit: `by` is when its task ended, and its name in a trace.
-    pub fn tell(&self, who: usize, what: u32, by: (u64, u64), released: &mut Vec<TaskRef>) {
+    /// Hands over a message from an exit. If it makes a task ready, `note` hears the number of that task's launch.
+    pub fn tell(&self, who: usize, what: u32, released: &mut Vec<TaskRef>, note: impl FnOnce(u64)) {
         if what == FOR_WAITER {
             // SAFETY: the waiter stays in place until it has been told of every task.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance::<Waiter>(who) };
@@ -179,9 +179,7 @@ impl Shared {
         // SAFETY: the launch waits for this message, so it has not ended.
         let instance = unsafe { Instance::of(task) };
         if instance.release(what) {
-            if let Some(marks) = &instance.marks {
-                marks.set(what, by.0, by.1);
-            }
+            note(instance.serial());
             released.push(task);
         }
     }

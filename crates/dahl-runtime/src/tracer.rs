@@ -1,54 +1,84 @@
 //! Recording traces: a ring of events per unit, written by the unit's worker alone.
 //!
-//! A worker writes an event of six words and then how many it has written; nobody reads before all
+//! A worker writes an event of two words and then how many it has written; nobody reads before all
 //! launches have ended. Words are atomics stored without ordering, which costs what plain stores cost:
 //! what orders them is the end of the launch, which the reader has waited for ([`Instance::account`]
 //! releases, [`Instance::has_ended`] acquires). Nothing is allocated while tasks run; when a ring is
 //! full, its oldest events go, and the trace says how many did.
 //!
-//! When a task became ready, and by whose end, is noted in its instance ([`Marks`]) by whoever releases
-//! it, before the policy hears of it; the policy's own synchronisation carries it to the worker.
+//! A task of a microsecond must not pay for being watched, so what can be found out afterwards is not
+//! written: who made a task ready is the one of its predecessors that ended last, and only where that
+//! was a task of another launch is it noted. And of tasks that follow each other on a unit without a
+//! look for work, every eighth is asked when it began; the others began as long after the last one's end
+//! as those that were asked ([`Beat`]). Ends are always asked.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use dahl_core::trace::{
-    Launch, MemorySample, NOBODY, TaskId, TaskRun, Trace, TraceGraph, Transfer,
+    Launch, MemorySample, NOBODY, Nanos, TaskId, TaskRun, Trace, TraceGraph, Transfer,
 };
 use dahl_core::{Graph, Machine};
 
 use crate::clock::Clock;
+#[cfg(doc)]
 use crate::instance::Instance;
 
-/// A task as events name it: the low half of its launch's number, and its own.
-pub(crate) fn name(serial: u64, task: u32) -> u64 {
-    serial << 32 | u64::from(task)
+/// What an event is, in the highest bits of its first word; the low half is a task's number.
+///
+/// | kind | first word's middle | second word |
+/// |---|---|---|
+/// | a task ran | its duration in ticks | its end in ticks |
+/// | a task began that runs for long | | its beginning; its end follows as a task that ran |
+/// | events from now on are of a launch | | its number |
+/// | the last task made another launch's task ready | | that launch's number |
+const RAN: u64 = 0;
+const BEGAN: u64 = 1;
+const LAUNCH: u64 = 2;
+const RELEASED: u64 = 3;
+
+/// Bits of a duration.
+const LONG: u32 = 30;
+
+/// The launch is said again after so many events: when the oldest are overwritten, few of the others
+/// lose theirs.
+const AGAIN: u64 = 1 << 10;
+
+/// Tasks in a row of which one is asked when it began.
+const ASKED: u32 = 8;
+
+/// When tasks of a worker begin, from few looks at the clock.
+#[derive(Default)]
+pub(crate) struct Beat {
+    /// When the last task ended.
+    pub end: u64,
+    /// Ticks from the end of a task to the beginning of the next.
+    gap: u64,
+    /// Tasks until one is asked again; zero after a look for work.
+    left: u32,
 }
 
-/// When the tasks of an instance became ready, and who released them.
-pub(crate) struct Marks(Box<[[AtomicU64; 2]]>);
-
-impl Marks {
-    /// For so many tasks.
-    pub fn new(tasks: usize) -> Self {
-        Marks((0..tasks).map(|_| Default::default()).collect())
+impl Beat {
+    /// The worker looked for work: the next task is asked.
+    pub fn pause(&mut self) {
+        self.left = 0;
     }
 
-    /// Notes that the end of `by` made a task ready.
+    /// When the task that follows begins.
     #[inline]
-    pub fn set(&self, task: u32, ticks: u64, by: u64) {
-        let [at, who] = &self.0[task as usize];
-        at.store(ticks, Ordering::Relaxed);
-        who.store(by, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn get(&self, task: u32) -> [u64; 2] {
-        self.0[task as usize]
-            .each_ref()
-            .map(|a| a.load(Ordering::Relaxed))
+    pub fn start(&mut self, clock: &Clock) -> u64 {
+        if self.left > 1 {
+            self.left -= 1;
+            return self.end + self.gap;
+        }
+        let now = clock.ticks();
+        if self.left == 1 {
+            // An interruption in between is no rhythm.
+            self.gap = (3 * self.gap + now.saturating_sub(self.end).min(4 * self.gap + 64)) / 4;
+        }
+        self.left = ASKED;
+        now
     }
 }
 
@@ -64,8 +94,87 @@ pub(crate) struct Times {
 }
 
 struct Ring {
-    slots: Box<[[AtomicU64; 6]]>,
+    slots: Box<[[AtomicU64; 2]]>,
+    /// When units turned to tasks, where that is not when they began: operands are brought.
+    taken: Box<[AtomicU64]>,
+    /// How many were written, as of the worker's last [`Pen::settle`].
     written: AtomicU64,
+}
+
+/// Events of a cache line, and how far ahead lines are sent for.
+const LINE: usize = 4;
+const AHEAD: usize = 8 * LINE;
+
+/// What a worker writes with: its ring, and what it needs at hand to write without looking around.
+pub(crate) struct Pen {
+    pub clock: Clock,
+    ring: Arc<Ring>,
+    mask: usize,
+    written: u64,
+    /// The launch that events are of.
+    launch: u64,
+    /// Events before the launch is said again.
+    again: u64,
+}
+
+impl Pen {
+    #[inline]
+    fn push(&mut self, kind: u64, middle: u64, task: u32, second: u64) -> usize {
+        let place = self.written as usize & self.mask;
+        if place.is_multiple_of(LINE) {
+            // A worker that accounts for its tasks waits for its stores: let none of them miss.
+            fetch(&self.ring.slots[(place + AHEAD) & self.mask]);
+        }
+        let [a, b] = &self.ring.slots[place];
+        a.store(
+            kind << 62 | middle << 32 | u64::from(task),
+            Ordering::Relaxed,
+        );
+        b.store(second, Ordering::Relaxed);
+        self.written += 1;
+        place
+    }
+
+    /// Records that a task ran.
+    #[inline]
+    pub fn task(&mut self, launch: u64, task: u32, times: Times) {
+        if launch != self.launch || self.written >= self.again {
+            self.push(LAUNCH, 0, 0, launch);
+            (self.launch, self.again) = (launch, self.written + AGAIN);
+        }
+        let mut duration = times.end.saturating_sub(times.start);
+        if duration >= 1 << LONG {
+            self.push(BEGAN, 0, task, times.start);
+            duration = 0;
+        }
+        let place = self.push(RAN, duration, task, times.end);
+        if let Some(taken) = self.ring.taken.get(place) {
+            taken.store(times.taken, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that the last task recorded made one of another launch ready.
+    pub fn release(&mut self, launch: u64, task: u32) {
+        self.push(RELEASED, 0, task, launch);
+    }
+
+    /// Lets readers know how much there is; before the tasks are accounted for.
+    pub fn settle(&self) {
+        self.ring.written.store(self.written, Ordering::Relaxed);
+    }
+}
+
+/// Sends for a line that will be written soon.
+#[inline]
+fn fetch(slot: &[AtomicU64; 2]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint about an address; nothing is read or written.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(slot.as_ptr().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = slot;
 }
 
 /// What a launch was, for whoever reads the events.
@@ -111,18 +220,24 @@ impl Notes {
     }
 }
 
-/// The part of a recording that workers write to.
+/// The part of a recording that is shared.
 pub(crate) struct Tracer {
     pub clock: Clock,
-    rings: Box<[CachePadded<Ring>]>,
+    rings: Box<[Arc<Ring>]>,
 }
 
 impl Tracer {
-    /// For so many units, each with room for so many events.
-    pub fn new(units: usize, events: usize) -> Self {
+    /// For so many units, each with room for so many events. `brings` says whether operands may have to
+    /// be brought before a task begins.
+    pub fn new(units: usize, events: usize, brings: bool) -> Self {
+        // A power of two: places in the ring are found without dividing.
+        let events = events.max(LINE).next_power_of_two();
         let ring = |_| {
-            CachePadded::new(Ring {
-                slots: (0..events.max(1)).map(|_| Default::default()).collect(),
+            Arc::new(Ring {
+                slots: (0..events).map(|_| Default::default()).collect(),
+                taken: (0..if brings { events } else { 0 })
+                    .map(|_| Default::default())
+                    .collect(),
                 written: AtomicU64::new(0),
             })
         };
@@ -132,20 +247,17 @@ impl Tracer {
         }
     }
 
-    /// Records that a task ran. Only the unit's own worker calls this.
-    #[inline]
-    pub fn task(&self, unit: usize, instance: &Instance, task: u32, times: Times) {
-        let Some(marks) = &instance.marks else { return };
-        let [ready, by] = marks.get(task);
-        let ring = &self.rings[unit];
-        let n = ring.written.load(Ordering::Relaxed);
-        let slot = &ring.slots[(n % ring.slots.len() as u64) as usize];
-        let id = name(instance.serial(), task);
-        let words = [id, by, ready, times.taken, times.start, times.end];
-        for (place, word) in slot.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
+    /// What the worker of a unit writes with; each unit has one worker.
+    pub fn pen(&self, unit: usize) -> Pen {
+        let ring = self.rings[unit].clone();
+        Pen {
+            clock: self.clock,
+            mask: ring.slots.len() - 1,
+            written: 0,
+            launch: 0,
+            again: 0,
+            ring,
         }
-        ring.written.store(n + 1, Ordering::Relaxed);
     }
 }
 
@@ -153,6 +265,8 @@ impl Tracer {
 pub(crate) struct Log {
     launches: VecDeque<Launched>,
     graphs: VecDeque<Arc<Graph>>,
+    /// How far each ring has been read.
+    read: Vec<u64>,
 }
 
 impl Log {
@@ -160,6 +274,7 @@ impl Log {
         Log {
             launches: VecDeque::with_capacity(1 << 10),
             graphs: VecDeque::new(),
+            read: Vec::new(),
         }
     }
 
@@ -190,42 +305,59 @@ impl Log {
         trace.end = nanos(tracer.clock.ticks());
         trace.dropped = notes.dropped;
         let mut places = Places::of(self, &mut trace, nanos);
+        let mut releases = HashMap::new();
+        self.read.resize(tracer.rings.len(), 0);
         for (unit, ring) in tracer.rings.iter().enumerate() {
-            let written = ring.written.swap(0, Ordering::Relaxed);
-            let kept = written.min(ring.slots.len() as u64);
-            trace.dropped += written - kept;
-            // Oldest first: cores' counters may differ by a few ticks, and a unit runs one at a time.
-            let mut free = 0;
+            let written = ring.written.load(Ordering::Relaxed);
+            let new = written - std::mem::replace(&mut self.read[unit], written);
+            let kept = new.min(ring.slots.len() as u64);
+            trace.dropped += new - kept;
+            // Oldest first: a unit runs one task at a time, and estimated beginnings must not overlap.
+            let (mut free, mut launch, mut began, mut last) = (0, None, None, None);
             for n in written - kept..written {
-                let slot = &ring.slots[(n % ring.slots.len() as u64) as usize];
-                let [id, by, ready, taken, start, end] =
-                    slot.each_ref().map(|w| w.load(Ordering::Relaxed));
-                let Some(id) = places.find(id) else {
-                    trace.dropped += 1;
-                    continue;
-                };
-                let root = TaskId {
-                    launch: id.launch,
-                    task: NOBODY,
-                };
-                let ready = nanos(ready);
-                let taken = nanos(taken).max(ready).max(free);
-                let start = nanos(start).max(taken);
-                let end = nanos(end).max(start);
-                free = end;
-                trace.tasks.push(TaskRun {
-                    id,
-                    released_by: places.find(by).unwrap_or(root),
-                    unit: unit as u16,
-                    ready,
-                    taken,
-                    start,
-                    end,
-                });
+                let place = n as usize & (ring.slots.len() - 1);
+                let [first, second] = ring.slots[place]
+                    .each_ref()
+                    .map(|w| w.load(Ordering::Relaxed));
+                let (task, middle) = (first as u32, first >> 32 & ((1 << LONG) - 1));
+                match first >> 62 {
+                    LAUNCH => launch = Some(second),
+                    BEGAN => began = Some(second),
+                    RELEASED => {
+                        let released = places.find(second, task);
+                        releases.extend(released.zip(last));
+                    }
+                    _ => {
+                        let start = began.take().unwrap_or(second - middle.min(second));
+                        last = launch.and_then(|launch| places.find(launch, task));
+                        let Some(id) = last else {
+                            trace.dropped += 1;
+                            continue;
+                        };
+                        let end = nanos(second).max(free);
+                        let start = nanos(start).clamp(free, end);
+                        let taken = ring.taken.get(place);
+                        let taken = taken.map(|t| nanos(t.load(Ordering::Relaxed)));
+                        free = end;
+                        trace.tasks.push(TaskRun {
+                            id,
+                            released_by: TaskId {
+                                launch: id.launch,
+                                task: NOBODY,
+                            },
+                            unit: unit as u16,
+                            ready: 0,
+                            taken: taken.unwrap_or(start).min(start),
+                            start,
+                            end,
+                        });
+                    }
+                }
             }
         }
+        find_releasers(&mut trace, &releases);
         trace.transfers.extend(notes.transfers.iter().map(|t| {
-            let for_task = places.find(name(t.for_task.launch.into(), t.for_task.task));
+            let for_task = places.find(t.for_task.launch.into(), t.for_task.task);
             Transfer {
                 for_task: for_task.unwrap_or(TaskId {
                     launch: 0,
@@ -246,6 +378,49 @@ impl Log {
         self.launches.clear();
         self.graphs.clear();
         trace
+    }
+}
+
+/// Sets when each task became ready and by whose end: the noted one of another launch, else the one of its
+/// predecessors that ended last, else the launch.
+fn find_releasers(trace: &mut Trace, releases: &HashMap<TaskId, TaskId>) {
+    let mut base = Vec::with_capacity(trace.launches.len() + 1);
+    base.push(0usize);
+    for launch in 0..trace.launches.len() {
+        base.push(base[launch] + trace.graph_of(launch as u32).tasks.len());
+    }
+    let place = |id: TaskId| base[id.launch as usize] + id.task as usize;
+    let tasks = base[base.len() - 1];
+    let mut ends: Vec<Nanos> = vec![0; tasks];
+    let mut last: Vec<(Nanos, u32)> = vec![(0, NOBODY); tasks];
+    for run in &trace.tasks {
+        ends[place(run.id)] = run.end;
+        for &task in trace.graph_of(run.id.launch).successors_of(run.id.task) {
+            let launch = run.id.launch;
+            let before = &mut last[place(TaskId { launch, task })];
+            *before = (*before).max((run.end, run.id.task));
+        }
+    }
+    let launched: Vec<Nanos> = trace.launches.iter().map(|l| l.at).collect();
+    for run in &mut trace.tasks {
+        let noted = releases.get(&run.id).map(|by| (ends[place(*by)], *by));
+        let own = Some(last[place(run.id)]).filter(|l| l.1 != NOBODY);
+        let own = own.map(|(end, task)| {
+            let launch = run.id.launch;
+            (end, TaskId { launch, task })
+        });
+        let (ready, by) = noted
+            .filter(|n| n.0 > 0)
+            .or(own)
+            .unwrap_or((launched[run.id.launch as usize], run.released_by));
+        run.released_by = by;
+        // An estimated beginning is not before the task was ready.
+        let taken_at_start = run.taken == run.start;
+        run.start = run.start.max(ready).min(run.end);
+        if taken_at_start {
+            run.taken = run.start;
+        }
+        run.ready = ready.min(run.taken);
     }
 }
 
@@ -286,9 +461,10 @@ impl Places {
         }
     }
 
-    /// A task by its name; none if it was not a task or its launch is not known any more.
-    fn find(&mut self, name: u64) -> Option<TaskId> {
-        let (serial, task) = ((name >> 32) as u32, name as u32);
+    /// A task of a launch, by the low half of the launch's number; none if it was not a task or the launch
+    /// is not known any more.
+    fn find(&mut self, serial: u64, task: u32) -> Option<TaskId> {
+        let serial = serial as u32;
         if task == NOBODY {
             return None;
         }

@@ -13,7 +13,7 @@ use crate::driver::{Job, Scratch};
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::shared::{Sample, Shared};
-use crate::tracer::{Times, name};
+use crate::tracer::{Beat, Pen, Times};
 
 /// How often an idle worker looks for work before it sleeps. About 20 µs: longer than the gaps inside
 /// a training step, much shorter than anything a person or a power meter notices.
@@ -33,21 +33,27 @@ pub struct Worker {
     ended_of: usize,
     /// Timings not yet collected.
     samples: Vec<Sample>,
-    /// When the last task ended, in the tracer's ticks.
-    end: u64,
+    /// When tasks begin and end, where that is recorded.
+    beat: Beat,
+    pen: Option<Pen>,
+    /// The number of the launch `ended_of`.
+    serial: u64,
 }
 
 impl Worker {
     /// The worker of a unit.
-    pub fn new(unit: UnitId) -> Self {
+    pub fn new(unit: UnitId, shared: &Shared) -> Self {
+        let tracer = shared.tracer.as_ref();
         Worker {
+            pen: tracer.map(|t| t.pen(usize::from(unit.0))),
             unit,
             scratch: Scratch::default(),
             released: Vec::with_capacity(64),
             ended: 0,
             ended_of: 0,
             samples: Vec::new(),
-            end: 0,
+            beat: Beat::default(),
+            serial: 0,
         }
     }
 
@@ -69,6 +75,7 @@ impl Worker {
                 continue;
             }
             self.settle(shared);
+            self.beat.pause();
             looks += 1;
             if looks < shared.looks(LOOKS) {
                 crate::shared::relax(looks);
@@ -160,7 +167,7 @@ impl Worker {
         let instance = unsafe { Instance::of(task) };
         let unit = &shared.units[usize::from(self.unit.0)];
         if !unit.driver.executes() {
-            self.trace(shared, instance, task.task, None);
+            self.trace(instance, task.task, None);
             return;
         }
         match self.try_execute(shared, instance, task.task, coming) {
@@ -190,8 +197,8 @@ impl Worker {
         let graph = instance.graph();
         let unit = &shared.units[usize::from(self.unit.0)];
         // Where operands need not be brought, a unit turns to a task when it begins.
-        let turned = shared.memories.as_ref().and(shared.tracer.as_ref());
-        let taken = turned.map(|t| t.clock.ticks());
+        let turned = shared.memories.as_ref().and(self.pen.as_ref());
+        let taken = turned.map(|p| p.clock.ticks());
         let record = &graph.tasks[task as usize];
         let implementation = graph
             .implementation(task, unit.driver.kind())
@@ -222,14 +229,15 @@ impl Worker {
             unsafe { unit.driver.execute(&job, scratch) }
         });
         let start = shared.now();
-        let begun = shared.tracer.as_ref().map_or(0, |t| t.clock.ticks());
+        if taken.is_some() {
+            self.beat.pause(); // Operands were brought: no rhythm in that.
+        }
+        let begun = shared
+            .tracer
+            .as_ref()
+            .map_or(0, |t| self.beat.start(&t.clock));
         let caught = std::panic::catch_unwind(run);
-        self.trace(
-            shared,
-            instance,
-            task,
-            Some((taken.unwrap_or(begun), begun)),
-        );
+        self.trace(instance, task, Some((taken.unwrap_or(begun), begun)));
         let seconds = Seconds(shared.now().0 - start.0);
         let message = match caught {
             Ok(Ok(())) => None,
@@ -250,16 +258,19 @@ impl Worker {
 
     /// Records a task that has just ended, if anybody wants to know: when it was taken, and begun.
     #[inline]
-    fn trace(&mut self, shared: &Shared, instance: &Instance, task: u32, at: Option<(u64, u64)>) {
-        if let Some(tracer) = &shared.tracer {
-            self.end = tracer.clock.ticks();
-            let (taken, start) = at.unwrap_or((self.end, self.end));
-            let times = Times {
-                taken,
-                start,
-                end: self.end,
-            };
-            tracer.task(usize::from(self.unit.0), instance, task, times);
+    fn trace(&mut self, instance: &Instance, task: u32, at: Option<(u64, u64)>) {
+        if let Some(pen) = &mut self.pen {
+            let end = pen.clock.ticks();
+            self.beat.end = end;
+            let (taken, start) = at.unwrap_or((end, end));
+            let times = Times { taken, start, end };
+            // While tasks of a launch are not accounted for, it is the same launch; its number lies where
+            // others count.
+            let launch = std::ptr::from_ref(instance).addr();
+            if self.ended == 0 || self.ended_of != launch {
+                self.serial = instance.serial();
+            }
+            pen.task(self.serial, task, times);
         }
     }
 
@@ -268,12 +279,8 @@ impl Worker {
         // SAFETY: as in `execute`.
         let instance = unsafe { Instance::of(task) };
         let number = task.task;
-        let by = name(instance.serial(), number);
         for &s in instance.graph().successors(number) {
             if instance.release(s) {
-                if let Some(marks) = &instance.marks {
-                    marks.set(s, self.end, by);
-                }
                 self.released.push(TaskRef {
                     launch: task.launch,
                     task: s,
@@ -281,8 +288,14 @@ impl Worker {
             }
         }
         if let Some(exit) = instance.exit(number) {
-            let end = self.end;
-            exit.close(|who, what| shared.tell(who, what, (end, by), &mut self.released));
+            exit.close(|who, what| {
+                let released = &mut self.released;
+                shared.tell(who, what, released, |launch| {
+                    if let Some(pen) = &mut self.pen {
+                        pen.release(launch, what);
+                    }
+                });
+            });
         }
         if shared.timed {
             shared.policy.ended(shared, self.unit, task, shared.now());
@@ -304,6 +317,9 @@ impl Worker {
 
     fn settle_ended(&mut self, shared: &Shared) {
         if self.ended > 0 {
+            if let Some(pen) = &self.pen {
+                pen.settle();
+            }
             shared.progress(self.ended);
             let any = TaskRef {
                 launch: self.ended_of,

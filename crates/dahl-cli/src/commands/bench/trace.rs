@@ -24,6 +24,9 @@ pub struct Args {
     /// How layers are cut into tasks [default: one sample per task, the finest]
     #[arg(long)]
     grain: Option<Grain>,
+    /// Tasks that a trace keeps per unit
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    trace_events: usize,
     /// How long to measure
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
@@ -64,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         profile: Some("none".into()),
         // The trace is recorded, and not written.
         trace: trace.then(|| "/dev/null".into()),
-        trace_events: 1 << 16,
+        trace_events: args.trace_events,
     };
     let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
     let mut traced = Measure::new(&model, batch, &options(true), &grain)?;
