@@ -39,6 +39,27 @@ pub(super) fn bank(channels: usize, y: [usize; 4], win: &Window, pool: usize) ->
     Bank::new(channels, win, [y[2] * pool, y[3] * pool], [pool, pool])
 }
 
+/// Refuses operands of a fused convolution that do not belong together.
+pub(super) fn check<T: Lane>(
+    x: &View<'_, T>,
+    w: &View<'_, T>,
+    bias: Option<&View<'_, T>>,
+    y: &ViewMut<'_, T>,
+    codes: &ViewMut<'_, T>,
+    win: &Window,
+    pool: usize,
+) {
+    let ([n, c, ..], [yn, o, ph, pw]) = (x.dims(), y.dims());
+    assert!(matches!(pool, 2 | 3), "fused pooling of {pool}");
+    let filter = [o, c, win.kernel[0], win.kernel[1]];
+    assert_eq!(w.dims(), filter, "fused conv2d: filter extents");
+    let columns = [n, o, ph, code_columns::<T>(pw)];
+    assert_eq!(codes.dims(), columns, "fused conv2d: code extents");
+    assert_eq!(n, yn, "fused conv2d: batch extents");
+    let fits = bias.is_none_or(|b| b.dims() == [1, 1, 1, o]);
+    assert!(fits, "fused conv2d: bias extents");
+}
+
 /// `y = max-pool(relu(x ∗ w + bias))` and the codes.
 ///
 /// `x` is N×C×H×W, `w` O×C×KH×KW, `bias` 1×1×1×O, `y` N×O×PH×PW and `codes`
@@ -59,23 +80,8 @@ pub fn forward<T: Lane>(
     pool: usize,
     scratch: &mut [T],
 ) {
-    let ([n, c, ..], [yn, o, ph, pw]) = (x.dims(), y.dims());
-    assert!(matches!(pool, 2 | 3), "fused pooling of {pool}");
-    assert_eq!(
-        w.dims(),
-        [o, c, win.kernel[0], win.kernel[1]],
-        "fused conv2d: filter extents"
-    );
-    assert_eq!(
-        codes.dims(),
-        [n, o, ph, code_columns::<T>(pw)],
-        "fused conv2d: code extents"
-    );
-    assert_eq!(n, yn, "fused conv2d: batch extents");
-    assert!(
-        bias.is_none_or(|b| b.dims() == [1, 1, 1, o]),
-        "fused conv2d: bias extents"
-    );
+    check(&x, &w, bias.as_ref(), &y, &codes, win, pool);
+    let c = x.dims()[1];
     let bank = bank(c, y.dims(), win, pool);
     let taps = Taps {
         first: w.as_ptr(),

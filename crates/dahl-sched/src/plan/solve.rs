@@ -2,7 +2,7 @@
 //!
 //! First plans by [`construct`](super::construct) at several weights of time and with each kind of unit
 //! alone, changes by [`search`](super::search), and where the problem is small enough the proof by
-//! [`exact`](super::exact). The [bound](super::bound) is found first and decides when to stop.
+//! [`exact`]. The [bound] is found first and decides when to stop.
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 

@@ -3,8 +3,6 @@
 //! Both are written whole or not at all.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -16,19 +14,7 @@ use super::Run;
 
 /// Replaces a file in one step.
 pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let put = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    put()
-        .inspect_err(|_| {
-            let _ = fs::remove_file(&beside);
-        })
+    dahl_trace::write_whole(path, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

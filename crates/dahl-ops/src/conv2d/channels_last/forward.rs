@@ -12,7 +12,7 @@ use dahl_core::{View, ViewMut};
 
 use super::aligned;
 use crate::conv2d::bank::Bank;
-use crate::conv2d::conv_pool::code_columns;
+use crate::conv2d::conv_pool::check;
 use crate::simd::Lane;
 use crate::simd::lanes::{CHUNK, Kernel, LINE, Lanes};
 use crate::window::Window;
@@ -49,23 +49,8 @@ pub fn forward<T: Lane>(
     pool: usize,
     scratch: &mut [T],
 ) {
-    let ([n, c, ..], [yn, o, ph, pw]) = (x.dims(), y.dims());
-    assert!(matches!(pool, 2 | 3), "fused pooling of {pool}");
-    assert_eq!(
-        w.dims(),
-        [o, c, win.kernel[0], win.kernel[1]],
-        "channels-last conv2d: filter extents"
-    );
-    assert_eq!(
-        codes.dims(),
-        [n, o, ph, code_columns::<T>(pw)],
-        "channels-last conv2d: code extents"
-    );
-    assert_eq!(n, yn, "channels-last conv2d: batch extents");
-    assert!(
-        bias.is_none_or(|b| b.dims() == [1, 1, 1, o]),
-        "channels-last conv2d: bias extents"
-    );
+    check(&x, &w, bias.as_ref(), &y, &codes, win, pool);
+    let (c, o) = (x.dims()[1], y.dims()[1]);
     let bank = bank(c, y.dims(), win, pool);
     let (held, rest) = bank.carve(scratch);
     let weights = &mut aligned(rest)[..weights_len(c, o, win)];

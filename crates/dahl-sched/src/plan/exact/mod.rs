@@ -3,7 +3,7 @@
 //! Where there is one memory only the second part is left. Otherwise memories are tried task by task, in
 //! an order in which each task comes after those it waits for; a branch is cut off when the prices of the
 //! [relaxation](super::bound), with the transfers that are already certain, leave no room for anything
-//! better. With all memories known, [`sequence`] finds the best units, states and order.
+//! better. With all memories known, `sequence` finds the best units, states and order.
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
