@@ -66,7 +66,7 @@ fn bad_files_and_limits_are_refused() {
         &["maxSizePerFPGA", "2 more"],
     );
     refuse(
-        &["plan", "placement", file, "--time-limit", "-1"],
+        &["plan", "placement", file, "--time-limit=-1"],
         "",
         2,
         &["--time-limit"],

@@ -241,7 +241,7 @@ fn gradients_are_slopes_of_the_loss() {
         let model = Model::from_toml(toml, name).unwrap();
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let checked = Probe::new(toml, grain).check(&model, &format!("{name}, {grain}"));
-            assert!(checked > 120, "{name}: only {checked} gradients");
+            assert!(checked > 100, "{name}: only {checked} gradients");
         }
     }
 }

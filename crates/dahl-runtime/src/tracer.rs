@@ -272,7 +272,7 @@ pub(crate) struct Log {
 impl Log {
     pub fn new() -> Self {
         Log {
-            launches: VecDeque::with_capacity(1 << 10),
+            launches: VecDeque::with_capacity(LAUNCHES),
             graphs: VecDeque::new(),
             read: Vec::new(),
         }

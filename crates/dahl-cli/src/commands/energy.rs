@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use dahl_core::Seconds;
-use dahl_runtime::meter::{Clock, Options, Report, WattsModel};
+use dahl_runtime::meter::{Clock, Options, Report};
 
 /// Arguments of `dahl energy`.
 #[derive(clap::Args)]
@@ -44,6 +44,9 @@ pub struct Args {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
     interval: Duration,
+    /// Take watts for the model from this machine file, where nothing can be measured
+    #[arg(long, value_name = "F")]
+    machine: Option<PathBuf>,
     /// A folder in the place of /sys
     #[arg(long, value_name = "ROOT", default_value = "/sys")]
     sysfs: PathBuf,
@@ -70,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut options = Options {
         sysfs: args.sysfs.clone(),
         interval: args.interval,
-        model: Some(WattsModel::of_this_machine()),
+        model: Some(super::machine::watts(args.machine.as_deref())?),
         ..Options::default()
     };
     if args.check {

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dahl_core::{Bytes, Machine, Power, Rated, Seconds, Watts};
+use dahl_core::{Bytes, Machine, Power, Rated, Seconds, UnitKind, Watts};
 use dahl_runtime::discover::{self, Host};
+use dahl_runtime::meter::WattsModel;
 use dahl_runtime::meter::model::{BUSY, IDLE};
 
 use super::profile;
@@ -109,6 +110,22 @@ pub fn load(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
     Ok(Machine::from_text(&text, &name.to_string())?)
+}
+
+/// What cores draw, for where nothing can be measured: as a machine file says, or the stated defaults.
+pub fn watts(file: Option<&Path>) -> anyhow::Result<WattsModel> {
+    let Some(path) = file else {
+        return Ok(WattsModel::of_this_machine());
+    };
+    let machine = load(path)?;
+    let cores = machine.units.iter().filter(|u| u.kind == UnitKind::Cpu);
+    let each = cores.map(|u| u.power.map(|p| (p.busy, p.idle)));
+    let each: Option<Vec<_>> = each.collect();
+    let model = each.and_then(|each| WattsModel::of_units(&each, machine.base()));
+    model.with_context(|| {
+        let path = path.display();
+        format!("{path} does not say what its cores draw: give them idle_watts and busy_watts")
+    })
 }
 
 /// Whether a machine is this computer, as far as its description says: it bears the processor's name. The

@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         batch: args.batch,
         dtype: args.run.dtype,
         workers: bench.runtime.machine().units.len(),
-        policy: args.run.policy.clone(),
+        policy: args.run.following(plan.as_ref()).policy,
         images_per_second: batch as f64 / times[0],
         median_images_per_second: batch as f64 / times[times.len() / 2],
         step_seconds: times[0],

@@ -28,6 +28,9 @@ pub struct Args {
     /// How many replays; the median is reported
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     replays: u32,
+    /// Record what runs where and when into this file, for `dahl trace`
+    #[arg(long, value_name = "F")]
+    trace: Option<std::path::PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -54,10 +57,14 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut runtime = Runtime::builder()
+    let mut builder = Runtime::builder()
         .workers(usize::from(args.workers))
-        .policy(&args.policy)
-        .build()?;
+        .policy(&args.policy);
+    if let Some(path) = &args.trace {
+        crate::commands::check_writable(path)?;
+        builder = builder.trace(args.tasks as usize);
+    }
+    let mut runtime = builder.build()?;
     let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
     let arena = Arena::new();
 
@@ -77,6 +84,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .collect::<anyhow::Result<Vec<f64>>>()?;
     replays.sort_by(f64::total_cmp);
     let replay_ns = replays[replays.len() / 2];
+    if let (Some(path), Some(trace)) = (&args.trace, runtime.take_trace()) {
+        dahl_trace::save(&trace, path)?;
+    }
 
     let Args {
         pattern,

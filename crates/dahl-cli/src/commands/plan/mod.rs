@@ -13,7 +13,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    model: Option<model::Args>,
+    model: model::ModelArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -26,10 +26,9 @@ enum Command {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    match (&args.command, &args.model) {
-        (Some(Command::Placement(args)), _) => placement::run(args),
-        (Some(Command::Explain(args)), _) => explain::run(args),
-        (None, Some(args)) => model::run(args),
-        (None, None) => anyhow::bail!("name a model to plan, or a command; see --help"),
+    match &args.command {
+        Some(Command::Placement(args)) => placement::run(args),
+        Some(Command::Explain(args)) => explain::run(args),
+        None => model::run(&args.model),
     }
 }

@@ -19,13 +19,13 @@ use crate::print;
 
 /// Arguments of `dahl plan MODEL`.
 #[derive(clap::Args)]
-#[group(id = "model to plan")]
-pub struct Args {
+pub struct ModelArgs {
     /// The model: a file, or the name of a shipped one
-    model: PathBuf,
+    #[arg(required = true)]
+    model: Option<PathBuf>,
     /// The machine: a `machine.toml` or a SimGrid platform; `dahl machine --describe` writes one
-    #[arg(long, value_name = "F")]
-    machine: PathBuf,
+    #[arg(long, value_name = "F", required = true)]
+    machine: Option<PathBuf>,
     /// Images per step
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     batch: u32,
@@ -97,11 +97,15 @@ fn part(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
     let limit = Duration::from_secs_f64(args.time_limit.min(1e6));
-    let model = run_options::model(Some(&args.model))?;
-    let machine = machine::load(&args.machine)?;
+    // The parser sees to both, unless a sub-command is given.
+    let (Some(model), Some(machine)) = (&args.model, &args.machine) else {
+        anyhow::bail!("name a model and a machine to plan for, or a command; see --help");
+    };
+    let model = run_options::model(Some(model))?;
+    let machine = machine::load(machine)?;
     let picture = args.frontier.as_ref().and_then(Option::as_ref);
     for path in args.output.iter().chain(picture) {
         check_writable(path)?;
@@ -199,7 +203,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn made_for(
-    args: &Args,
+    args: &ModelArgs,
     model: &Model,
     machine: &Machine,
     goal: &Goal,

@@ -92,6 +92,9 @@ pub struct Args {
     /// Write one JSON object per epoch, and a last one, to this file
     #[arg(long, value_name = "F.jsonl")]
     metrics: Option<PathBuf>,
+    /// Take watts for the energy model from this machine file, where nothing can be measured
+    #[arg(long, value_name = "F")]
+    machine: Option<PathBuf>,
     /// Grams of CO₂ equivalents per kilowatt-hour of your grid: adds the run's grams to the summary
     #[arg(long, value_name = "G_PER_KWH")]
     carbon: Option<f64>,
@@ -218,6 +221,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let sampler = meter::Options {
         epoch: runtime.trace_start(),
+        model: Some(super::machine::watts(args.machine.as_deref())?),
         ..meter::Options::default()
     }
     .start();

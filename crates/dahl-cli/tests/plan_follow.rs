@@ -1,0 +1,171 @@
+//! A plan from calibration to execution: made for this machine, followed task by task, refused elsewhere.
+
+mod common;
+
+use std::process::Command;
+
+use common::{folder, in_repository};
+
+/// Runs `dahl` with measurements kept in a folder of the test's own.
+fn dahl_in(home: &std::path::Path, args: &[&str]) -> (bool, String, String) {
+    let run = Command::new(assert_cmd::cargo::cargo_bin!("dahl"))
+        .args(args)
+        .env("DAHL_HOME", home)
+        .output()
+        .expect("dahl runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (run.status.success(), text(&run.stdout), text(&run.stderr))
+}
+
+#[test]
+fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
+    let home = folder("plan_follow");
+    let path = |name: &str| home.join(name).display().to_string();
+    let (machine, plan) = (path("here.toml"), path("plan.json"));
+    let dahl = |args: &[&str]| {
+        let (ok, out, err) = dahl_in(&home, args);
+        assert!(ok, "dahl {args:?}: {err}");
+        out
+    };
+    let model = ["small-cnn", "--batch", "16"];
+    dahl(&[
+        "calibrate",
+        "--model",
+        "small-cnn",
+        "--batch",
+        "16",
+        "--seconds",
+        "0.02",
+    ]);
+    dahl(&["machine", "--describe", "-o", &machine]);
+    let simulated = dahl(
+        &[
+            &["simulate"],
+            &model[..],
+            &["--machine", &machine, "--json"],
+        ]
+        .concat(),
+    );
+    let simulated: serde_json::Value = serde_json::from_str(&simulated).expect("JSON");
+    assert!(
+        simulated["durations"]["measured"].as_u64() > Some(0),
+        "{simulated}"
+    );
+    let plan_args = ["--machine", &machine, "--time-limit", "2", "-o", &plan];
+    dahl(&[&["plan"], &model[..], &plan_args].concat());
+    assert!(dahl(&["plan", "explain", &plan]).contains("small-cnn"));
+    dahl(
+        &[
+            &["simulate"],
+            &model[..],
+            &["--machine", &machine, "--plan", &plan],
+        ]
+        .concat(),
+    );
+
+    let follow = ["--plan", &plan, "--seconds", "0.05", "--json"];
+    let line = dahl(&[&["bench", "step"], &model[..], &follow].concat());
+    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(line["plan"]["fidelity"], 1.0, "{line}");
+    assert_eq!(line["policy"], "plan", "{line}");
+    let train = [
+        "train",
+        "small-cnn",
+        "--batch",
+        "16",
+        "--optimizer",
+        "sgd",
+        "--epochs",
+        "1",
+    ];
+    let data = ["--data", "synthetic:1x28x28:160", "--plan", &plan];
+    let out = dahl(&[&train[..], &data].concat());
+    assert!(
+        out.contains("100.0 % of the recorded tasks ran on their unit"),
+        "{out}"
+    );
+
+    let refused = |args: &[&str], says: &[&str]| {
+        let (ok, _, err) = dahl_in(&home, args);
+        assert!(!ok && !err.contains("panicked"), "{args:?}: {err}");
+        assert!(says.iter().all(|s| err.contains(s)), "{args:?}: {err}");
+    };
+    let plan = plan.as_str();
+    refused(
+        &[
+            "bench",
+            "step",
+            "small-cnn",
+            "--batch",
+            "32",
+            "--plan",
+            plan,
+        ],
+        &["batch 16", "32"],
+    );
+    refused(
+        &["bench", "step", "lenet5", "--batch", "16", "--plan", plan],
+        &["model", "lenet5"],
+    );
+    refused(
+        &[
+            "train",
+            "small-cnn",
+            "--batch",
+            "16",
+            "--optimizer",
+            "adam",
+            "--plan",
+            plan,
+        ],
+        &["does not fit"],
+    );
+    let laptop = in_repository("machines/laptop.toml");
+    refused(
+        &[
+            &["simulate"],
+            &model[..],
+            &["--machine", &laptop, "--plan", plan],
+        ]
+        .concat(),
+        &["machine", "laptop"],
+    );
+    std::fs::write(path("half.json"), "{\"version\": 1").expect("a file");
+    refused(
+        &[
+            "bench",
+            "step",
+            "small-cnn",
+            "--batch",
+            "16",
+            "--plan",
+            &path("half.json"),
+        ],
+        &["half.json"],
+    );
+}
+
+#[test]
+fn tuned_grains_can_be_given_again() {
+    let home = folder("tuned");
+    let args = [
+        "bench",
+        "step",
+        "small-cnn",
+        "--batch",
+        "16",
+        "--seconds",
+        "0.02",
+    ];
+    let (ok, _, err) = dahl_in(&home, &[&args[..], &["--grain", "tuned"]].concat());
+    assert!(ok, "{err}");
+    let grain = err
+        .split("--grain ")
+        .nth(1)
+        .map(str::trim)
+        .expect("the grain that was chosen");
+    let (ok, out, err) = dahl_in(&home, &[&args[..], &["--grain", grain]].concat());
+    assert!(ok && out.contains("images/s"), "{grain}: {err}");
+    let times = std::fs::read_dir(&home).expect("a folder").count();
+    assert!(times > 0, "what was measured is kept");
+}
