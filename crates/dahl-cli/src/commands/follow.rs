@@ -60,8 +60,8 @@ pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
 }
 
 /// Refuses a plan that is for another graph than the one that will run.
-pub fn check(plan: &PlanFile, graph: &Graph, workers: usize) -> anyhow::Result<()> {
-    let here = dahl_core::Machine::cpus(workers);
+pub fn check(plan: &PlanFile, graph: &Graph) -> anyhow::Result<()> {
+    let here = dahl_core::Machine::cpus(plan.units.len());
     match plan.refusal(graph, &here) {
         Some(difference) => bail!(
             "the plan does not fit: {difference}. Optimiser, seed and profile are part of a graph: plan \

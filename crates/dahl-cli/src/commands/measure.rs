@@ -67,7 +67,7 @@ impl Measure {
         let run = run.following(plan.as_ref());
         let mut schedule = None;
         if let Some(plan) = &plan {
-            follow::check(plan, &graph, plan.units.len())?;
+            follow::check(plan, &graph)?;
             schedule = Some(follow::schedule(plan)?);
         }
         let in_flight = if graph.memory.bytes > LARGE { 1 } else { 2 };

@@ -43,6 +43,9 @@ pub struct RunOptions {
     /// Most tasks that a trace keeps per unit; the oldest go first
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     pub trace_events: usize,
+    /// Record though no file was asked for: whoever measures looks at the trace itself.
+    #[arg(skip)]
+    pub record: bool,
 }
 
 /// A grain, or the wish to have one measured.
@@ -112,34 +115,32 @@ impl RunOptions {
         Ok(profile.and_then(profile::Profile::for_lowering))
     }
 
-    /// Writes the trace of a run, if one was asked for, and keeps what policies have learnt. `power` is
-    /// what meters saw meanwhile.
+    /// The end of a run: keeps what policies have learnt, shows the trace, if one was recorded, to `look`,
+    /// which may add to it, and writes it where one was asked for.
     pub fn finish(
         &self,
         runtime: &mut Runtime,
         model: &str,
-        add: impl FnOnce(&mut Trace),
+        look: impl FnOnce(&mut Trace),
     ) -> anyhow::Result<()> {
         if self.policy.starts_with("dm")
             && let Err(error) = runtime.save_perf_model()
         {
             eprintln!("warning: {error}");
         }
-        let (Some(path), Some(mut trace)) = (&self.trace, runtime.take_trace()) else {
+        let Some(mut trace) = runtime.take_trace() else {
             return Ok(());
         };
-        let command: Vec<String> = std::env::args().collect();
-        for (name, text) in [
-            ("command", command.join(" ")),
+        let facts = [
             ("model", model.to_string()),
             ("policy", self.policy.clone()),
             ("dtype", self.dtype.to_string()),
-            ("version", env!("CARGO_PKG_VERSION").to_string()),
-        ] {
-            trace.about.push((name.into(), text));
+        ];
+        about(&mut trace, facts);
+        look(&mut trace);
+        if let Some(path) = &self.trace {
+            dahl_trace::save(&trace, path)?;
         }
-        add(&mut trace);
-        dahl_trace::save(&trace, path)?;
         Ok(())
     }
 
@@ -165,6 +166,8 @@ impl RunOptions {
         }
         if let Some(path) = &self.trace {
             super::check_writable(path)?;
+        }
+        if self.trace.is_some() || self.record {
             builder = builder.trace(self.trace_events);
         }
         if self.policy.starts_with("dm") {
@@ -178,6 +181,18 @@ impl RunOptions {
         interrupt::cancels(runtime.canceller());
         Ok(runtime)
     }
+}
+
+/// Says in a trace what made it: the command, these facts, the version.
+pub fn about<const N: usize>(trace: &mut Trace, facts: [(&str, String); N]) {
+    let command: Vec<String> = std::env::args().collect();
+    let version = env!("CARGO_PKG_VERSION").to_string();
+    let all = std::iter::once(("command", command.join(" ")))
+        .chain(facts)
+        .chain([("version", version)]);
+    trace
+        .about
+        .extend(all.map(|(name, text)| (name.into(), text)));
 }
 
 /// The network of the default command.

@@ -12,7 +12,7 @@ use dahl_sched::policy::{self, Policy};
 use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
-use super::run_options::model;
+use super::run_options::{about, model};
 use super::{follow, machine, measure, profile};
 use crate::print;
 
@@ -114,17 +114,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
     if let Some(path) = &args.trace {
         let mut trace = outcome.to_trace(graph, &machine);
-        let command: Vec<String> = std::env::args().collect();
-        for (name, text) in [
-            ("command", command.join(" ")),
+        let facts = [
             ("model", model.name.clone()),
             ("machine", machine.name.clone()),
             ("policy", policy.name().to_string()),
             ("dtype", args.dtype.to_string()),
-            ("version", env!("CARGO_PKG_VERSION").to_string()),
-        ] {
-            trace.about.push((name.into(), text));
-        }
+        ];
+        about(&mut trace, facts);
         dahl_trace::save(&trace, path)?;
     }
     let report = Report::new(args, &model, &machine, &grain, graph, &outcome);

@@ -7,6 +7,7 @@
 //! is printed, and recorded with the run, as a grain that can be given again.
 
 use dahl_core::{Machine, Seconds, UnitId};
+use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store::PerfStore;
@@ -42,15 +43,18 @@ pub struct Tuned {
 /// Finds a grain.
 pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tuned> {
     let run = &RunOptions {
-        // Any file: the trace is taken, not written.
-        trace: Some("/dev/null".into()),
+        trace: None,
         trace_events: 1 << 16,
+        record: true,
         ..run.clone()
     };
     // Without a folder to keep them in, durations serve this run alone.
-    let mut store = match profile::open_model() {
-        Ok(store) => store,
-        Err(_) => PerfStore::open(&std::env::temp_dir().join("dahl-no-times.json"), 1)?.0,
+    let (mut store, kept) = match profile::open_model() {
+        Ok(store) => (store, true),
+        Err(_) => {
+            let nowhere = std::env::temp_dir().join("dahl-no-times.json");
+            (PerfStore::open(&nowhere, 1)?.0, false)
+        }
     };
     let cuts = [1, 2, 4, 8, 16, 32].into_iter().filter(|&n| n <= batch);
     let uniform = cuts.map(|sample| {
@@ -66,13 +70,16 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
             best = (seconds, grain);
         }
     }
-    if let Err(error) = store.save() {
+    if kept && let Err(error) = store.save() {
         eprintln!("warning: {error}");
     }
+    let cores = || dahl_runtime::discover::host().cores.len();
     let mut search = Search {
         model,
         batch,
         run,
+        machine: Machine::cpus(run.workers.map_or_else(cores, usize::from)),
+        profile: run.profile()?,
         store: &store,
         tried: 0,
     };
@@ -126,6 +133,8 @@ struct Search<'a> {
     model: &'a Model,
     batch: usize,
     run: &'a RunOptions,
+    machine: Machine,
+    profile: Option<lower::Profile>,
     store: &'a PerfStore,
     tried: usize,
 }
@@ -134,28 +143,20 @@ impl Search<'_> {
     /// Predicted seconds of a step in the middle of a run.
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
-        let (dtype, profile) = (self.run.dtype, self.run.profile()?);
-        let lowered = lowered(
-            self.model,
-            self.batch,
-            dtype,
-            grain,
-            profile,
-            &StepOptions::default(),
-        )?;
-        let graph = &*lowered.graph;
-        let cores = dahl_runtime::discover::host().cores.len();
-        let machine = Machine::cpus(self.run.workers.map_or(cores, usize::from));
-        let times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
-        let policy = policy::by_name(&self.run.policy, &machine)?;
+        let (dtype, profile) = (self.run.dtype, self.profile.clone());
+        let step = StepOptions::default();
+        let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
+        let (graph, machine) = (&*lowered.graph, &self.machine);
+        let times = Times::estimate(graph, machine, Some(self.store.model()), false)?;
+        let policy = policy::by_name(&self.run.policy, machine)?;
         let options = |steps| Options {
             steps,
             launcher: Some(UnitId(0)),
             ..Options::default()
         };
-        let few = simulate(graph, &machine, &times, &*policy, &options(2))?;
-        let policy = policy::by_name(&self.run.policy, &machine)?;
-        let more = simulate(graph, &machine, &times, &*policy, &options(5))?;
+        let few = simulate(graph, machine, &times, &*policy, &options(2))?;
+        let policy = policy::by_name(&self.run.policy, machine)?;
+        let more = simulate(graph, machine, &times, &*policy, &options(5))?;
         Ok((more.makespan.0 - few.makespan.0) / 3.0)
     }
 

@@ -14,10 +14,6 @@ use crate::conv2d::{conv_pool as kernel, conv_pool_grad as grad};
 use crate::simd::Lane;
 use crate::window::Window;
 
-fn elements_of(dims: [usize; 4]) -> usize {
-    dims.iter().product()
-}
-
 fn side(call: &Call) -> usize {
     call.int(6).max(0) as usize
 }
@@ -94,7 +90,7 @@ pub static FORWARD: Lazy = Lazy::new(|| {
             .with(cpu(
                 "channels_last",
                 |c| {
-                    let weights = elements_of(dims(c, 1)) / y(c)[1].max(1);
+                    let weights = c.shape(1).len() / y(c)[1].max(1);
                     1.2 * waste(y(c)[1]) * (1.0 + 20.0 / weights.max(1) as f64)
                 },
                 |c| {

@@ -58,16 +58,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         sample: batch,
         ..Parts::ONE
     }));
-    let options = |trace: bool| RunOptions {
+    let options = |record: bool| RunOptions {
         workers: Some(args.workers),
         policy: "ws".into(),
         dtype: dahl_core::DType::F32,
         grain: GrainChoice::Known(grain.clone()),
         plan: None,
         profile: Some("none".into()),
-        // The trace is recorded, and not written.
-        trace: trace.then(|| "/dev/null".into()),
+        trace: None,
         trace_events: args.trace_events,
+        record,
     };
     let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
     let mut traced = Measure::new(&model, batch, &options(true), &grain)?;

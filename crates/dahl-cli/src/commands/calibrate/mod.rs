@@ -252,8 +252,9 @@ impl Work<'_> {
             dtype: self.args.dtype,
             grain: GrainChoice::Known(self.args.grain.clone()),
             profile: Some("none".into()),
-            trace: Some("/dev/null".into()),
+            trace: None,
             trace_events: 1 << 18,
+            record: true,
         }
     }
 

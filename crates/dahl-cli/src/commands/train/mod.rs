@@ -200,7 +200,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (name, grain) = (model.name.clone(), training.grain.to_string());
     let mut session = Session::new(model, training)?;
     if let Some(plan) = &plan {
-        follow::check(plan, &*session.lowered()?, plan.units.len())?;
+        follow::check(plan, &*session.lowered()?)?;
     }
     session.loaders = if args.data.data.starts_with("folder:") {
         2
@@ -263,14 +263,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             followed = Some(Outcome::of(plan, graph, trace, None, &report.energy));
         }
     };
-    if run.trace.is_some() {
-        run.finish(&mut runtime, &name, |trace| {
-            power.enter(trace);
-            look(trace);
-        })?;
-    } else if let Some(trace) = runtime.take_trace() {
-        look(&trace);
-    }
+    run.finish(&mut runtime, &name, |trace| {
+        power.enter(trace);
+        look(trace);
+    })?;
     if !args.quiet {
         summary::print(&report, &work, slowest.as_ref(), args.carbon);
         for (what, path) in [("weights", &args.save), ("trace", &run.trace)] {
