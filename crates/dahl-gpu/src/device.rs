@@ -11,9 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::slice::from_ref;
 use std::sync::Arc;
-use std::time::Instant;
 
 use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
 use dahl_runtime::driver::{Driver, Job};
@@ -21,6 +19,7 @@ use dahl_runtime::memory::{Backing, Buffer, Direction};
 
 use crate::error::GpuError;
 use crate::launch::{LIMIT, Steps, Task};
+use crate::measure;
 use crate::pool::Usage;
 use crate::recipes::{self, Recipe};
 use crate::tensor::{Base, Tensor};
@@ -199,6 +198,10 @@ impl Driver for GpuDriver {
         UnitKind::Gpu
     }
 
+    fn device(&self) -> &str {
+        self.device.name()
+    }
+
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError> {
         let _bound = Bound::new(&self.device);
         let scratch = std::cell::Cell::new(scratch);
@@ -260,8 +263,8 @@ impl GpuMemory {
     /// The memory of a device, its links measured: a small and a large copy each way, the best of a few.
     pub fn measured(device: Arc<dyn Device>) -> Result<Self, GpuError> {
         let links = [
-            measure(&*device, Direction::In)?,
-            measure(&*device, Direction::Out)?,
+            measure::link(&*device, Direction::In)?,
+            measure::link(&*device, Direction::Out)?,
         ];
         Ok(GpuMemory { device, links })
     }
@@ -270,32 +273,6 @@ impl GpuMemory {
     pub fn links(&self) -> [LinkSpeed; 2] {
         self.links
     }
-}
-
-/// Measures one way of a device's link.
-fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
-    const SMALL: usize = 64;
-    const LARGE: usize = 8 << 20;
-    let mut host = vec![0u8; LARGE];
-    let address = device.allocate(LARGE)?;
-    let mut best = |bytes: usize| -> Result<f64, GpuError> {
-        let all = 0..bytes;
-        let mut least = f64::INFINITY;
-        for _ in 0..5 {
-            let start = Instant::now();
-            // SAFETY: both sides have so many bytes, and are ours alone.
-            unsafe { device.copy(address, host.as_mut_ptr(), from_ref(&all), way)? };
-            least = least.min(start.elapsed().as_secs_f64());
-        }
-        Ok(least)
-    };
-    let times = best(SMALL).and_then(|small| Ok((small, best(LARGE)?)));
-    device.release(address);
-    let (small, large) = times?;
-    Ok(LinkSpeed {
-        bandwidth: LARGE as f64 / (large - small).max(1e-9),
-        latency: Seconds(small),
-    })
 }
 
 impl Backing for GpuMemory {

@@ -6,6 +6,7 @@
 //! | [`recipes`] | per codelet: which kernels, with which arguments, on how many items; and the table |
 //! | [`launch`], [`tensor`], [`tuning`] | what a recipe is made of |
 //! | [`device`] | what a device must do; the runtime's driver and memory on top of it |
+//! | [`devices`], [`measure`] | all devices of this computer in one list; what one does at best |
 //! | [`pool`] | device memory, dealt out from a few large buffers |
 //! | [`check`] | every recipe against the CPU's reference, on a device at hand |
 //! | [`opencl`], [`cuda`] | devices, through libraries that are loaded when first asked for |
@@ -19,9 +20,11 @@ pub mod check;
 pub mod chunks;
 pub mod cuda;
 pub mod device;
+pub mod devices;
 pub mod error;
 pub mod fault;
 pub mod launch;
+pub mod measure;
 pub mod opencl;
 pub mod pool;
 pub mod recipes;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use dahl_core::graph::Extra;
 use dahl_core::random::Random;
 use dahl_core::{DType, Executor, Graph};
 use dahl_nn::init;
@@ -54,17 +55,14 @@ impl Measure {
         grain: &Grain,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Self> {
-        let lowered = lowered(
-            model,
-            batch,
-            run.dtype,
-            grain,
-            profile,
-            &StepOptions::default(),
-        )?;
-        let graph = lowered.graph.clone();
         let plan = run.plan(model, batch)?;
-        let run = run.following(plan.as_ref());
+        let run = run.following(plan.as_ref())?;
+        let step = StepOptions {
+            extra: run.extra()?,
+            ..StepOptions::default()
+        };
+        let lowered = lowered(model, batch, run.dtype, grain, profile, &step)?;
+        let graph = lowered.graph.clone();
         let mut schedule = None;
         if let Some(plan) = &plan {
             follow::check(plan, &graph)?;
@@ -111,6 +109,9 @@ pub struct StepOptions {
     /// Key of dropout, as `--seed` of `dahl train`
     #[arg(long, default_value_t = 42)]
     pub dropout_seed: u64,
+    /// Adds implementations for other units than CPUs.
+    #[arg(skip)]
+    pub extra: Option<Extra>,
 }
 
 impl Default for StepOptions {
@@ -119,6 +120,7 @@ impl Default for StepOptions {
             optimizer: "sgd".into(),
             momentum: None,
             dropout_seed: 42,
+            extra: None,
         }
     }
 }
@@ -146,7 +148,7 @@ pub fn lowered(
         seed: step.dropout_seed,
         clip: None,
         profile,
-        extra: None,
+        extra: step.extra,
     };
     Ok(Lowered {
         graph: lower::train(model, &state, &io, &optimizer, &settings)?,

@@ -5,6 +5,8 @@ pub mod calibrate;
 pub mod energy;
 pub mod eval;
 mod follow;
+#[cfg_attr(not(feature = "gpu"), path = "no_gpu.rs")]
+mod gpu;
 pub mod graph;
 pub mod machine;
 mod measure;
@@ -17,6 +19,7 @@ pub mod simulate;
 pub mod trace;
 pub mod train;
 mod tune;
+mod units;
 
 use anyhow::Context;
 

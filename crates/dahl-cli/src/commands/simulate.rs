@@ -13,7 +13,7 @@ use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::{about, model};
-use super::{follow, machine, measure, profile};
+use super::{follow, gpu, machine, measure, profile};
 use crate::print;
 
 /// Arguments of `dahl simulate`.
@@ -146,7 +146,11 @@ pub(super) fn lowered(
         false => None,
     };
     let profile = chosen.and_then(profile::Profile::for_lowering);
-    measure::lowered(model, batch, dtype, grain, profile, step)
+    let step = StepOptions {
+        extra: gpu::extra_of(machine, machine::is_here(machine)),
+        ..step.clone()
+    };
+    measure::lowered(model, batch, dtype, grain, profile, &step)
 }
 
 /// What was measured of the machine's units.

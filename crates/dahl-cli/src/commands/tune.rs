@@ -6,7 +6,8 @@
 //! prediction and the best measurement are measured side by side, and the faster one is used. The choice
 //! is printed, and recorded with the run, as a grain that can be given again.
 
-use dahl_core::{Machine, Seconds, UnitId};
+use dahl_core::graph::Extra;
+use dahl_core::{Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
@@ -64,8 +65,10 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         })
     });
     let mut best = (f64::INFINITY, Grain::Auto);
+    let mut machine = Machine::cpus(1);
     for grain in std::iter::once(Grain::Auto).chain(uniform) {
-        let seconds = measure(model, batch, run, &grain, Some(&mut store))?;
+        let seconds;
+        (seconds, machine) = measure(model, batch, run, &grain, Some(&mut store))?;
         if seconds < best.0 {
             best = (seconds, grain);
         }
@@ -73,12 +76,13 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     if kept && let Err(error) = store.save() {
         eprintln!("warning: {error}");
     }
-    let cores = || dahl_runtime::discover::host().cores.len();
+    let extra = run.extra()?;
     let mut search = Search {
         model,
         batch,
         run,
-        machine: Machine::cpus(run.workers.map_or_else(cores, usize::from)),
+        machine,
+        extra,
         profile: run.profile()?,
         store: &store,
         tried: 0,
@@ -95,8 +99,8 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         // Alternating, so that a disturbance meets both.
         let (mut old, mut new) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..2 {
-            old = old.min(measure(model, batch, run, &best.1, None)?);
-            new = new.min(measure(model, batch, run, &layers, None)?);
+            old = old.min(measure(model, batch, run, &best.1, None)?.0);
+            new = new.min(measure(model, batch, run, &layers, None)?.0);
         }
         if new < old {
             found.grain = layers;
@@ -107,14 +111,15 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     Ok(found)
 }
 
-/// Seconds per step: the best of a few short stretches. Durations enter the store, if there is one.
+/// Seconds per step, the best of a few short stretches, and the machine. Durations enter the store, if
+/// there is one.
 fn measure(
     model: &Model,
     batch: usize,
     run: &RunOptions,
     grain: &Grain,
     store: Option<&mut PerfStore>,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<(f64, Machine)> {
     let mut measure = Measure::new(model, batch, run, grain)?;
     let once = measure.steps(2)?;
     measure.runtime.take_trace();
@@ -126,7 +131,7 @@ fn measure(
     if let (Some(store), Some(trace)) = (store, measure.runtime.take_trace()) {
         record(store, &measure.graph, &trace, measure.runtime.machine());
     }
-    Ok(seconds)
+    Ok((seconds, measure.runtime.machine().clone()))
 }
 
 struct Search<'a> {
@@ -134,6 +139,7 @@ struct Search<'a> {
     batch: usize,
     run: &'a RunOptions,
     machine: Machine,
+    extra: Option<Extra>,
     profile: Option<lower::Profile>,
     store: &'a PerfStore,
     tried: usize,
@@ -144,18 +150,22 @@ impl Search<'_> {
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
         let (dtype, profile) = (self.run.dtype, self.profile.clone());
-        let step = StepOptions::default();
+        let step = StepOptions {
+            extra: self.extra,
+            ..StepOptions::default()
+        };
         let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
         let (graph, machine) = (&*lowered.graph, &self.machine);
         let times = Times::estimate(graph, machine, Some(self.store.model()), false)?;
-        let policy = policy::by_name(&self.run.policy, machine)?;
+        let policy = policy::by_name(self.run.policy(), machine)?;
         let options = |steps| Options {
             steps,
-            launcher: Some(UnitId(0)),
+            // Without CPU workers nobody who launches works.
+            launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
             ..Options::default()
         };
         let few = simulate(graph, machine, &times, &*policy, &options(2))?;
-        let policy = policy::by_name(&self.run.policy, machine)?;
+        let policy = policy::by_name(self.run.policy(), machine)?;
         let more = simulate(graph, machine, &times, &*policy, &options(5))?;
         Ok((more.makespan.0 - few.makespan.0) / 3.0)
     }

@@ -15,6 +15,7 @@ use super::cases::cases;
 use super::dice::Dice;
 use super::operand::{Case, Held};
 use crate::device::{Device, GpuDriver};
+use crate::measure::Borrowed;
 
 /// How a codelet fared.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,15 +151,6 @@ fn on_host(codelet: &Codelet, call: &Call, arrays: &[Held]) -> Result<(), String
     // SAFETY: the arrays are ours alone and apart from each other.
     let operands = unsafe { Operands::new(&accesses, &placed, &call.params, &scratch) };
     (plain.body)(&operands).map_err(|e| e.to_string())
-}
-
-/// Memory of a device, given back when dropped.
-struct Borrowed<'d>(&'d dyn Device, Vec<usize>);
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        self.1.iter().for_each(|&a| self.0.release(a));
-    }
 }
 
 /// Copies arrays to the device, runs an implementation there and copies them back.

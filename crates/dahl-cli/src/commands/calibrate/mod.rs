@@ -3,7 +3,8 @@
 //! Everything is measured as tasks of a real run, in their place among the others, from its trace: a
 //! codelet alone in a loop would find its data warm and the other cores idle. Each model runs with one
 //! worker, once for every rank of implementation that its tasks have; the fastest of each call go into
-//! the profile. Then it runs as it would from now on, with every number of workers that matters.
+//! the profile. Then it runs as it would from now on, with every number of workers that matters; on each GPU
+//! asked for alone, and on all units together.
 
 mod machine;
 
@@ -12,16 +13,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::trace::Trace;
-use dahl_core::{DType, Graph, Machine, Seconds, UnitKind};
+use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
 use dahl_nn::lower::{self, grain::Grain};
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::gpu;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile};
-use super::run_options::{GrainChoice, RunOptions, model};
+use super::run_options::{GrainChoice, RunOptions, model, units_text};
+use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
 
 /// Arguments of `dahl calibrate`.
@@ -40,6 +43,12 @@ pub struct Args {
     /// Most CPU workers to measure with [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
+    /// Units to measure, such as cpu:2,gpu:0; as for `dahl train`. GPUs are measured only if named
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
+    /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "units")]
+    gpu_memory: Option<Bytes>,
     /// How layers are cut into tasks, as for `dahl train`
     #[arg(long, default_value = "auto")]
     grain: Grain,
@@ -61,6 +70,8 @@ struct Report {
     alone: profile::Speeds,
     together: profile::Speeds,
     cores: usize,
+    /// GPUs that were measured.
+    gpus: Vec<String>,
     runs: usize,
     timed: u64,
     choices: usize,
@@ -87,8 +98,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // A profile that cannot be read is replaced: that is what this command is for.
     let known = profile::load(&path).ok();
     let mut profile = known.clone().unwrap_or_else(Profile::new);
-    let workers = args.workers.map_or(profile.cores, usize::from).max(1);
-    let bar = progress(4 + 6 * models.len() as u64);
+    let given = args.units.clone();
+    let units = given.unwrap_or_else(|| Units::cpus(args.workers));
+    let gpus = gpu::numbers(&units.gpus)?;
+    let workers = match units.cpus {
+        Cpus::Count(n) if n > 0 => n.into(),
+        _ => profile.cores.max(1),
+    };
+    let bar = progress(4 + (6 + gpus.len() as u64) * models.len() as u64);
     if args.again || known.is_none() {
         bar.set_message("this machine");
         profile.alone = machine::speeds(1, args.seconds)?;
@@ -105,9 +122,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         changed: 0,
     };
     for model in &models {
-        let newer = work.model(model, &profile.choices, workers)?;
-        profile.choices.update(newer);
+        if units.cpus != Cpus::Count(0) {
+            let newer = work.model(model, &profile.choices, workers)?;
+            profile.choices.update(newer);
+        }
         profile.save(&path)?;
+        work.gpus(model, &units, &gpus, &profile.choices)?;
         if let Some(warning) = work.store.save()? {
             eprintln!("warning: {warning}");
         }
@@ -119,6 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         alone: profile.alone,
         together: profile.together,
         cores: workers,
+        gpus: gpus.iter().map(|n| format!("gpu:{n}")).collect(),
         runs: work.runs,
         timed: work.timed,
         choices: profile.choices.len(),
@@ -193,7 +214,8 @@ impl Work<'_> {
     /// Measures a model's codelets and decides on implementations.
     fn model(&mut self, model: &Model, known: &Choices, workers: usize) -> anyhow::Result<Choices> {
         let unit = Machine::cpus(1).timed_as(&Machine::cpus(1).units[0]);
-        let first = self.step(model, 1, None)?;
+        let cores = |n: usize| Units::cpus(Some(n as u16));
+        let first = self.step(model, &cores(1), None)?;
         let ranks = (0..first.classes.len())
             .map(|c| rivals(&first, c).len())
             .max()
@@ -216,7 +238,7 @@ impl Work<'_> {
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {
-                self.step(model, 1, Some(by_rank(rank)))?;
+                self.step(model, &cores(1), Some(by_rank(rank)))?;
             }
             self.bar.inc(1);
         }
@@ -230,24 +252,47 @@ impl Work<'_> {
         let mut all = known.clone();
         all.update(choices.clone());
         choices = all;
-        let chosen = Arc::new(choices.clone());
-        let profile = lower::Profile {
-            name: "calibrated".into(),
-            chooser: chosen.chooser(),
-        };
+        let profile = calibrated(&choices);
         let mut counts = vec![1, workers];
         counts.dedup();
         for n in counts {
-            self.step(model, n, Some(profile.clone()))?;
+            self.step(model, &cores(n), Some(profile.clone()))?;
             self.bar.inc(1);
         }
         Ok(choices)
     }
 
-    fn options(&self, workers: usize) -> RunOptions {
+    /// Measures a model's codelets on each GPU alone, then on all units together: a task may take longer
+    /// while others use the same memory or the same cores.
+    fn gpus(
+        &mut self,
+        model: &Model,
+        units: &Units,
+        gpus: &[usize],
+        choices: &Choices,
+    ) -> anyhow::Result<()> {
+        let alone = gpus.iter().map(|&n| Units {
+            cpus: Cpus::Count(0),
+            gpus: Gpus::These(vec![n]),
+        });
+        let mut all: Vec<Units> = alone.collect();
+        if !gpus.is_empty() && !all.contains(units) {
+            all.push(units.clone());
+        }
+        for units in &all {
+            self.step(model, units, Some(calibrated(choices)))?;
+            self.bar.inc(1);
+        }
+        Ok(())
+    }
+
+    fn options(&self, units: &Units) -> RunOptions {
         RunOptions {
-            workers: Some(workers as u16),
-            policy: "ws".into(),
+            workers: None,
+            units: Some(units.clone()),
+            gpu_memory: self.args.gpu_memory.filter(|_| units.has_gpus()),
+            // None that estimates: every unit is to run some of everything.
+            policy: Some("ws".into()),
             plan: None,
             dtype: self.args.dtype,
             grain: GrainChoice::Known(self.args.grain.clone()),
@@ -261,10 +306,10 @@ impl Work<'_> {
     fn prepare(
         &self,
         model: &Model,
-        workers: usize,
+        units: &Units,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Measure> {
-        let (batch, run) = (self.args.batch as usize, self.options(workers));
+        let (batch, run) = (self.args.batch as usize, self.options(units));
         Measure::with(model, batch, &run, &self.args.grain, profile)
     }
 
@@ -272,12 +317,12 @@ impl Work<'_> {
     fn step(
         &mut self,
         model: &Model,
-        workers: usize,
+        units: &Units,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Arc<Graph>> {
-        self.bar
-            .set_message(format!("{}, {workers} workers", model.name));
-        let mut measure = self.prepare(model, workers, profile)?;
+        let mut measure = self.prepare(model, units, profile)?;
+        let text = units_text(&measure.runtime);
+        self.bar.set_message(format!("{}, {text}", model.name));
         // The first steps touch memory for the first time: they do not count.
         let once = measure.steps(3)?;
         measure.runtime.take_trace();
@@ -312,6 +357,14 @@ pub fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, machine: &Mac
         }
     }
     trace.tasks.len() as u64
+}
+
+/// What chooses implementations as a profile with these choices will.
+fn calibrated(choices: &Choices) -> lower::Profile {
+    lower::Profile {
+        name: "calibrated".into(),
+        chooser: Arc::new(choices.clone()).chooser(),
+    }
 }
 
 /// Implementations of a class that are worth timing: the reference is for comparing values.
