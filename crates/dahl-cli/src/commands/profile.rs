@@ -16,6 +16,8 @@ use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::Choices;
 use serde::{Deserialize, Serialize};
 
+use super::rhythm::Rhythm;
+
 /// The version of the format.
 const VERSION: u32 = 1;
 
@@ -34,6 +36,9 @@ pub struct Profile {
     pub together: Speeds,
     /// Which implementations to use.
     pub choices: Choices,
+    /// What the runtime itself takes.
+    #[serde(default)]
+    pub rhythms: Vec<Rhythm>,
 }
 
 /// Measured speeds of one core.
@@ -128,6 +133,7 @@ impl Profile {
             alone: Speeds::default(),
             together: Speeds::default(),
             choices: Choices::default(),
+            rhythms: Vec::new(),
         }
     }
 

@@ -104,7 +104,9 @@ impl<'a, 'p> Lister<'a, 'p> {
                 What::Task(_) => by(i),
                 What::Transfer { .. } => {
                     let after = net.activities[i].after.iter();
-                    let most = after.map(|&a| by(a as usize)).fold(f64::NEG_INFINITY, f64::max);
+                    let most = after
+                        .map(|&a| by(a as usize))
+                        .fold(f64::NEG_INFINITY, f64::max);
                     if most.is_finite() { most } else { 0.0 }
                 }
             };

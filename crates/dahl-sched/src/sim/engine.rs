@@ -323,6 +323,9 @@ impl<'a> Engine<'a> {
                 // Whoever launches is this unit's thread, which leaves its task to others meanwhile.
                 Some(launcher) if launcher.0 == unit => {
                     if let Some(task) = next.take() {
+                        if self.timed {
+                            self.policy.ended(&self.facts, UnitId(unit), task, now);
+                        }
                         self.policy.ready(&self.facts, None, &[task], now);
                     }
                     self.launch()?;
