@@ -31,7 +31,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "U", conflicts_with = "workers")]
     pub units: Option<Units>,
     /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "units")]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub gpu_memory: Option<Bytes>,
     /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]
     #[arg(long)]

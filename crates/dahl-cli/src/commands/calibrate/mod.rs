@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "U", conflicts_with = "workers")]
     units: Option<Units>,
     /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "units")]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
     gpu_memory: Option<Bytes>,
     /// How layers are cut into tasks, as for `dahl train`
     #[arg(long, default_value = "auto")]
