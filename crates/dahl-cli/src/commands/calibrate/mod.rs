@@ -8,7 +8,7 @@
 
 mod machine;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,13 +16,15 @@ use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
 use dahl_nn::lower::{self, grain::Grain};
 use dahl_nn::model::Model;
+use dahl_runtime::memory_name;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::gpu;
+use super::machine::State;
 use super::measure::{Measure, StepOptions, lowered};
-use super::profile::{self, Profile};
+use super::profile::{self, Profile, Speeds};
 use super::run_options::{GrainChoice, RunOptions, model, units_text};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
@@ -71,7 +73,7 @@ struct Report {
     together: profile::Speeds,
     cores: usize,
     /// GPUs that were measured.
-    gpus: Vec<String>,
+    gpus: BTreeMap<String, Speeds>,
     runs: usize,
     timed: u64,
     choices: usize,
@@ -113,6 +115,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         profile.together = machine::speeds(workers, args.seconds)?;
         bar.inc(2);
     }
+    for device in gpu::look(&gpus, true) {
+        let State::Measured(figures) = &device.state else {
+            continue; // Whoever runs a model on it hears why it does not work.
+        };
+        if let Some(rated) = figures.rated {
+            let speeds = Speeds {
+                flops_f32: rated.flops,
+                flops_f64: rated.flops_f64,
+                bandwidth: rated.bandwidth,
+                overhead: figures.launch_seconds.0,
+            };
+            let name = memory_name(&device.unit, &device.name);
+            profile.gpus.insert(name, speeds);
+        }
+    }
     let mut work = Work {
         args,
         store: profile::open_model()?,
@@ -139,7 +156,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         alone: profile.alone,
         together: profile.together,
         cores: workers,
-        gpus: gpus.iter().map(|n| format!("gpu:{n}")).collect(),
+        gpus: profile.gpus.clone(),
         runs: work.runs,
         timed: work.timed,
         choices: profile.choices.len(),
@@ -186,6 +203,15 @@ fn tell(report: &Report) {
         table.add_row([what.to_string(), alone, together]);
     }
     println!("{table}");
+    for (name, s) in &report.gpus {
+        println!(
+            "{name}: matrix product {} GFLOP/s f32, {} f64; copying {} GB/s; a launch {}",
+            giga(s.flops_f32),
+            giga(s.flops_f64),
+            giga(s.bandwidth),
+            Seconds(s.overhead)
+        );
+    }
     println!(
         "{} tasks timed in {} runs; {} calls have several implementations, {} now use another than static costs would choose",
         report.timed, report.runs, report.choices, report.changed
