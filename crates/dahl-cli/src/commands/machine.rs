@@ -142,6 +142,27 @@ pub fn watts(file: Option<&Path>) -> anyhow::Result<WattsModel> {
     })
 }
 
+/// What GPUs draw, for where no card can be measured: as a machine file says of its own, or the stated
+/// defaults. None if all of them are the processor under another name, whose CPU time is counted.
+pub fn gpu_watts(numbers: &[usize], file: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+    let real = gpu::accelerators();
+    let cards = numbers.iter().filter(|n| real.contains(n)).count();
+    let given = file.map(load).transpose()?;
+    let units = given.iter().flat_map(|m| &m.units);
+    let each = units.filter(|u| u.kind == UnitKind::Gpu);
+    let each: Vec<_> = each
+        .filter_map(|u| u.power)
+        .map(|p| (p.busy, p.idle))
+        .collect();
+    let usual = || gpus::default_watts(1);
+    let one = WattsModel::of_units(&each, Watts(0.0)).unwrap_or_else(usual);
+    Ok((cards > 0).then(|| WattsModel {
+        units: cards,
+        unit: "gpu".into(),
+        ..one
+    }))
+}
+
 /// Whether a machine is this computer, as far as its description says: it bears the processor's name. The
 /// durations measured here then hold there, also if the file was edited to have more cores.
 pub fn is_here(machine: &Machine) -> bool {

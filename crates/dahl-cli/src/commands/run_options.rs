@@ -1,6 +1,6 @@
 //! Options that every command shares which executes graphs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dahl_core::graph::Extra;
@@ -9,11 +9,12 @@ use dahl_core::{Bytes, DType, Unit, UnitKind};
 use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_runtime::meter::WattsModel;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::plan::file::PlanFile;
 
 use super::units::{self, Cpus, Units};
-use super::{follow, gpu, profile};
+use super::{follow, gpu, machine, profile};
 use crate::interrupt;
 
 /// How to execute.
@@ -131,6 +132,11 @@ impl RunOptions {
             None if self.units().has_gpus() => "dmda",
             None => "ws",
         }
+    }
+
+    /// What the GPUs asked for draw, where they cannot be measured.
+    pub fn gpu_watts(&self, machine: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+        machine::gpu_watts(&gpu::numbers(&self.units().gpus)?, machine)
     }
 
     /// What graphs need to run on the GPUs asked for.
