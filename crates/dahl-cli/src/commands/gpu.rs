@@ -4,6 +4,7 @@
 //! kernels. The kernels are kept on disk beside the measurements.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
@@ -77,11 +78,7 @@ pub fn numbers(gpus: &Gpus) -> anyhow::Result<Vec<usize>> {
 
 /// That there is no device, and why.
 fn none() -> String {
-    let why = missing();
-    match why.is_empty() {
-        true => "there is no GPU here: OpenCL is installed, but no driver offers a device".into(),
-        false => format!("there is no GPU here: {}", why.join("; ")),
-    }
+    format!("there is no GPU here: {}", missing().join("; "))
 }
 
 /// Opens a device and measures its links, once.
@@ -105,9 +102,15 @@ pub fn open(number: usize, limit: Option<Bytes>, dtype: DType) -> anyhow::Result
     let opened = match all.get(&key) {
         Some(opened) => opened.clone(),
         None => {
+            let kernels = profile::folder().ok().map(|f| f.join("kernels"));
+            let known = kernels.as_ref().is_some_and(|f| f.exists());
+            if !known && std::io::stderr().is_terminal() {
+                let name = &found.name;
+                eprintln!("compiling the kernels of gpu:{number} ({name}), this once…");
+            }
             let settings = Settings {
                 limit: limit.map(|l| l.0 as usize),
-                cache: profile::folder().ok().map(|f| f.join("kernels")),
+                cache: kernels,
                 ..Settings::default()
             };
             let device = found.open(settings);

@@ -224,7 +224,9 @@ impl ModelMeter {
     pub fn of_gpus(watts: WattsModel, clock: Clock) -> Self {
         let mut meter = ModelMeter::new(watts, clock);
         let [domain] = &mut meter.domains;
-        domain.name = format!("{}: {}", domain.name, meter.watts);
+        let plural = if meter.watts.units == 1 { "" } else { "s" };
+        let (units, unit) = (meter.watts.units, &meter.watts.unit);
+        domain.name = format!("{units} {unit}{plural}: {}", meter.watts);
         domain.scope = Scope::ModelledGpu;
         meter
     }

@@ -57,7 +57,7 @@ fn cards_are_modelled_where_none_is_measured() {
     let busy = Clock::Told(std::sync::Arc::new(|| Seconds(0.0)));
     let mut meter = model::ModelMeter::of_gpus(watts, busy);
     let name = meter.domains()[0].name.clone();
-    assert_eq!(name, "1 gpus: 115 W busy, 12 W idle per gpu");
+    assert_eq!(name, "1 gpu: 115 W busy, 12 W idle per gpu");
     meter.read(0, Seconds(1.0)).expect("a model");
     assert_eq!(meter.read(0, Seconds(3.0)), Ok(24_000_000_000));
 
