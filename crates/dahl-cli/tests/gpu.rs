@@ -237,6 +237,9 @@ fn all_units_train_alike() {
                 let apart = g.zip(w).map(|(g, w)| (g - w).abs() / w);
                 assert!(apart < Some(tolerance), "{units}: {key} {g:?}, not {w:?}");
             }
+            let units_of = |v: &Value| v["units"].as_array().cloned().unwrap_or_default();
+            let named = units_of(&got).iter().any(|u| u["unit"] == "gpu:0");
+            assert!(named && got["bytes_to_devices"].as_u64() > Some(0), "{got}");
             assert!(
                 out.contains("gpu:0 (") && out.contains("to devices"),
                 "{out}"

@@ -12,7 +12,7 @@ use dahl_runtime::discover;
 use serde::Serialize;
 
 use super::gpu;
-use super::machine::{Gpu, State};
+use super::machine::gpus::{Gpu, State};
 use super::units::{Cpus, Units};
 use crate::print;
 

@@ -15,7 +15,7 @@ use dahl_gpu::devices::{self, Found};
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings, measure};
 use dahl_runtime::{Builder, DeviceSpec};
 
-use super::machine::{Gpu, Measured, State, Way};
+use super::machine::gpus::{Gpu, Measured, State, Way};
 use super::profile;
 use super::units::Gpus;
 
@@ -166,16 +166,24 @@ pub fn extra(numbers: &[usize]) -> Option<Extra> {
     match (numbers.is_empty(), numbers.iter().all(blas)) {
         (true, _) => None,
         (false, true) => Some(|name| implementation(name, Some("cublas"))),
-        (false, false) => Some(|name| implementation(name, None)),
+        (false, false) => kernels(),
     }
+}
+
+/// What adds the implementations that every device has.
+pub fn kernels() -> Option<Extra> {
+    Some(|name| implementation(name, None))
 }
 
 /// The same for a described machine, which may be this one.
 pub fn extra_of(machine: &Machine, here: bool) -> Option<Extra> {
-    let gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    let mut gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    if !here {
+        return gpus.next().and_then(|_| kernels());
+    }
     let number = |name: &str| name.strip_prefix("gpu:")?.parse().ok();
     // A number that nobody has stands for a device without a library of its own.
-    let numbers = gpus.map(|u| number(&u.name).filter(|_| here).unwrap_or(usize::MAX));
+    let numbers = gpus.map(|u| number(&u.name).unwrap_or(usize::MAX));
     extra(&numbers.collect::<Vec<usize>>())
 }
 

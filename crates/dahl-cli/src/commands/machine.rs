@@ -1,6 +1,6 @@
 //! `dahl machine`: what this computer has, and machines as files.
 
-mod gpus;
+pub mod gpus;
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use dahl_runtime::discover::{self, Host};
 use dahl_runtime::meter::WattsModel;
 use dahl_runtime::meter::model::{BUSY, IDLE};
 
-pub use gpus::{Gpu, Measured, State, Way};
+use gpus::State;
 
 use super::units::{Cpus, Units};
 use super::{gpu, profile};

@@ -22,7 +22,7 @@ use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::gpu;
-use super::machine::State;
+use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
 use super::run_options::{GrainChoice, RunOptions, model, units_text};

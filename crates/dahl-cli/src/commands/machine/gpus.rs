@@ -60,6 +60,7 @@ pub struct Gpu {
 }
 
 /// Whether a device works.
+#[cfg_attr(not(feature = "gpu"), expect(dead_code))] // Nobody finds devices then.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

@@ -256,7 +256,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         weights::write(path, &session.weights(&mut runtime)?)?;
     }
     if let Some(m) = &mut metrics {
-        m.done(&report)?;
+        m.done(&report, &work)?;
     }
     let power = report.samples();
     let (mut slowest, mut followed) = (None, None);
