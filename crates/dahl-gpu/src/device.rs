@@ -14,14 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
-use dahl_runtime::driver::{Driver, Job};
-use dahl_runtime::memory::{Backing, Buffer, Direction};
+use dahl_runtime::driver::{Driver, DriverError, Job};
+use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction};
 
 use crate::error::GpuError;
 use crate::launch::{LIMIT, Steps, Task};
 use crate::measure;
-use crate::pool::Usage;
+use crate::pool::{ALIGN, Usage};
 use crate::recipes::{self, Recipe};
+use crate::store::Stats;
 use crate::tensor::{Base, Tensor};
 use crate::tuning::Tuning;
 
@@ -76,10 +77,18 @@ pub trait Device: Send + Sync {
 
     /// What its pool holds.
     fn usage(&self) -> Usage;
+
+    /// What it has done so far.
+    fn stats(&self) -> Stats;
+
+    /// The failure after which it does nothing more, if there was one.
+    fn lost(&self) -> Option<String>;
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
+    /// What went wrong on the current device, in more detail than a task's error has.
+    static FAILURE: RefCell<Option<GpuError>> = const { RefCell::new(None) };
 }
 
 /// Calls `f` with the device whose driver runs a task on this thread.
@@ -93,6 +102,7 @@ struct Bound;
 impl Bound {
     fn new(device: &Arc<dyn Device>) -> Self {
         CURRENT.set(Some(device.clone()));
+        FAILURE.set(None);
         Bound
     }
 }
@@ -150,7 +160,11 @@ fn execute(recipe: Recipe, blas: bool, ops: &Operands<'_>) -> Result<(), TaskErr
             "a GPU implementation was run outside its driver".into(),
         ))
     })
-    .map_err(|e| TaskError(e.to_string()))
+    .map_err(|e| {
+        let said = TaskError(e.to_string());
+        FAILURE.set(Some(e));
+        said
+    })
 }
 
 /// The GPU implementation of a codelet, if there is one: by this crate's kernels, or with products by
@@ -187,6 +201,18 @@ impl GpuDriver {
         }
     }
 
+    /// Whose fault a failure is.
+    fn sort(&self, said: TaskError, failure: Option<GpuError>) -> DriverError {
+        let why = said.0.clone();
+        match (self.device.lost(), failure) {
+            (Some(_), _) => DriverError::Lost(DeviceLost(why)),
+            (None, Some(GpuError::OutOfMemory { bytes, .. })) => DriverError::NoRoom { bytes, why },
+            // The driver refused something, memory most likely, and works on.
+            (None, Some(GpuError::Call { .. })) => DriverError::NoRoom { bytes: 0, why },
+            _ => DriverError::Task(said),
+        }
+    }
+
     /// How this unit executes a codelet.
     pub fn implementation(&self, codelet: &str) -> Option<&Implementation> {
         self.implementations.get(codelet)
@@ -202,7 +228,7 @@ impl Driver for GpuDriver {
         self.device.name()
     }
 
-    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError> {
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
         let _bound = Bound::new(&self.device);
         let scratch = std::cell::Cell::new(scratch);
         // SAFETY: passed on to the caller. No element is touched from the host.
@@ -215,9 +241,10 @@ impl Driver for GpuDriver {
                 }
             }
             let run = self.device.run(&steps);
-            run.map_err(|e| TaskError(e.to_string()))?;
+            run.map_err(|e| self.sort(TaskError(e.to_string()), Some(e)))?;
         }
-        (job.implementation.body)(&operands)
+        let done = (job.implementation.body)(&operands);
+        done.map_err(|said| self.sort(said, FAILURE.take()))
     }
 }
 
@@ -276,12 +303,23 @@ impl GpuMemory {
 }
 
 impl Backing for GpuMemory {
-    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>> {
-        let address = self.device.allocate(bytes).ok()?;
-        Some(Box::new(Piece {
-            device: self.device.clone(),
-            address,
-        }))
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost> {
+        match (self.device.allocate(bytes), self.device.lost()) {
+            (_, Some(why)) => Err(DeviceLost(why)),
+            (Err(_), None) => Ok(None),
+            (Ok(address), None) => Ok(Some(Box::new(Piece {
+                device: self.device.clone(),
+                address,
+            }))),
+        }
+    }
+
+    fn footprint(&self, bytes: usize) -> usize {
+        bytes.max(1).next_multiple_of(ALIGN)
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.device.usage().limit as u64)
     }
 
     unsafe fn copy(
@@ -290,19 +328,11 @@ impl Backing for GpuMemory {
         host: *mut u8,
         ranges: &[Range<usize>],
         way: Direction,
-    ) {
+    ) -> Result<(), DeviceLost> {
         let address = buffer.base() as usize;
         // SAFETY: passed on to the caller.
         let copied = unsafe { self.device.copy(address, host, ranges, way) };
-        if copied.is_err() && way == Direction::Out {
-            // This interface cannot tell, and the device refuses all later work by itself; but what the
-            // host has here is old. Bytes that make every element not-a-number cannot be mistaken for a
-            // result.
-            for r in ranges {
-                // SAFETY: by contract the range lies in the host's array and is ours alone.
-                unsafe { host.add(r.start).write_bytes(0xFF, r.len()) };
-            }
-        }
+        copied.map_err(|e| DeviceLost(e.to_string()))
     }
 
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds {

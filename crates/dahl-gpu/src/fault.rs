@@ -48,6 +48,11 @@ impl Faults {
         left.load(Ordering::Relaxed) >= 0 && left.fetch_sub(1, Ordering::Relaxed) == 0
     }
 
+    /// The first failure.
+    pub fn first(&self) -> Option<String> {
+        self.first.get().cloned()
+    }
+
     /// Refuses if the device failed before.
     pub fn check(&self, device: &str) -> Result<(), GpuError> {
         match self.first.get() {

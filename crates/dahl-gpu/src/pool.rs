@@ -3,7 +3,8 @@
 //! Asking a driver for memory is slow and synchronises; pieces of a buffer cost a look at a table. A
 //! pool counts exactly what it has handed out and what its buffers take, and keeps the latter within a
 //! limit. It knows addresses and sizes only: what a buffer is, and how one is made, is the device's
-//! business. Buffers are kept until the pool is dropped.
+//! business. Buffers are kept until the pool is dropped, but for empty ones that stand in the way of a
+//! larger one.
 
 use std::collections::BTreeMap;
 
@@ -77,9 +78,16 @@ impl<S> Pool<S> {
         let at = match self.fit(need) {
             Some(at) => at,
             None => {
-                let room = (self.usage.limit - self.usage.reserved) / ALIGN * ALIGN;
+                if need > self.most {
+                    return Ok(None);
+                }
+                let mut room = self.room();
+                if need > room {
+                    self.drop_empty();
+                    room = self.room();
+                }
                 let len = self.slab.max(need).min(room);
-                if need > len || need > self.most {
+                if need > len {
                     return Ok(None);
                 }
                 let (store, base) = make(len)?;
@@ -94,6 +102,17 @@ impl<S> Pool<S> {
             }
         };
         Ok(Some(self.take(at, need)))
+    }
+
+    /// Bytes that new buffers may have.
+    fn room(&self) -> usize {
+        (self.usage.limit - self.usage.reserved) / ALIGN * ALIGN
+    }
+
+    /// Gives back buffers of which nothing is handed out.
+    fn drop_empty(&mut self) {
+        self.slabs.retain(|s| s.free.get(&0) != Some(&s.len));
+        self.usage.reserved = self.slabs.iter().map(|s| s.len).sum();
     }
 
     /// The free piece that leaves the least behind.
@@ -196,6 +215,21 @@ mod tests {
         assert_eq!(pool.usage().used, 0);
         // Pieces joined again: a whole buffer can be handed out.
         assert!(pool.allocate(1 << 18, make(&mut next)).unwrap().is_some());
+    }
+
+    #[test]
+    fn empty_buffers_make_way_for_a_larger_one() {
+        let (mut pool, mut next) = (Pool::<()>::new(1 << 20, 1 << 20), 4096);
+        let mut small: Vec<usize> = Vec::new();
+        while let Some(at) = pool.allocate(1 << 16, make(&mut next)).unwrap() {
+            small.push(at);
+        }
+        assert_eq!((small.len(), pool.usage().reserved), (16, 1 << 20));
+        // All but one, in the last buffer: the others are empty, yet none holds three quarters.
+        small[..15].iter().for_each(|&at| assert!(pool.release(at)));
+        let large = pool.allocate(3 << 18, make(&mut next)).unwrap();
+        assert!(large.is_some() && pool.find(small[15]).is_some());
+        assert_eq!(pool.usage().reserved, 1 << 20);
     }
 
     #[test]

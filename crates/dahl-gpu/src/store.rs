@@ -1,5 +1,6 @@
 //! What all devices keep the same way: a pool of memory, scratch memory from it, and failures.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::GpuError;
@@ -16,6 +17,37 @@ pub struct Store<S> {
     scratch: Mutex<Option<(usize, usize)>>,
     /// What went wrong, or is to.
     pub faults: Faults,
+    counts: [AtomicU64; 5],
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// See [`Stats::buffers`].
+    Buffers,
+    /// See [`Stats::programs`].
+    Programs,
+    /// See [`Stats::launches`].
+    Launches,
+    /// See [`Stats::waits`].
+    Waits,
+    /// See [`Stats::copies`].
+    Copies,
+}
+
+/// What a device has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Buffers that its driver was asked for.
+    pub buffers: u64,
+    /// Programs compiled or loaded.
+    pub programs: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Times somebody waited for kernels: once per task.
+    pub waits: u64,
+    /// Copies between host and device.
+    pub copies: u64,
 }
 
 /// Locks; what is behind these locks stays consistent wherever a panic could come from.
@@ -31,6 +63,25 @@ impl<S> Store<S> {
             pool: Mutex::new(Pool::new(limit, most)),
             scratch: Mutex::new(None),
             faults: Faults::default(),
+            counts: [0; 5].map(AtomicU64::new),
+        }
+    }
+
+    /// Counts one more.
+    pub fn count(&self, what: Count) {
+        self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> Stats {
+        let [buffers, programs, launches, waits, copies] =
+            std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed));
+        Stats {
+            buffers,
+            programs,
+            launches,
+            waits,
+            copies,
         }
     }
 
@@ -49,7 +100,10 @@ impl<S> Store<S> {
         let usage = pool.usage();
         let found = match self.faults.strikes(Fault::Allocate) {
             true => None,
-            false => pool.allocate(bytes, make)?,
+            false => pool.allocate(bytes, |len| {
+                self.count(Count::Buffers);
+                make(len)
+            })?,
         };
         found.ok_or_else(|| GpuError::OutOfMemory {
             device: self.name.clone(),

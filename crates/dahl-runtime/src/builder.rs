@@ -9,9 +9,9 @@ use dahl_sched::sim::Fixed;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
-use crate::memory::{Backing, Device, HostDevice, Memories};
+use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss};
 use crate::perf_store::PerfStore;
-use crate::runtime::{Runtime, Settings};
+use crate::runtime::{Planned, Runtime, Settings};
 use crate::shared::{Shared, UnitState};
 use crate::tracer::Tracer;
 use crate::watchdog::Watchdog;
@@ -30,6 +30,7 @@ pub struct Builder {
     store: Option<PerfStore>,
     events: Option<usize>,
     schedule: Option<Schedule>,
+    on_loss: Option<OnLoss>,
 }
 
 /// Where and in which order the tasks of one graph run, decided beforehand.
@@ -83,6 +84,7 @@ impl Default for Builder {
             store: None,
             events: None,
             schedule: None,
+            on_loss: None,
         }
     }
 }
@@ -164,6 +166,13 @@ impl Builder {
         self
     }
 
+    /// Calls `told` with a device's name and the reason when one fails and is taken out: once for each,
+    /// from any thread, under a lock. It may print; it must not use the runtime.
+    pub fn on_device_lost(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.on_loss = Some(Box::new(told));
+        self
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
         if self.null {
             Box::new(NullDriver)
@@ -194,11 +203,7 @@ impl Builder {
                 machine.units.push(Unit::new(name, UnitKind::Cpu, memory));
                 units.push(state(memory));
             }
-            devices.push(Device {
-                name,
-                capacity: spec.capacity,
-                backing: Box::new(backing),
-            });
+            devices.push(Device::new(name, spec.capacity, Box::new(backing)));
         }
         for spec in self.others {
             let memory = MemoryId(machine.memories.len() as u16);
@@ -217,11 +222,7 @@ impl Builder {
                 memory,
                 busy: 0.into(),
             });
-            devices.push(Device {
-                name: spec.name,
-                capacity: spec.capacity,
-                backing: spec.backing,
-            });
+            devices.push(Device::new(spec.name, spec.capacity, spec.backing));
         }
         if units.is_empty() || units.len() > usize::from(u16::MAX) {
             let n = units.len();
@@ -239,16 +240,24 @@ impl Builder {
                     return Err(RunError::Start(message));
                 }
                 let tasks = order.iter().map(Vec::len).sum();
-                let fixed = Fixed::new(tasks, order).map_err(|e| RunError::Start(e.to_string()))?;
+                let fixed = Fixed::new(tasks, order.clone());
+                let fixed = fixed.map_err(|e| RunError::Start(e.to_string()))?;
                 let follow: Box<dyn Policy> = Box::new(Follow::new(fixed, &machine));
-                (follow, Some((graph, tasks)))
+                let planned = Planned {
+                    fingerprint: graph,
+                    tasks,
+                    order,
+                };
+                (follow, Some(planned))
             }
         };
         let id = crate::runtime::fresh_id();
         let tracer = self
             .events
             .map(|n| Arc::new(Tracer::new(units.len(), n, !devices.is_empty())));
-        let memories = (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone()));
+        let on_loss = self.on_loss;
+        let memories =
+            (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone(), on_loss));
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
         let main_works = self.main_works && self.workers > 0;
         let shared = Shared::new(machine, units, policy, memories, tracer, main_works);

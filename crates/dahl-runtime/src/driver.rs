@@ -10,6 +10,8 @@ use dahl_core::access::Access;
 use dahl_core::operands::Placed;
 use dahl_core::{Implementation, Operands, Param, TaskError, UnitKind};
 
+use crate::memory::DeviceLost;
+
 /// A task as a driver sees it.
 pub struct Job<'a> {
     /// What to run.
@@ -22,6 +24,25 @@ pub struct Job<'a> {
     pub params: &'a [Param],
     /// Whether some operands must be filled with zeros first.
     pub fresh: bool,
+}
+
+/// Why a unit did not execute a task.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// The task is to blame: it would fail anywhere.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// There is no room for the scratch memory that it needs here. Nothing has been written yet.
+    #[error("no room for {bytes} bytes of scratch memory: {why}")]
+    NoRoom {
+        /// What it needs.
+        bytes: usize,
+        /// What the device says.
+        why: String,
+    },
+    /// The device is out of use.
+    #[error(transparent)]
+    Lost(#[from] DeviceLost),
 }
 
 /// Executes tasks on one kind of unit.
@@ -43,7 +64,7 @@ pub trait Driver: Send + Sync {
     ///
     /// # Safety
     /// The contract of [`Operands::new`]: the operands are in place, and no conflicting task runs.
-    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError>;
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError>;
 }
 
 /// Runs implementations on the calling thread.
@@ -55,14 +76,14 @@ impl Driver for CpuDriver {
         UnitKind::Cpu
     }
 
-    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), TaskError> {
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
         let scratch = Cell::new(scratch);
         // SAFETY: passed on to the caller.
         let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
         if job.fresh {
             operands.fill_fresh();
         }
-        (job.implementation.body)(&operands)
+        Ok((job.implementation.body)(&operands)?)
     }
 }
 
@@ -79,7 +100,7 @@ impl Driver for NullDriver {
         false
     }
 
-    unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), TaskError> {
+    unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), DriverError> {
         Ok(())
     }
 }

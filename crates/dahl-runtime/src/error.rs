@@ -57,6 +57,26 @@ pub enum RunError {
         /// Its capacity.
         capacity: dahl_core::Bytes,
     },
+    /// A device failed, and with it went the only current copy of values that are needed.
+    #[error("{array} is lost: its only current copy was on a device that failed ({losses})")]
+    Lost {
+        /// The array, and who needs it if it was a task.
+        array: String,
+        /// The devices that failed, and why.
+        losses: String,
+    },
+    /// A device is out of use, and no other unit can do what it was to do.
+    #[error(
+        "{task} was to run on {device}, which failed ({why}), and has no implementation for CPUs"
+    )]
+    DeviceLost {
+        /// The task.
+        task: String,
+        /// The device.
+        device: String,
+        /// Its last word.
+        why: String,
+    },
     /// The runtime could not be started.
     #[error("cannot start: {0}")]
     Start(String),

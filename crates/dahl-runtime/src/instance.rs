@@ -14,6 +14,7 @@ use dahl_sched::policy::TaskRef;
 use crate::countdown::Countdown;
 use crate::error::RunError;
 use crate::exit::Exit;
+use crate::memory::needs::Needs;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Tasks that nobody outside the graph can wait for have no exit.
@@ -39,11 +40,18 @@ pub struct Prepared {
     units: usize,
     /// Whether a schedule says where its tasks run.
     pub is_planned: bool,
+    /// When its storages are needed, on a machine with devices.
+    pub needs: Needs,
 }
 
 impl Prepared {
     /// Prepares a graph for a number of units.
-    pub fn new(graph: std::sync::Arc<Graph>, kinds: &[UnitKind], is_planned: bool) -> Self {
+    pub fn new(
+        graph: std::sync::Arc<Graph>,
+        kinds: &[UnitKind],
+        is_planned: bool,
+        needs: Needs,
+    ) -> Self {
         let mut exit_of = vec![NO_EXIT; graph.len()];
         let mut exits = 0;
         let mut chunks: Vec<(std::sync::Arc<Chunk>, String)> = Vec::new();
@@ -89,6 +97,7 @@ impl Prepared {
             estimates,
             units: kinds.len(),
             is_planned,
+            needs,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::instance::{Instance, Prepared};
 use crate::layers::{Entry, Layer, Slot, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
+use crate::memory::needs::Needs;
 use crate::meter;
 use crate::perf_store::PerfStore;
 use crate::shared::{Sample, Shared, UnitState};
@@ -74,7 +75,17 @@ pub struct Runtime {
     pub(crate) desk: RefCell<Desk>,
     learner: Option<Learner>,
     log: Option<Log>,
-    planned: Option<(u64, usize)>,
+    planned: Option<Planned>,
+}
+
+/// The graph that a schedule is for.
+pub(crate) struct Planned {
+    /// Its fingerprint.
+    pub fingerprint: u64,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// For every unit, its tasks in order.
+    pub order: Vec<Vec<u32>>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -85,8 +96,8 @@ pub(crate) struct Settings {
     pub main_works: bool,
     pub watchdog: Watchdog,
     pub store: Option<PerfStore>,
-    /// Fingerprint and number of tasks of the graph that a schedule is for.
-    pub planned: Option<(u64, usize)>,
+    /// What a schedule is for.
+    pub planned: Option<Planned>,
 }
 
 /// A number that no other runtime of this process has: by it chunks know who leases them.
@@ -186,6 +197,14 @@ impl Runtime {
             .as_ref()
             .map(|m| m.traffic())
             .unwrap_or_default()
+    }
+
+    /// Devices that failed and were taken out, each with its name and why. Their units go on in the
+    /// host's memory, with what no other unit can run.
+    pub fn lost_devices(&self) -> Vec<(String, String)> {
+        let memories = self.shared.memories.iter();
+        let lost = memories.flat_map(|m| m.losses());
+        lost.map(|(name, why)| (name.into(), why.into())).collect()
     }
 
     /// Bytes of copies in a memory that is not the host's: now, and at most so far.
@@ -400,10 +419,12 @@ impl Runtime {
             self.forget();
             let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
             // The fingerprint is asked only of graphs that could be meant.
-            let is_planned = self.planned.is_some_and(|(fingerprint, tasks)| {
-                tasks == graph.len() && fingerprint == graph.fingerprint()
+            let planned = self.planned.as_ref().filter(|planned| {
+                planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
             });
-            let prepared = Arc::new(Prepared::new(graph.clone(), &kinds, is_planned));
+            let needs = self.needs(graph, planned);
+            let prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), needs);
+            let prepared = Arc::new(prepared);
             let entry = Entry {
                 prepared,
                 ring: Vec::new(),
@@ -417,6 +438,21 @@ impl Runtime {
             self.graphs.insert(graph.id, entry);
         }
         Ok(graph.id)
+    }
+
+    /// When the storages of a graph are needed, if anybody will ask.
+    fn needs(&self, graph: &Graph, planned: Option<&Planned>) -> Needs {
+        if self.shared.memories.is_none() {
+            return Needs::default();
+        }
+        let Some(planned) = planned else {
+            return Needs::new(graph, None);
+        };
+        let mut lists = vec![Vec::new(); self.shared.machine.memories.len()];
+        for (unit, list) in self.shared.units.iter().zip(&planned.order) {
+            lists[usize::from(unit.memory.0)].push(&list[..]);
+        }
+        Needs::new(graph, Some(&lists))
     }
 
     /// Forgets graphs that nobody else knows any more, and arrays without launches in flight.

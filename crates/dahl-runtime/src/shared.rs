@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dahl_core::{Machine, MemoryId, Seconds, UnitId};
+use dahl_core::{Machine, MemoryId, Seconds, UnitId, UnitKind};
 use dahl_sched::policy::{Policy, TaskRef, World};
 
 use crate::driver::Driver;
@@ -58,7 +58,7 @@ pub struct Shared {
     /// Memories other than the host's, if there are any.
     pub memories: Option<Memories>,
     /// Where idle threads sleep. One bed per unit; the last is for a main thread that is not a unit.
-    pub sleep: Sleep,
+    pub sleep: Arc<Sleep>,
     /// The bed of the main thread.
     pub main_bed: usize,
     /// Whether tasks are timed.
@@ -86,8 +86,8 @@ impl Shared {
     ) -> Self {
         let n = units.len();
         let kind = units[0].driver.kind();
+        let sleep = Arc::new(Sleep::new(n + 1, n));
         Shared {
-            sleep: Sleep::new(n + 1, n),
             main_bed: if main_is_unit { 0 } else { n },
             timed: policy.needs_time(),
             uniform: units.iter().all(|u| u.driver.kind() == kind),
@@ -95,13 +95,34 @@ impl Shared {
             machine,
             units,
             policy,
-            memories,
+            memories: memories.map(|m| m.waking(sleep.clone())),
+            sleep,
             start: Instant::now(),
             stopping: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             error: Mutex::new(None),
             samples: Mutex::new(Vec::new()),
             ended: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a unit's device is out of use.
+    fn is_lost(&self, unit: &UnitState) -> bool {
+        let memories = self.memories.as_ref();
+        memories.is_some_and(|m| m.lost(unit.memory).is_some())
+    }
+
+    fn lost_none(&self) -> bool {
+        let memories = self.memories.as_ref();
+        memories.is_none_or(|m| m.losses().next().is_none())
+    }
+
+    /// The memory that a unit works in: its device's, or the host's if that is out of use.
+    pub fn memory(&self, unit: UnitId) -> MemoryId {
+        let unit = &self.units[usize::from(unit.0)];
+        match self.is_lost(unit) {
+            true => MemoryId::HOST,
+            false => unit.memory,
         }
     }
 
@@ -225,13 +246,19 @@ impl Shared {
 impl World for Shared {
     fn can_run(&self, task: TaskRef, unit: UnitId) -> bool {
         // SAFETY: policies hold tasks of launches that have not ended.
-        let instance = unsafe { Instance::of(task) };
-        let kind = self.units[usize::from(unit.0)].driver.kind();
-        instance.graph().implementation(task.task, kind).is_some()
+        let graph = unsafe { Instance::of(task) }.graph();
+        let able = |kind| graph.implementation(task.task, kind).is_some();
+        let unit = &self.units[usize::from(unit.0)];
+        if !self.is_lost(unit) {
+            return able(unit.driver.kind());
+        }
+        // In the host's memory, if nobody else can.
+        let mut others = self.units.iter().filter(|u| !self.is_lost(u));
+        !others.any(|u| able(u.driver.kind())) && able(UnitKind::Cpu)
     }
 
     fn is_uniform(&self) -> bool {
-        self.uniform
+        self.uniform && self.lost_none()
     }
 
     fn duration(&self, task: TaskRef, unit: UnitId) -> Seconds {
@@ -248,7 +275,7 @@ impl World for Shared {
         };
         // SAFETY: as above.
         let instance = unsafe { Instance::of(task) };
-        memories.transfer_time(instance, task.task, self.units[usize::from(unit.0)].memory)
+        memories.transfer_time(instance, task.task, self.memory(unit))
     }
 
     fn is_planned(&self, task: TaskRef) -> bool {
@@ -264,7 +291,7 @@ impl World for Shared {
     fn wake(&self, unit: Option<UnitId>) -> bool {
         match unit {
             Some(unit) => self.sleep.wake(usize::from(unit.0)),
-            None if self.uniform => self.sleep.wake_any(),
+            None if self.is_uniform() => self.sleep.wake_any(),
             // The one that is woken might not be able to run it.
             None => {
                 self.sleep.wake_all();

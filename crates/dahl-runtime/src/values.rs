@@ -107,7 +107,9 @@ impl Runtime {
             return Err(self.failure());
         }
         if let Some(memories) = &self.shared.memories {
-            memories.to_host(handle);
+            memories
+                .to_host(handle)
+                .inspect_err(|_| place.chunk.release())?;
         }
         // SAFETY: the chunk is leased; the writers have ended, and nothing can be launched while the
         // guard borrows the runtime.
@@ -119,7 +121,8 @@ impl Runtime {
         self.shared.peek_error()
     }
 
-    /// The values of an array, to be changed. Waits for the tasks that use them, and for no others.
+    /// The values of an array, to be changed. Waits for the tasks that use them, and for no others. Those
+    /// that were lost with a device are not-a-number: whoever writes them all need not care.
     pub fn write<'r, T: Element, const R: usize>(
         &'r mut self,
         array: &'r mut Array<'_, T, R>,
@@ -144,7 +147,7 @@ impl Runtime {
         self.settle(handle, true)
             .inspect_err(|_| place.chunk.release())?;
         if let Some(memories) = &self.shared.memories {
-            memories.to_host(handle);
+            memories.to_host_to_write(handle);
         }
         // SAFETY: the chunk is leased, the region is one run of elements inside the storage; all users
         // have ended, and the guard borrows the runtime mutably, so there is no other guard either.

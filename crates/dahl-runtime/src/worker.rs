@@ -6,12 +6,13 @@
 
 use std::panic::AssertUnwindSafe;
 
-use dahl_core::{MemoryId, Seconds, UnitId};
+use dahl_core::{MemoryId, Seconds, UnitId, UnitKind};
 use dahl_sched::policy::TaskRef;
 
-use crate::driver::{Job, Scratch};
+use crate::driver::{CpuDriver, Driver, DriverError, Job, Scratch};
 use crate::error::RunError;
 use crate::instance::Instance;
+use crate::memory::{Hold, Memories, Refusal};
 use crate::shared::{Sample, Shared};
 use crate::tracer::{Beat, Pen, Times};
 
@@ -144,6 +145,9 @@ impl Worker {
                 && until()
             {
                 // Somebody waits for this thread: leave the task to others.
+                if shared.timed {
+                    shared.policy.ended(shared, self.unit, task, shared.now());
+                }
                 shared.policy.ready(shared, None, &[task], shared.now());
                 return;
             }
@@ -151,7 +155,7 @@ impl Worker {
     }
 
     fn memory(&self, shared: &Shared) -> MemoryId {
-        shared.units[usize::from(self.unit.0)].memory
+        shared.memory(self.unit)
     }
 
     /// Executes a task. The operands of the one that is `coming` are sent for once this one's are
@@ -170,9 +174,9 @@ impl Worker {
             self.trace(instance, task.task, None);
             return;
         }
-        match self.try_execute(shared, instance, task.task, coming) {
+        match self.run_task(shared, instance, task.task, coming) {
             Err(error) => shared.fail(error),
-            Ok(seconds) if shared.timed && self.samples.len() < SAMPLES => {
+            Ok(Some(seconds)) if shared.timed && self.samples.len() < SAMPLES => {
                 let class = instance.graph().tasks[task.task as usize].class;
                 let graph = instance.graph().id;
                 self.samples.push(Sample {
@@ -186,32 +190,71 @@ impl Worker {
         }
     }
 
-    /// Executes a task and says how long its body took, transfers not counted.
+    /// Executes a task where its unit is or, if that has no room for it or is out of use, in the host's
+    /// memory. Says how long its body took if that was the unit's own doing.
+    fn run_task(
+        &mut self,
+        shared: &Shared,
+        instance: &Instance,
+        task: u32,
+        coming: Option<TaskRef>,
+    ) -> Result<Option<Seconds>, RunError> {
+        let unit = &shared.units[usize::from(self.unit.0)];
+        let memory = self.memory(shared);
+        let mut cannot = None;
+        if memory == unit.memory {
+            let here = (&*unit.driver, memory);
+            match self.try_execute(shared, instance, task, coming, here) {
+                Ok(seconds) => return Ok(Some(seconds)),
+                Err(Refusal::Failed(error)) => return Err(error),
+                Err(Refusal::Elsewhere(error)) => cannot = Some(error),
+            }
+        }
+        let graph = instance.graph();
+        if let Some(memories) = &shared.memories {
+            memories.went_elsewhere();
+        }
+        if graph.implementation(task, UnitKind::Cpu).is_none() {
+            let unable = |m: &Memories| m.unable(unit.memory, graph.describe(task), None);
+            let unable = shared.memories.as_ref().map(unable);
+            let none = || RunError::NoImplementation(graph.describe(task));
+            return Err(cannot.or(unable).unwrap_or_else(none));
+        }
+        let host: (&dyn Driver, _) = (&CpuDriver, MemoryId::HOST);
+        match self.try_execute(shared, instance, task, None, host) {
+            Ok(_) => Ok(None),
+            Err(Refusal::Failed(error) | Refusal::Elsewhere(error)) => Err(error),
+        }
+    }
+
+    /// Executes a task by a driver, with its operands in a memory, and says how long its body took,
+    /// transfers not counted. Where that cannot be, the task is as if it had not been tried.
     fn try_execute(
         &mut self,
         shared: &Shared,
         instance: &Instance,
         task: u32,
         coming: Option<TaskRef>,
-    ) -> Result<Seconds, RunError> {
+        (driver, memory): (&dyn Driver, MemoryId),
+    ) -> Result<Seconds, Refusal> {
         let graph = instance.graph();
-        let unit = &shared.units[usize::from(self.unit.0)];
         // Where operands need not be brought, a unit turns to a task when it begins.
         let turned = shared.memories.as_ref().and(self.pen.as_ref());
         let taken = turned.map(|p| p.clock.ticks());
         let record = &graph.tasks[task as usize];
+        let unable = || Refusal::Failed(RunError::NoImplementation(graph.describe(task)));
         let implementation = graph
-            .implementation(task, unit.driver.kind())
-            .ok_or_else(|| RunError::NoImplementation(graph.describe(task)))?;
+            .implementation(task, driver.kind())
+            .ok_or_else(unable)?;
         let class = graph.class_of(task);
         let need = (implementation.scratch)(&class.call);
         let hold = match &shared.memories {
-            Some(memories) => Some(memories.acquire(instance, task, unit.memory)?),
+            Some(memories) => Some(memories.acquire(instance, task, memory)?),
             None => None,
         };
         if let (Some(memories), Some(next)) = (&shared.memories, coming) {
             // SAFETY: the task has not run, so its launch has not ended.
-            memories.prefetch(unsafe { Instance::of(next) }, next.task, unit.memory);
+            memories.prefetch(unsafe { Instance::of(next) }, next.task, memory);
         }
         let job = Job {
             implementation,
@@ -223,46 +266,64 @@ impl Worker {
             fresh: record.fresh,
         };
         let scratch = self.scratch.get(need);
-        let run = AssertUnwindSafe(|| {
+        let mut run = || {
             // SAFETY: the task is ready, so all tasks it conflicts with have ended or wait for it; its
-            // operands are in this unit's memory, and `hold` keeps them there.
-            unsafe { unit.driver.execute(&job, scratch) }
-        });
-        let start = shared.now();
+            // operands are in this memory, and `hold` keeps them there.
+            unsafe { driver.execute(&job, scratch) }
+        };
         if taken.is_some() {
             self.beat.pause(); // Operands were brought: no rhythm in that.
         }
+        let mut start = shared.now();
         let begun = shared
             .tracer
             .as_ref()
             .map_or(0, |t| self.beat.start(&t.clock));
-        let caught = std::panic::catch_unwind(run);
-        self.trace(instance, task, Some((taken.unwrap_or(begun), begun)));
+        let mut caught = std::panic::catch_unwind(AssertUnwindSafe(&mut run));
+        if let (Ok(Err(DriverError::NoRoom { bytes, .. })), Some(memories)) =
+            (&caught, &shared.memories)
+            && memories.leave_room(memory, *bytes, &instance.prepared.needs)
+        {
+            start = shared.now();
+            caught = std::panic::catch_unwind(AssertUnwindSafe(&mut run));
+        }
+        let end = self.pen.as_ref().map_or(0, |p| p.clock.ticks());
         let seconds = Seconds(shared.now().0 - start.0);
         let message = match caught {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(DriverError::Task(error))) => Some(error.to_string()),
+            Ok(Err(error)) => {
+                return Err(give_back(shared, hold, memory, error, graph.describe(task)));
+            }
             Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
         };
-        if let Some(hold) = hold {
-            hold.release(message.is_none());
+        if let Some(hold) = hold
+            && !hold.release(message.is_none())
+        {
+            let lost = DriverError::Lost(crate::memory::DeviceLost(String::new()));
+            return Err(give_back(shared, None, memory, lost, graph.describe(task)));
         }
+        self.trace(instance, task, Some((taken.unwrap_or(begun), begun, end)));
         match message {
             None => Ok(seconds),
-            Some(message) => Err(RunError::Task {
+            Some(message) => Err(Refusal::Failed(RunError::Task {
                 task: graph.describe(task),
                 message,
-            }),
+            })),
         }
     }
 
-    /// Records a task that has just ended, if anybody wants to know: when it was taken, and begun.
+    /// Records a task that has ended, if anybody wants to know: when it was taken, begun and ended, or that
+    /// it took no time.
     #[inline]
-    fn trace(&mut self, instance: &Instance, task: u32, at: Option<(u64, u64)>) {
+    fn trace(&mut self, instance: &Instance, task: u32, at: Option<(u64, u64, u64)>) {
         if let Some(pen) = &mut self.pen {
-            let end = pen.clock.ticks();
+            let now = || {
+                let now = pen.clock.ticks();
+                (now, now, now)
+            };
+            let (taken, start, end) = at.unwrap_or_else(now);
             self.beat.end = end;
-            let (taken, start) = at.unwrap_or((end, end));
             let times = Times { taken, start, end };
             // While tasks of a launch are not accounted for, it is the same launch; its number lies where
             // others count.
@@ -340,6 +401,28 @@ impl Worker {
             shared.collect(&mut self.samples);
         }
     }
+}
+
+/// A device could not execute a task: lets go of its operands, and takes the device out if it failed.
+fn give_back(
+    shared: &Shared,
+    hold: Option<Hold<'_>>,
+    memory: MemoryId,
+    error: DriverError,
+    task: String,
+) -> Refusal {
+    let Some(memories) = &shared.memories else {
+        let message = error.to_string();
+        return Refusal::Failed(RunError::Task { task, message });
+    };
+    // First the loss: what the task half wrote must not look current for a moment.
+    if let DriverError::Lost(lost) = &error {
+        memories.lose(memory, &lost.0);
+    }
+    if let Some(hold) = hold {
+        hold.abandon();
+    }
+    Refusal::Elsewhere(memories.unable(memory, task, Some(&error)))
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {

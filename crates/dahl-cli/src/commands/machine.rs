@@ -13,8 +13,11 @@ use dahl_runtime::meter::model::{BUSY, IDLE};
 use gpus::State;
 
 use super::units::{Cpus, Units};
-use super::{gpu, profile};
+use super::{gpu, profile, rhythm};
 use crate::print;
+
+/// Seconds of a task of usual length: what a machine file says of the time between tasks is for those.
+const USUAL: f64 = 100e-6;
 
 /// Arguments of `dahl machine`.
 #[derive(clap::Args)]
@@ -197,6 +200,10 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
     machine.name = name(&host);
     machine.nodes[0].base = Some(Watts(0.0));
     machine.memories[0].capacity = host.memory_total.map(Bytes);
+    let workers = machine.units.len();
+    let pace = profile
+        .as_ref()
+        .and_then(|p| rhythm::expected(&p.rhythms, "ws", workers, USUAL));
     for unit in &mut machine.units {
         unit.power = Some(Power {
             idle: IDLE,
@@ -209,6 +216,9 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
                 bandwidth: speeds.bandwidth,
             });
             unit.overhead = Seconds(speeds.overhead);
+            if let Some((overhead, notice)) = pace {
+                (unit.overhead, unit.notice) = (Seconds(overhead), Seconds(notice));
+            }
         }
     }
     let mut devices = match units {
@@ -238,7 +248,7 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
     machine.check().map_err(anyhow::Error::msg)?;
     let speeds = match &profile {
         Some(_) => {
-            "flops, bandwidth and overhead were measured here by `dahl calibrate`, all cores busy."
+            "flops, bandwidth, overhead and notice were measured here by `dahl calibrate`, all cores busy."
         }
         None => {
             eprintln!("speeds are unknown before `dahl calibrate` has run; the file lacks them");

@@ -68,7 +68,7 @@ impl Measure {
             follow::check(plan, &graph)?;
             schedule = Some(follow::schedule(plan)?);
         }
-        let in_flight = if graph.memory.bytes > LARGE { 1 } else { 2 };
+        let in_flight = in_flight(&graph);
         let mut runtime = run.runtime_with(in_flight, |mut builder| {
             if let Some(schedule) = schedule {
                 builder = builder.schedule(schedule);
@@ -94,6 +94,11 @@ impl Measure {
         self.runtime.wait()?;
         Ok(start.elapsed().as_secs_f64() / n as f64)
     }
+}
+
+/// How many steps of a graph are in flight at a time: two, or one if their temporaries are large.
+pub fn in_flight(graph: &Graph) -> usize {
+    if graph.memory.bytes > LARGE { 1 } else { 2 }
 }
 
 /// What, besides model, batch and grain, decides on the graph of a step. A plan to be followed by

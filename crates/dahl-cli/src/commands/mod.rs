@@ -16,6 +16,7 @@ pub mod ops;
 pub mod perf;
 pub mod plan;
 mod profile;
+mod rhythm;
 mod run_options;
 pub mod simulate;
 pub mod trace;

@@ -17,6 +17,8 @@ use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::Choices;
 use serde::{Deserialize, Serialize};
 
+use super::rhythm::Rhythm;
+
 /// The version of the format.
 const VERSION: u32 = 1;
 
@@ -38,6 +40,9 @@ pub struct Profile {
     pub gpus: BTreeMap<String, Speeds>,
     /// Which implementations to use.
     pub choices: Choices,
+    /// What the runtime itself takes.
+    #[serde(default)]
+    pub rhythms: Vec<Rhythm>,
 }
 
 /// Measured speeds of one core, or of one GPU.
@@ -133,6 +138,7 @@ impl Profile {
             together: Speeds::default(),
             gpus: BTreeMap::new(),
             choices: Choices::default(),
+            rhythms: Vec::new(),
         }
     }
 

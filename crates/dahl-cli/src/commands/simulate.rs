@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use dahl_core::{Bytes, DType, Graph, Joules, Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_nn::train::LARGE;
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Policy};
@@ -13,7 +12,7 @@ use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::{about, model};
-use super::{follow, gpu, machine, measure, profile};
+use super::{follow, gpu, machine, measure, profile, rhythm};
 use crate::print;
 
 /// Arguments of `dahl simulate`.
@@ -99,10 +98,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // The runtime's first worker is the thread that launches.
     let first = &machine.units[0];
     let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
-    let roomy = if graph.memory.bytes > LARGE { 1 } else { 2 };
     let options = Options {
         steps: args.steps as usize,
-        in_flight: args.in_flight.unwrap_or(roomy) as usize,
+        in_flight: args
+            .in_flight
+            .map_or_else(|| measure::in_flight(graph), |n| n as usize),
         launcher: works.then_some(UnitId(0)),
         noise: args.noise.map(|sigma| Noise {
             seed: args.seed,
@@ -111,7 +111,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),
     };
-    let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
+    let paced = paced(args, &machine, graph, &times)?;
+    let outcome = simulate(graph, &paced, &times, &*policy, &options)?;
     if let Some(path) = &args.trace {
         let mut trace = outcome.to_trace(graph, &machine);
         let facts = [
@@ -151,6 +152,18 @@ pub(super) fn lowered(
         ..step.clone()
     };
     measure::lowered(model, batch, dtype, grain, profile, &step)
+}
+
+/// The machine with what the runtime itself takes under this policy, if it is this one and was calibrated.
+fn paced(args: &Args, machine: &Machine, graph: &Graph, times: &Times) -> anyhow::Result<Machine> {
+    let mut paced = machine.clone();
+    if args.times.is_none()
+        && machine::is_here(machine)
+        && let Some(profile) = profile::here()?
+    {
+        rhythm::apply(&mut paced, &profile.rhythms, &args.policy, graph, times);
+    }
+    Ok(paced)
 }
 
 /// What was measured of the machine's units.

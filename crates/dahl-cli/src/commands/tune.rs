@@ -18,6 +18,7 @@ use dahl_sched::sim::{Options, Times, simulate};
 use super::calibrate::record;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile;
+use super::rhythm::{self, Rhythm};
 use super::run_options::RunOptions;
 
 /// How long one candidate is measured, in seconds.
@@ -66,9 +67,10 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     });
     let mut best = (f64::INFINITY, Grain::Auto);
     let mut machine = Machine::cpus(1);
+    let mut rhythms = Vec::new();
     for grain in std::iter::once(Grain::Auto).chain(uniform) {
         let seconds;
-        (seconds, machine) = measure(model, batch, run, &grain, Some(&mut store))?;
+        (seconds, machine) = measure(model, batch, run, &grain, Some((&mut store, &mut rhythms)))?;
         if seconds < best.0 {
             best = (seconds, grain);
         }
@@ -85,6 +87,7 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         extra,
         profile: run.profile()?,
         store: &store,
+        rhythms,
         tried: 0,
     };
     let (predicted, layers) = search.descend(&best.1)?;
@@ -111,14 +114,14 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     Ok(found)
 }
 
-/// Seconds per step, the best of a few short stretches, and the machine. Durations enter the store, if
-/// there is one.
+/// Seconds per step, the best of a few short stretches, and the machine. Durations and
+/// rhythm are noted, if somebody wants them.
 fn measure(
     model: &Model,
     batch: usize,
     run: &RunOptions,
     grain: &Grain,
-    store: Option<&mut PerfStore>,
+    store: Option<(&mut PerfStore, &mut Vec<Rhythm>)>,
 ) -> anyhow::Result<(f64, Machine)> {
     let mut measure = Measure::new(model, batch, run, grain)?;
     let once = measure.steps(2)?;
@@ -128,8 +131,18 @@ fn measure(
     for _ in 0..4 {
         seconds = seconds.min(measure.steps(n)?);
     }
-    if let (Some(store), Some(trace)) = (store, measure.runtime.take_trace()) {
-        record(store, &measure.graph, &trace, measure.runtime.machine());
+    if let (Some((store, rhythms)), Some(trace)) = (store, measure.runtime.take_trace()) {
+        let machine = measure.runtime.machine();
+        let traces = [trace];
+        record(&measure.graph, &traces, machine, |key, cost, seconds| {
+            store.record(key, cost, seconds);
+        });
+        rhythms.extend(Rhythm::of(
+            grain.to_string(),
+            run.policy(),
+            machine,
+            &traces,
+        ));
     }
     Ok((seconds, measure.runtime.machine().clone()))
 }
@@ -142,6 +155,8 @@ struct Search<'a> {
     extra: Option<Extra>,
     profile: Option<lower::Profile>,
     store: &'a PerfStore,
+    /// What the runtime itself took in the measured runs.
+    rhythms: Vec<Rhythm>,
     tried: usize,
 }
 
@@ -155,8 +170,17 @@ impl Search<'_> {
             ..StepOptions::default()
         };
         let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
-        let (graph, machine) = (&*lowered.graph, &self.machine);
-        let times = Times::estimate(graph, machine, Some(self.store.model()), false)?;
+        let graph = &*lowered.graph;
+        let mut machine = self.machine.clone();
+        let times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
+        rhythm::apply(
+            &mut machine,
+            &self.rhythms,
+            self.run.policy(),
+            graph,
+            &times,
+        );
+        let machine = &machine;
         let policy = policy::by_name(self.run.policy(), machine)?;
         let options = |steps| Options {
             steps,

@@ -23,7 +23,7 @@ use crate::error::GpuError;
 use crate::fault::Fault;
 use crate::launch::{BLAS, Launch, Steps};
 use crate::pool::Usage;
-use crate::store::{Store, lock};
+use crate::store::{Count, Stats, Store, lock};
 use crate::tensor::{Base, Tensor};
 use crate::tuning::Tuning;
 
@@ -226,6 +226,7 @@ impl CudaDevice {
 
     fn module(&self, dtype: DType) -> Result<Module, GpuError> {
         let folder = self.settings.cache.as_deref();
+        self.store.count(Count::Programs);
         Module::new(&self.context, &self.info, dtype, &self.tuning, folder)
     }
 
@@ -268,6 +269,7 @@ impl CudaDevice {
         let slots = launch.slots(dtype, locate)?;
         let what = format!("launching {}", launch.kernel);
         self.store.begin(Fault::Launch, &what)?;
+        self.store.count(Count::Launches);
         if launch.kernel == BLAS
             && let Some(blas) = &self.blas
         {
@@ -289,6 +291,7 @@ impl CudaDevice {
         for launch in &steps.launches {
             self.launch(module, launch, steps.dtype, scratch)?;
         }
+        self.store.count(Count::Waits);
         // SAFETY: our stream.
         let waited = unsafe { cu::stream::synchronize(self.compute.raw) };
         call(&self.store.name, "waiting for kernels", waited)
@@ -352,6 +355,7 @@ impl Device for CudaDevice {
             Direction::Out => "copying to the host",
         };
         self.store.begin(Fault::Copy, what)?;
+        self.store.count(Count::Copies);
         let at = Tensor::contiguous(Base::At(address), [1; 4]);
         self.store.find(&at, 0, |_, _| ())?;
         call(&self.store.name, what, self.context.bind())?;
@@ -363,5 +367,13 @@ impl Device for CudaDevice {
 
     fn usage(&self) -> Usage {
         self.store.usage()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    fn lost(&self) -> Option<String> {
+        self.store.faults.first()
     }
 }

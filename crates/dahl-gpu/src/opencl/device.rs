@@ -26,7 +26,7 @@ use crate::error::GpuError;
 use crate::fault::Fault;
 use crate::launch::{Launch, Steps};
 use crate::pool::Usage;
-use crate::store::{Store, lock};
+use crate::store::{Count, Stats, Store, lock};
 use crate::tensor::{Base, Tensor};
 use crate::tuning::Tuning;
 
@@ -122,6 +122,7 @@ impl OpenClDevice {
             )));
         }
         let folder = self.settings.cache.as_deref();
+        self.store.count(Count::Programs);
         Program::new(self.context.raw(), &self.info, dtype, &self.tuning, folder)
     }
 
@@ -190,6 +191,7 @@ impl OpenClDevice {
         }
         let what = format!("launching {}", launch.kernel);
         self.store.begin(Fault::Launch, &what)?;
+        self.store.count(Count::Launches);
         let global: [usize; 3] = std::array::from_fn(|a| launch.groups[a] * launch.items[a]);
         // SAFETY: all arguments are set; recipes and kernels agree on extents, which lie inside the
         // operands. Conflicting tasks do not run meanwhile, by the contract of whoever runs tasks.
@@ -214,6 +216,7 @@ impl OpenClDevice {
             last = Some(self.launch(program, launch, steps.dtype, scratch)?);
         }
         let Some(last) = last else { return Ok(()) };
+        self.store.count(Count::Waits);
         let waited = cl3::event::wait_for_events(&[last.raw()]);
         call(&self.store.name, "waiting for kernels", waited)
     }
@@ -268,6 +271,7 @@ impl Device for OpenClDevice {
             Direction::Out => "copying to the host",
         };
         self.store.begin(Fault::Copy, what)?;
+        self.store.count(Count::Copies);
         let at = Tensor::contiguous(Base::At(address), [1; 4]);
         let see = |s: &Slab, offset: usize| (s.memory.raw(), offset);
         let (memory, offset) = self.store.find(&at, 0, see)?;
@@ -279,5 +283,13 @@ impl Device for OpenClDevice {
 
     fn usage(&self) -> Usage {
         self.store.usage()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    fn lost(&self) -> Option<String> {
+        self.store.faults.first()
     }
 }

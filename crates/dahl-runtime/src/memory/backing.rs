@@ -26,12 +26,32 @@ pub enum Direction {
     Out,
 }
 
-/// A memory that is not the host's.
-pub trait Backing: Send + Sync {
-    /// Room for so many bytes, or `None` if there is none.
-    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>>;
+/// A device that takes no more work, and why. What its memory held is not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DeviceLost(pub String);
 
-    /// Copies byte ranges, at the same offsets on both sides. Returns when they have arrived.
+/// A memory that is not the host's.
+///
+/// An error of any of its functions is the device's last word: it is taken out, and asked for nothing
+/// more but to release its buffers.
+pub trait Backing: Send + Sync {
+    /// Room for so many bytes, or `None` if there is none just now.
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost>;
+
+    /// Bytes that room for so many takes, alignment included: what a capacity counts.
+    fn footprint(&self, bytes: usize) -> usize {
+        bytes
+    }
+
+    /// Bytes that the device deals out in all, copies and scratch memory of tasks together; `None` if its
+    /// capacity is for copies alone.
+    fn total(&self) -> Option<u64> {
+        None
+    }
+
+    /// Copies byte ranges, at the same offsets on both sides. Returns when they have arrived, or when
+    /// none of them travels any more.
     ///
     /// # Safety
     /// The ranges are inside the buffer and inside the host's array; nothing else writes them, nor
@@ -42,7 +62,7 @@ pub trait Backing: Send + Sync {
         host: *mut u8,
         ranges: &[Range<usize>],
         way: Direction,
-    );
+    ) -> Result<(), DeviceLost>;
 
     /// How long a copy is expected to take.
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds;
@@ -84,8 +104,9 @@ impl Buffer for dahl_core::arena::Block {
 }
 
 impl Backing for HostDevice {
-    fn allocate(&self, bytes: usize) -> Option<Box<dyn Buffer>> {
-        Some(Box::new(dahl_core::arena::Block::new(bytes)?))
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost> {
+        let block = dahl_core::arena::Block::new(bytes);
+        Ok(block.map(|b| Box::new(b) as Box<dyn Buffer>))
     }
 
     unsafe fn copy(
@@ -94,7 +115,7 @@ impl Backing for HostDevice {
         host: *mut u8,
         ranges: &[Range<usize>],
         way: Direction,
-    ) {
+    ) -> Result<(), DeviceLost> {
         let _one_at_a_time = lock(&self.busy[way as usize]);
         let start = Instant::now();
         let bytes: usize = ranges.iter().map(Range::len).sum();
@@ -114,6 +135,7 @@ impl Backing for HostDevice {
         {
             std::thread::sleep(rest);
         }
+        Ok(())
     }
 
     fn duration(&self, bytes: Bytes, _: Direction) -> Seconds {

@@ -13,6 +13,7 @@ use dahl_core::hash::FastBuild;
 use dahl_core::{MemoryId, Region, RegionSet, Shape, Storage};
 
 use super::backing::Buffer;
+use super::needs::Need;
 use crate::instance::Instance;
 
 /// Fewer storages than this are not searched for dead ones.
@@ -28,8 +29,12 @@ pub struct Copy {
     pub arriving: RegionSet,
     /// Tasks and transfers that need the buffer to stay.
     pub pins: usize,
+    /// Bytes of its memory that the buffer takes.
+    held: u64,
     /// When it was last needed, by the directory's own count.
     pub last_use: u64,
+    /// When it is needed next.
+    pub need: Need,
 }
 
 /// What is known of one storage.
@@ -54,6 +59,11 @@ pub struct Entry {
 unsafe impl Send for Entry {}
 
 impl Entry {
+    /// Bytes of a memory that its copy there takes.
+    pub fn held(&self, memory: MemoryId) -> u64 {
+        self.copies[usize::from(memory.0)].held
+    }
+
     /// Bytes of the whole storage.
     pub fn bytes(&self) -> usize {
         self.shape.len() * self.size
@@ -151,18 +161,25 @@ pub struct Directory {
     pub used: Vec<u64>,
     /// Most bytes ever in use, per memory.
     pub peak: Vec<u64>,
+    /// Most bytes that may be in use, per memory.
+    pub capacity: Vec<u64>,
+    /// Which memories are out of use.
+    lost: Vec<bool>,
     runtime: u64,
     clock: u64,
     sweep_at: usize,
 }
 
 impl Directory {
-    /// For so many memories of a runtime.
-    pub fn new(memories: usize, runtime: u64) -> Self {
+    /// For memories of these capacities, of a runtime.
+    pub fn new(capacity: Vec<u64>, runtime: u64) -> Self {
+        let memories = capacity.len();
         Directory {
             entries: HashMap::default(),
             used: vec![0; memories],
             peak: vec![0; memories],
+            lost: vec![false; memories],
+            capacity,
             runtime,
             clock: 0,
             sweep_at: SWEEP_FROM,
@@ -199,9 +216,36 @@ impl Directory {
         copy.buffer.as_ref().map(|b| b.base())
     }
 
+    /// Whether a memory is out of use.
+    pub fn is_lost(&self, memory: MemoryId) -> bool {
+        self.lost[usize::from(memory.0)]
+    }
+
+    /// A memory is out of use: nothing in it is current any more. Buffers that somebody still uses go
+    /// when they are unpinned. False if that was known.
+    pub fn lose(&mut self, memory: MemoryId) -> bool {
+        let m = usize::from(memory.0);
+        if std::mem::replace(&mut self.lost[m], true) {
+            return false;
+        }
+        let keys: Vec<u64> = self.entries.keys().copied().collect();
+        for key in keys {
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.copies[m].valid = RegionSet::default();
+                if entry.copies[m].pins == 0 {
+                    self.discard(key, memory);
+                }
+            }
+        }
+        true
+    }
+
     /// A region of a storage, seen under `shape`, was written in a memory: it is current there and
-    /// nowhere else.
+    /// nowhere else. If the memory is out of use, nothing has changed.
     pub fn written(&mut self, key: u64, shape: &Shape, region: &Region, memory: MemoryId) {
+        if self.is_lost(memory) {
+            return;
+        }
         let Some(entry) = self.entries.get_mut(&key) else {
             return;
         };
@@ -228,6 +272,9 @@ impl Directory {
             let pins = &mut entry.copies[usize::from(memory.0)].pins;
             debug_assert!(*pins > 0, "unpinned more often than pinned");
             *pins -= 1;
+            if *pins == 0 && self.is_lost(memory) {
+                self.discard(key, memory);
+            }
         }
     }
 
@@ -243,29 +290,33 @@ impl Directory {
         entry.uses_left == 0
     }
 
-    /// Notes that a copy is needed now.
-    pub fn touch(&mut self, key: u64, memory: MemoryId) {
+    /// Notes that a copy is needed now, and when next.
+    pub fn touch(&mut self, key: u64, memory: MemoryId, need: Need) {
         self.clock += 1;
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.copies[usize::from(memory.0)].last_use = self.clock;
+            let copy = &mut entry.copies[usize::from(memory.0)];
+            (copy.last_use, copy.need) = (self.clock, need);
         }
     }
 
-    /// Notes that a buffer was allocated.
-    pub fn grow(&mut self, memory: MemoryId, bytes: usize) {
+    /// Gives an entry a buffer that takes so many bytes of a memory.
+    pub fn put(&mut self, key: u64, memory: MemoryId, buffer: Arc<dyn Buffer>, bytes: u64) {
         let m = usize::from(memory.0);
-        self.used[m] += bytes as u64;
-        self.peak[m] = self.peak[m].max(self.used[m]);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.copies[m].buffer = Some(buffer);
+            entry.copies[m].held = bytes;
+            self.used[m] += bytes;
+            self.peak[m] = self.peak[m].max(self.used[m]);
+        }
     }
 
     /// Gives up the copy of an entry in a memory.
     pub fn discard(&mut self, key: u64, memory: MemoryId) {
         let m = usize::from(memory.0);
         if let Some(entry) = self.entries.get_mut(&key) {
-            let bytes = entry.bytes() as u64;
             entry.copies[m].valid = RegionSet::default();
             if entry.copies[m].buffer.take().is_some() {
-                self.used[m] -= bytes;
+                self.used[m] -= entry.copies[m].held;
             }
         }
     }
@@ -278,16 +329,20 @@ impl Directory {
         self.entries.remove(&key);
     }
 
-    /// The copy in `memory` that was needed longest ago, that nobody needs now and that is none of
-    /// `keep`.
-    pub fn victim(&self, memory: MemoryId, keep: &[u64]) -> Option<u64> {
+    /// Copies in a memory that nobody needs now, beside those of `keep`.
+    pub fn idle<'d>(
+        &'d self,
+        memory: MemoryId,
+        keep: &'d [u64],
+    ) -> impl Iterator<Item = (u64, &'d Entry)> {
         let m = usize::from(memory.0);
-        let idle = self.entries.iter().filter(|(key, e)| {
+        let idle = move |key: &u64, e: &Entry| {
             let c = &e.copies[m];
             c.buffer.is_some() && c.pins == 0 && c.arriving.is_empty() && !keep.contains(key)
-        });
-        idle.min_by_key(|(key, e)| (e.copies[m].last_use, **key))
-            .map(|(key, _)| *key)
+        };
+        let all = self.entries.iter();
+        all.filter(move |(key, e)| idle(key, e))
+            .map(|(key, e)| (*key, e))
     }
 
     /// Forgets persistent storages that nobody else knows any more.
@@ -328,7 +383,9 @@ fn new_entry(
         },
         arriving: RegionSet::default(),
         pins: 0,
+        held: 0,
         last_use: 0,
+        need: Need::NONE,
     };
     Entry {
         shape: storage.shape,

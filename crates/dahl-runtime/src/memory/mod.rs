@@ -16,31 +16,39 @@
 //! runtime would see old values in the host, and an arena must not reuse the bytes they will be
 //! written back to.
 //!
+//! What goes when room is short is decided by the order of the tasks to come (`needs`, `victims`). A
+//! device that fails is taken out (`loss`).
+//!
 //! A machine with host memory only has none of this, and pays nothing for it.
 
 mod backing;
 mod directory;
+mod loss;
+pub(crate) mod needs;
 mod prefetch;
 mod room;
 mod transfer;
+mod victims;
 
-pub use backing::{Backing, Buffer, Direction, HostDevice};
+pub use backing::{Backing, Buffer, DeviceLost, Direction, HostDevice};
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dahl_core::access::Access;
 use dahl_core::operands::Placed;
 use dahl_core::trace::MemorySample;
-use dahl_core::{Bytes, Handle, MemoryId, Region, Seconds};
+use dahl_core::{Bytes, Handle, MemoryId, Seconds};
 use dahl_sched::policy::TaskRef;
 
 use crate::error::RunError;
 use crate::instance::Instance;
+use crate::sleep::Sleep;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
 use crate::tracer::{Notes, Tracer};
 use directory::Directory;
 use prefetch::Request;
-use transfer::Why;
+use room::{NoRoom, Wish};
+use transfer::{Stop, Why};
 
 /// A memory other than the host's.
 pub struct Device {
@@ -50,6 +58,32 @@ pub struct Device {
     pub capacity: Bytes,
     /// Where they are kept.
     pub backing: Box<dyn Backing>,
+    /// Why it is out of use, once it is.
+    lost: OnceLock<String>,
+}
+
+impl Device {
+    /// A memory of this capacity.
+    pub fn new(name: String, capacity: Bytes, backing: Box<dyn Backing>) -> Self {
+        Device {
+            name,
+            capacity,
+            backing,
+            lost: OnceLock::new(),
+        }
+    }
+}
+
+/// Who hears that a device is taken out: its name, and why. Called by whichever thread finds out, under a
+/// lock: it must not use the runtime.
+pub type OnLoss = Box<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Why a task did not run in a memory.
+pub enum Refusal {
+    /// The memory has no room for it, or is out of use. It can run in the host's.
+    Elsewhere(RunError),
+    /// The task cannot run anywhere: it failed, or some operands are nowhere any more.
+    Failed(RunError),
 }
 
 /// What has been moved.
@@ -65,6 +99,8 @@ pub struct Traffic {
     pub copies: u64,
     /// Copies given up to make room.
     pub evictions: u64,
+    /// Tasks that ran in the host's memory because their device had no room for them, or had failed.
+    pub elsewhere: u64,
 }
 
 #[derive(Default)]
@@ -73,6 +109,7 @@ struct Counters {
     prefetched: AtomicU64,
     copies: AtomicU64,
     evictions: AtomicU64,
+    elsewhere: AtomicU64,
 }
 
 /// All memories of a machine that has more than the host's.
@@ -84,6 +121,8 @@ pub struct Memories {
     changed: Condvar,
     counters: Counters,
     tracer: Option<Arc<Tracer>>,
+    on_loss: Option<OnLoss>,
+    sleep: Option<Arc<Sleep>>,
 }
 
 type StateGuard<'s> = crate::sync::MutexGuard<'s, State>;
@@ -104,9 +143,16 @@ struct State {
 
 impl Memories {
     /// For these devices of a runtime; device `i` is memory `i + 1`.
-    pub(crate) fn new(devices: Vec<Device>, runtime: u64, tracer: Option<Arc<Tracer>>) -> Self {
+    pub(crate) fn new(
+        devices: Vec<Device>,
+        runtime: u64,
+        tracer: Option<Arc<Tracer>>,
+        on_loss: Option<OnLoss>,
+    ) -> Self {
+        let capacity = devices.iter().map(|d| d.capacity.0);
+        let capacity = std::iter::once(u64::MAX).chain(capacity).collect();
         let state = State {
-            directory: Directory::new(devices.len() + 1, runtime),
+            directory: Directory::new(capacity, runtime),
             requests: std::collections::VecDeque::new(),
             stopping: false,
             serving: Vec::new(),
@@ -121,7 +167,15 @@ impl Memories {
             changed: Condvar::new(),
             counters: Counters::default(),
             tracer,
+            on_loss,
+            sleep: None,
         }
+    }
+
+    /// Wakes these threads when a device is lost.
+    pub(crate) fn waking(mut self, sleep: Arc<Sleep>) -> Self {
+        self.sleep = Some(sleep);
+        self
     }
 
     fn device(&self, memory: MemoryId) -> Option<&Device> {
@@ -139,6 +193,7 @@ impl Memories {
             bytes_prefetched: c.prefetched.load(Ordering::Relaxed),
             copies: c.copies.load(Ordering::Relaxed),
             evictions: c.evictions.load(Ordering::Relaxed),
+            elsewhere: c.elsewhere.load(Ordering::Relaxed),
         }
     }
 
@@ -208,13 +263,18 @@ impl Memories {
         Seconds(seconds)
     }
 
+    /// Counts a task that runs in the host's memory instead of its unit's.
+    pub fn went_elsewhere(&self) {
+        self.counters.elsewhere.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Brings a task's operands to a memory and keeps them there.
     pub fn acquire(
         &self,
         instance: &Instance,
         task: u32,
         memory: MemoryId,
-    ) -> Result<Hold<'_>, RunError> {
+    ) -> Result<Hold<'_>, Refusal> {
         let mut state = self.drop_request(lock(&self.state), instance.task(task));
         let (mut accesses, mut placed, mut keys) = state.spare.pop().unwrap_or_default();
         let graph = instance.graph();
@@ -222,6 +282,7 @@ impl Memories {
             let array = &graph.arrays[access.array as usize];
             state.directory.entry(instance, array.storage);
             keys.push(instance.keys[array.storage as usize]);
+            self.touch(&mut state, instance, array.storage, task, memory);
             accesses.push(Access {
                 array: i as u32,
                 ..*access
@@ -231,22 +292,103 @@ impl Memories {
                 ..instance.placed[access.array as usize]
             });
         }
-        let (guard, room) = self.reserve(state, &keys, memory);
-        state = guard;
+        let mut hold = Hold {
+            memories: self,
+            memory,
+            accesses,
+            placed,
+            keys,
+        };
+        let (mut state, room) = self.reserve_for(state, instance, task, &hold);
         if let Err(none) = room {
-            state
-                .spare
-                .push((accesses.cleared(), placed.cleared(), keys.cleared()));
-            return Err(none.explain(graph.describe(task), self, memory));
+            hold.recycle(&mut state);
+            drop(state);
+            let error = none.explain(graph.describe(task), self, memory);
+            return Err(Refusal::Elsewhere(error));
         }
         self.note_usage(&mut state);
-        let why = Why::task(instance, task, false);
-        for ((access, place), &key) in accesses.iter().zip(&mut placed).zip(&keys) {
+        let (mut state, filled) = self.fill(state, &mut hold, Why::task(instance, task, false));
+        let Err((operand, stop)) = filled else {
+            return Ok(hold);
+        };
+        let keys = hold.keys.iter();
+        keys.for_each(|&key| state.directory.unpin(key, memory));
+        hold.recycle(&mut state);
+        drop(state);
+        self.changed.notify_all();
+        let (number, task) = (task, || graph.describe(task));
+        Err(match stop {
+            Stop::Lost => Refusal::Elsewhere(NoRoom::Lost.explain(task(), self, memory)),
+            Stop::Gone => {
+                let access = &instance.accesses(number)[operand];
+                let storage = graph.arrays[access.array as usize].storage as usize;
+                let array = graph.storages[storage].storage.label();
+                Refusal::Failed(self.gone(format!("{array}, which {} needs,", task())))
+            }
+        })
+    }
+
+    /// Notes that a task needs a storage now, and when it is needed next: by this memory's own order if
+    /// there is one, or else by anybody.
+    fn touch(
+        &self,
+        state: &mut StateGuard<'_>,
+        instance: &Instance,
+        storage: u32,
+        task: u32,
+        memory: MemoryId,
+    ) {
+        let (needs, key) = (&instance.prepared.needs, instance.keys[storage as usize]);
+        let lasts = instance.graph().storages[storage as usize]
+            .temporary
+            .is_none();
+        let m = usize::from(memory.0);
+        let need = needs.after(m, storage, instance.serial(), task, lasts);
+        match needs.by_memory() {
+            true => state.directory.touch(key, memory, need),
+            false => {
+                let all = (0..=self.devices.len()).map(|m| MemoryId(m as u16));
+                all.for_each(|m| state.directory.touch(key, m, need));
+            }
+        }
+    }
+
+    fn reserve_for<'s>(
+        &'s self,
+        state: StateGuard<'s>,
+        instance: &Instance,
+        task: u32,
+        hold: &Hold<'_>,
+    ) -> (StateGuard<'s>, Result<(), NoRoom>) {
+        let (needs, m) = (&instance.prepared.needs, usize::from(hold.memory.0));
+        let wish = Wish {
+            keys: &hold.keys,
+            memory: hold.memory,
+            now: needs.moment(m, instance.serial(), task),
+            needs,
+        };
+        self.reserve(state, &wish)
+    }
+
+    /// Brings the operands of a hold, which have room and are pinned, and says where they are. If that
+    /// fails, says at which operand.
+    fn fill<'s>(
+        &'s self,
+        mut state: StateGuard<'s>,
+        hold: &mut Hold<'_>,
+        why: Why,
+    ) -> (StateGuard<'s>, Result<(), (usize, Stop)>) {
+        let memory = hold.memory;
+        let operands = hold.accesses.iter().zip(&mut hold.placed).zip(&hold.keys);
+        for (i, ((access, place), &key)) in operands.enumerate() {
             let reads = access.mode.reads() && access.fresh.is_none();
             if reads {
-                state = self
-                    .fetch(state, key, &place.shape, &access.region, memory, why)
-                    .0;
+                let (guard, fetched) =
+                    self.fetch(state, key, &place.shape, &access.region, memory, why);
+                state = guard;
+                if let Err(stop) = fetched {
+                    return (state, Err((i, stop)));
+                }
             }
             if access.mode.writes() {
                 state = self.claim(state, key, &place.shape, &access.region, memory, !reads);
@@ -255,50 +397,10 @@ impl Memories {
                 place.base = base;
             }
         }
-        drop(state);
-        Ok(Hold {
-            memories: self,
-            memory,
-            accesses,
-            placed,
-            keys,
-        })
-    }
-
-    /// Brings an array to the host, to be read there.
-    pub fn to_host(&self, handle: &Handle) {
-        let state = lock(&self.state);
-        let _ = self.fetch(
-            state,
-            handle.storage.id,
-            &handle.whole,
-            &handle.region,
-            MemoryId::HOST,
-            Why::NO_TASK,
-        );
-    }
-
-    /// Brings everything that is current only on a device back to the host: nobody will afterwards.
-    pub fn flush(&self) {
-        let mut state = lock(&self.state);
-        let entries = state.directory.entries.iter();
-        let away = |e: &directory::Entry| e.owner.is_some() && e.is_away();
-        let dirty: Vec<_> = entries
-            .filter(|(_, e)| away(e))
-            .map(|(k, e)| (*k, e.shape))
-            .collect();
-        for (key, shape) in dirty {
-            state = self
-                .fetch(
-                    state,
-                    key,
-                    &shape,
-                    &Region::whole(&shape),
-                    MemoryId::HOST,
-                    Why::NO_TASK,
-                )
-                .0;
-        }
+        // A loss since the last fetch may have taken buffers away; later ones find the hold's pins.
+        let lost = state.directory.is_lost(memory);
+        let filled = if lost { Err((0, Stop::Lost)) } else { Ok(()) };
+        (state, filled)
     }
 
     /// The host has written an array.
@@ -410,28 +512,55 @@ impl Hold<'_> {
         &self.accesses
     }
 
-    /// Lets go of the operands. If the task succeeded, what it wrote is current here now.
-    pub fn release(mut self, succeeded: bool) {
-        let mut state = lock(&self.memories.state);
-        for ((access, placed), &key) in self.accesses.iter().zip(&self.placed).zip(&self.keys) {
-            state.directory.unpin(key, self.memory);
+    /// Lets go of the operands of a task that has ended, well or not. If it succeeded, what it wrote is
+    /// current here now; false if that is not so because the device was lost meanwhile: then the task is
+    /// as if it had not run.
+    pub fn release(self, succeeded: bool) -> bool {
+        let (memories, memory) = (self.memories, self.memory);
+        let mut state = lock(&memories.state);
+        if succeeded && state.directory.is_lost(memory) {
+            drop(state);
+            self.abandon();
+            return false;
+        }
+        let mut hold = self;
+        for ((access, placed), &key) in hold.accesses.iter().zip(&hold.placed).zip(&hold.keys) {
+            state.directory.unpin(key, memory);
             if succeeded && access.mode.writes() {
                 state
                     .directory
-                    .written(key, &placed.shape, &access.region, self.memory);
-            }
-            if state.directory.used_once(key) {
-                state = self.memories.bury(state, key);
+                    .written(key, &placed.shape, &access.region, memory);
             }
         }
-        let buffers = (
+        for &key in &hold.keys {
+            if state.directory.used_once(key) {
+                state = memories.bury(state, key);
+            }
+        }
+        hold.recycle(&mut state);
+        memories.note_usage(&mut state);
+        drop(state);
+        memories.changed.notify_all();
+        true
+    }
+
+    /// Lets go of the operands of a task that is to run somewhere else.
+    pub fn abandon(mut self) {
+        let memories = self.memories;
+        let mut state = lock(&memories.state);
+        let keys = self.keys.iter();
+        keys.for_each(|&key| state.directory.unpin(key, self.memory));
+        self.recycle(&mut state);
+        drop(state);
+        memories.changed.notify_all();
+    }
+
+    /// Keeps the buffers for the next hold.
+    fn recycle(&mut self, state: &mut StateGuard<'_>) {
+        state.spare.push((
             std::mem::take(&mut self.accesses).cleared(),
             std::mem::take(&mut self.placed).cleared(),
             std::mem::take(&mut self.keys).cleared(),
-        );
-        state.spare.push(buffers);
-        self.memories.note_usage(&mut state);
-        drop(state);
-        self.memories.changed.notify_all();
+        ));
     }
 }

@@ -1,22 +1,38 @@
 //! Prefetch: bringing operands of the next task while the current one runs.
 //!
-//! A hint and never a promise: it evicts nothing, waits for no room, and is dropped when its task asks
-//! for its operands before it has begun.
+//! A hint and never a promise: it waits for no room, gives up only what is needed later than its own
+//! task, and is dropped when its task asks for its operands before it has begun. A fetch that fails is
+//! left to the task, which finds out by itself.
+
+use std::sync::Arc;
 
 use dahl_core::{MemoryId, Region, Shape};
 use dahl_sched::policy::TaskRef;
 
+use super::needs::Need;
+use super::room::Wish;
 use super::transfer::Why;
 use super::{Memories, StateGuard};
-use crate::instance::Instance;
+use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
 
 /// Operands to fetch before their task asks for them.
 pub(super) struct Request {
     task: TaskRef,
     memory: MemoryId,
+    keys: Vec<u64>,
     parts: Vec<(u64, Shape, Region)>,
     why: Why,
+    /// The task's moment.
+    now: u64,
+    prepared: Arc<Prepared>,
+}
+
+impl Request {
+    /// Where they are to go.
+    pub fn memory(&self) -> MemoryId {
+        self.memory
+    }
 }
 
 impl Memories {
@@ -24,25 +40,29 @@ impl Memories {
     pub fn prefetch(&self, instance: &Instance, task: u32, memory: MemoryId) {
         let graph = instance.graph();
         let mut state = lock(&self.state);
-        let mut parts = Vec::new();
-        for access in instance
-            .accesses(task)
-            .iter()
-            .filter(|a| a.mode.reads() && a.fresh.is_none())
-        {
+        if state.directory.is_lost(memory) {
+            return;
+        }
+        let (mut keys, mut parts) = (Vec::new(), Vec::new());
+        for access in instance.accesses(task) {
             let array = &graph.arrays[access.array as usize];
             state.directory.entry(instance, array.storage);
-            parts.push((
-                instance.keys[array.storage as usize],
-                array.shape,
-                access.region,
-            ));
+            let key = instance.keys[array.storage as usize];
+            keys.push(key);
+            if access.mode.reads() && access.fresh.is_none() {
+                parts.push((key, array.shape, access.region));
+            }
         }
+        let prepared = &instance.prepared;
+        let m = usize::from(memory.0);
         state.requests.push_back(Request {
             task: instance.task(task),
             memory,
+            keys,
             parts,
             why: Why::task(instance, task, true),
+            now: prepared.needs.moment(m, instance.serial(), task),
+            prepared: prepared.clone(),
         });
         drop(state);
         self.changed.notify_all();
@@ -79,22 +99,63 @@ impl Memories {
             // Under the same lock that takes the request: from here on its task waits for us.
             state.serving.push(request.task);
             for (key, shape, region) in &request.parts {
-                if !self.allocate(&mut state, *key, memory) {
+                let (guard, has_room) = self.room_ahead(state, &request, *key);
+                state = guard;
+                if !has_room {
                     continue;
                 }
-                state.directory.touch(*key, memory);
+                let need = Need {
+                    at: request.now,
+                    reads: true,
+                };
+                state.directory.touch(*key, memory, need);
                 state.directory.pin(*key, memory);
-                let (guard, bytes) = self.fetch(state, *key, shape, region, memory, request.why);
+                let (guard, fetched) = self.fetch(state, *key, shape, region, memory, request.why);
                 state = guard;
                 state.directory.unpin(*key, memory);
                 self.counters
                     .prefetched
-                    .fetch_add(bytes as u64, Ordering::Relaxed);
+                    .fetch_add(fetched.unwrap_or(0) as u64, Ordering::Relaxed);
             }
             state.serving.retain(|t| *t != request.task);
             self.note_usage(&mut state);
             self.changed.notify_all();
         }
+    }
+
+    /// Finds room for a storage that a task will need, if that costs only what is needed later still.
+    fn room_ahead<'s>(
+        &'s self,
+        mut state: StateGuard<'s>,
+        request: &Request,
+        key: u64,
+    ) -> (StateGuard<'s>, bool) {
+        let memory = request.memory;
+        let m = usize::from(memory.0);
+        if self.allocate(&mut state, key, memory) {
+            return (state, true);
+        }
+        let (used, capacity) = (state.directory.used[m], state.directory.capacity[m]);
+        let short = (used + self.footprint(&state, key, memory)).saturating_sub(capacity);
+        let wish = Wish {
+            keys: &request.keys,
+            memory,
+            now: request.now,
+            needs: &request.prepared.needs,
+        };
+        let chosen = self.victims(&state, &wish, short);
+        let later = |key: &u64| {
+            let entry = state.directory.entries.get(key);
+            entry.is_some_and(|e| e.copies[m].need.at > request.now)
+        };
+        if short == 0 || !chosen.iter().all(later) {
+            return (state, false);
+        }
+        for victim in chosen {
+            state = self.evict(state, victim, memory);
+        }
+        let has_room = self.allocate(&mut state, key, memory);
+        (state, has_room)
     }
 
     /// Lets [`Memories::serve`] return.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, MemoryId};
 
+use super::needs::Needs;
 use super::transfer::{Move, Why};
+use super::victims::{Shortage, victims};
 use super::{Direction, Memories, StateGuard};
 use crate::error::RunError;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, lock};
 
 /// Why there is no room, and never will be.
 pub(super) enum NoRoom {
@@ -15,6 +17,20 @@ pub(super) enum NoRoom {
     TooSmall(u64),
     /// The backing has less than its capacity promises.
     Refused(u64),
+    /// The memory is out of use.
+    Lost,
+}
+
+/// Room that is asked for.
+pub(super) struct Wish<'a> {
+    /// The storages; some may be equal.
+    pub keys: &'a [u64],
+    /// In which memory.
+    pub memory: MemoryId,
+    /// The moment of the task that needs them.
+    pub now: u64,
+    /// What is known of the order.
+    pub needs: &'a Needs,
 }
 
 impl NoRoom {
@@ -34,48 +50,54 @@ impl NoRoom {
             NoRoom::Refused(bytes) => {
                 RunError::OutOfMemory(format!("{name} refused {bytes} bytes for {task}"))
             }
+            NoRoom::Lost => {
+                let why = memories.lost(memory).unwrap_or_default().to_string();
+                let device = name;
+                RunError::DeviceLost { task, device, why }
+            }
         }
     }
 }
 
 impl Memories {
-    /// Room in a memory for the storages of `keys` (some may be equal), each pinned once per key: all
-    /// of them or none. Waits, holding nothing, while others need what would have to go.
+    /// Room for the storages of a wish, each pinned once per key: all of them or none. Waits, holding
+    /// nothing, while others need what would have to go.
     pub(super) fn reserve<'s>(
         &'s self,
         mut state: StateGuard<'s>,
-        keys: &[u64],
-        memory: MemoryId,
+        wish: &Wish<'_>,
     ) -> (StateGuard<'s>, Result<(), NoRoom>) {
+        let (keys, memory) = (wish.keys, wish.memory);
         let m = usize::from(memory.0);
-        keys.iter()
-            .for_each(|&key| state.directory.touch(key, memory));
-        let Some(device) = self.device(memory) else {
+        if self.device(memory).is_none() {
             keys.iter()
                 .for_each(|&key| state.directory.pin(key, memory));
             return (state, Ok(()));
-        };
+        }
         let distinct = || {
             keys.iter()
                 .enumerate()
                 .filter(|(i, k)| !keys[..*i].contains(k))
                 .map(|(_, k)| *k)
         };
-        let bytes_of =
-            |state: &StateGuard<'_>, key: u64| state.directory.entries[&key].bytes() as u64;
-        let total = distinct().map(|key| bytes_of(&state, key)).sum::<u64>();
-        if total > device.capacity.0 {
-            return (state, Err(NoRoom::TooSmall(total)));
-        }
+        let bytes_of = |state: &StateGuard<'_>, key: u64| self.footprint(state, key, memory);
         loop {
+            if state.directory.is_lost(memory) {
+                return (state, Err(NoRoom::Lost));
+            }
+            let total = distinct().map(|key| bytes_of(&state, key)).sum::<u64>();
+            let capacity = state.directory.capacity[m];
+            if total > capacity {
+                return (state, Err(NoRoom::TooSmall(total)));
+            }
             let lacks =
                 |state: &StateGuard<'_>, key: &u64| state.directory.address(*key, memory).is_none();
             let missing: u64 = distinct()
                 .filter(|k| lacks(&state, k))
                 .map(|key| bytes_of(&state, key))
                 .sum();
-            let mut refused = None;
-            if state.directory.used[m] + missing <= device.capacity.0 {
+            let (mut refused, used) = (None, state.directory.used[m]);
+            if used + missing <= capacity {
                 for key in distinct() {
                     if lacks(&state, &key) && !self.allocate(&mut state, key, memory) {
                         refused = Some(bytes_of(&state, key));
@@ -88,13 +110,47 @@ impl Memories {
                     return (state, Ok(()));
                 }
             }
-            state = match (state.directory.victim(memory, keys), refused) {
-                (Some(victim), _) => self.evict(state, victim, memory),
-                (None, Some(bytes)) => return (state, Err(NoRoom::Refused(bytes))),
-                // All the rest is pinned by tasks and transfers under way, which end.
-                (None, None) => self.wait(state),
-            };
+            let short = refused.unwrap_or((used + missing).saturating_sub(capacity));
+            let chosen = self.victims(&state, wish, short);
+            if chosen.is_empty() && !state.directory.is_lost(memory) {
+                match refused {
+                    Some(bytes) if self.is_quiet(&state, memory) => {
+                        return (state, Err(NoRoom::Refused(bytes)));
+                    }
+                    // All the rest is pinned by tasks and transfers under way, which end.
+                    _ => state = self.wait(state),
+                }
+            }
+            for victim in chosen {
+                state = self.evict(state, victim, memory);
+            }
         }
+    }
+
+    /// Copies to give up for a wish.
+    pub(super) fn victims(&self, state: &StateGuard<'_>, wish: &Wish<'_>, short: u64) -> Vec<u64> {
+        let shortage = Shortage {
+            memory: wish.memory,
+            keep: wish.keys,
+            bytes: short,
+            now: wish.now,
+            needs: wish.needs,
+        };
+        victims(&state.directory, &shortage)
+    }
+
+    /// Whether nothing in a memory is pinned, so that waiting would be in vain.
+    fn is_quiet(&self, state: &StateGuard<'_>, memory: MemoryId) -> bool {
+        let m = usize::from(memory.0);
+        let mut entries = state.directory.entries.values();
+        entries.all(|e| e.copies[m].pins == 0 && e.copies[m].arriving.is_empty())
+    }
+
+    /// Bytes of a memory that a storage takes there.
+    pub(super) fn footprint(&self, state: &StateGuard<'_>, key: u64, memory: MemoryId) -> u64 {
+        let bytes = state.directory.entries.get(&key).map_or(0, |e| e.bytes());
+        let device = self.device(memory);
+        device.map_or(bytes, |d| d.backing.footprint(bytes)) as u64
     }
 
     /// A buffer for a storage that has none, if its memory has room for one just now.
@@ -103,28 +159,61 @@ impl Memories {
             return true;
         };
         let m = usize::from(memory.0);
-        let used = state.directory.used[m];
-        let Some(entry) = state.directory.entries.get_mut(&key) else {
+        let Some(entry) = state.directory.entries.get(&key) else {
             return false;
         };
         if entry.copies[m].buffer.is_some() {
             return true;
         }
-        let bytes = entry.bytes();
-        if used + bytes as u64 > device.capacity.0 {
+        let (bytes, takes) = (entry.bytes(), self.footprint(state, key, memory));
+        let full = state.directory.used[m] + takes > state.directory.capacity[m];
+        if full || state.directory.is_lost(memory) {
             return false;
         }
-        let Some(buffer) = device.backing.allocate(bytes) else {
+        match device.backing.allocate(bytes) {
+            Ok(Some(buffer)) => {
+                state.directory.put(key, memory, Arc::from(buffer), takes);
+                true
+            }
+            Ok(None) => false,
+            Err(lost) => {
+                self.lose_locked(state, memory, &lost.0);
+                false
+            }
+        }
+    }
+
+    /// A unit lacks room for `bytes` of scratch memory beside the copies in its memory: leaves that much
+    /// to it from now on, and gives up what it can of the copies. False if that is not worth trying
+    /// again.
+    pub fn leave_room(&self, memory: MemoryId, bytes: usize, needs: &Needs) -> bool {
+        let m = usize::from(memory.0);
+        let mut state = lock(&self.state);
+        let Some(device) = self.device(memory) else {
             return false;
         };
-        entry.copies[m].buffer = Some(Arc::from(buffer));
-        state.directory.grow(memory, bytes);
-        true
+        let total = device.backing.total().unwrap_or(device.capacity.0);
+        let rest = total.saturating_sub(device.backing.footprint(bytes) as u64);
+        let capacity = &mut state.directory.capacity[m];
+        *capacity = rest.min(*capacity);
+        let wish = Wish {
+            keys: &[],
+            memory,
+            now: 0,
+            needs,
+        };
+        let mut freed = false;
+        // Free bytes may lie in pieces that are too small: everything goes that can.
+        for victim in self.victims(&state, &wish, u64::MAX) {
+            state = self.evict(state, victim, memory);
+            freed = true;
+        }
+        freed && !state.directory.is_lost(memory)
     }
 
     /// Writes back what is current nowhere else, then gives the copy up, unless somebody needs it by
     /// then.
-    fn evict<'s>(
+    pub(super) fn evict<'s>(
         &'s self,
         mut state: StateGuard<'s>,
         key: u64,
@@ -134,6 +223,9 @@ impl Memories {
         let Some(entry) = state.directory.entries.get_mut(&key) else {
             return state;
         };
+        if entry.copies[m].pins > 0 || entry.copies[m].buffer.is_none() {
+            return state;
+        }
         let pieces = entry.only_in(memory).into_iter();
         let moves: Vec<Move> = pieces
             .map(|p| Move::plan(entry, p, memory, Direction::Out))
@@ -143,6 +235,7 @@ impl Memories {
         }
         if let Some(entry) = state.directory.entries.get_mut(&key)
             && entry.copies[m].pins == 0
+            && entry.copies[m].buffer.is_some()
             && entry.only_in(memory).is_empty()
         {
             state.directory.discard(key, memory);

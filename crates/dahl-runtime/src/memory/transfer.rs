@@ -42,6 +42,15 @@ impl Why {
     }
 }
 
+/// Why a region cannot be made current in a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The memory is out of use.
+    Lost,
+    /// Some elements are current nowhere any more.
+    Gone,
+}
+
 /// A copy to make, decided under the lock and made without it. From its planning until it has been
 /// carried out, the elements are marked as arriving and the device's buffer is pinned.
 pub(super) struct Move {
@@ -90,6 +99,9 @@ impl Move {
 impl Memories {
     /// Makes a region of a storage current in a memory, where it has room and keeps it. Device to
     /// device goes by way of the host. Returns how many bytes had to be moved there.
+    ///
+    /// A copy that fails takes its device out, and what is missing is looked for again: every turn of the
+    /// loop makes something current, waits for somebody who does, or has one device less.
     pub(super) fn fetch<'s>(
         &'s self,
         mut state: StateGuard<'s>,
@@ -98,11 +110,14 @@ impl Memories {
         region: &Region,
         memory: MemoryId,
         why: Why,
-    ) -> (StateGuard<'s>, usize) {
+    ) -> (StateGuard<'s>, Result<usize, Stop>) {
         let mut fetched = 0;
         loop {
+            if state.directory.is_lost(memory) {
+                return (state, Err(Stop::Lost));
+            }
             let Some(entry) = state.directory.entries.get_mut(&key) else {
-                return (state, fetched);
+                return (state, Ok(fetched));
             };
             let target = &entry.copies[usize::from(memory.0)];
             let (mut missing, mut arriving) = (Vec::new(), false);
@@ -114,16 +129,16 @@ impl Memories {
             });
             if missing.is_empty() {
                 if !arriving {
-                    return (state, fetched);
+                    return (state, Ok(fetched));
                 }
                 state = self.wait(state);
                 continue;
             }
             let mut moves = Vec::new();
-            let mut by_host = Vec::new();
+            let (mut by_host, mut gone) = (Vec::new(), false);
             for piece in missing {
                 if memory == MemoryId::HOST {
-                    plan_home(entry, piece, &mut moves);
+                    gone |= !plan_home(entry, piece, &mut moves);
                 } else {
                     let mut here = Vec::new();
                     entry.copies[0].valid.common(&piece, |p| here.push(p));
@@ -139,13 +154,21 @@ impl Memories {
                 let (guard, bytes) = self.carry_out(state, key, &moves, why);
                 (state, fetched) = (guard, fetched + bytes);
             }
+            if gone {
+                return (state, Err(Stop::Gone));
+            }
             for piece in by_host {
-                state = self.fetch(state, key, &own, &piece, MemoryId::HOST, why).0;
+                let (guard, home) = self.fetch(state, key, &own, &piece, MemoryId::HOST, why);
+                state = guard;
+                if home.is_err() {
+                    return (state, Err(Stop::Gone));
+                }
             }
         }
     }
 
-    /// Makes copies that were planned, without the lock, and notes that they have arrived.
+    /// Makes copies that were planned, without the lock, and notes which have arrived. If one fails, its
+    /// device is taken out.
     pub(super) fn carry_out<'s>(
         &'s self,
         state: StateGuard<'s>,
@@ -154,30 +177,42 @@ impl Memories {
         why: Why,
     ) -> (StateGuard<'s>, usize) {
         drop(state);
-        let mut bytes = 0;
+        let (mut bytes, mut arrived) = (0, Vec::with_capacity(moves.len()));
         for mv in moves {
             let start = self.ticks();
             let device = self.device(mv.device).expect("one side is a device");
             // SAFETY: the ranges come from a region inside the storage; the buffer is pinned; the
             // elements are marked as arriving, so nobody else fills them and no task writes them.
-            unsafe {
+            let copied = unsafe {
                 device
                     .backing
                     .copy(&*mv.buffer, mv.host, &mv.ranges, mv.way)
             };
+            arrived.push(copied.is_ok());
+            if let Err(lost) = copied {
+                self.lose(mv.device, &lost.0);
+                continue;
+            }
             let moved = mv.ranges.iter().map(Range::len).sum();
             self.count(moved, mv.way);
             bytes += moved;
             self.note_transfer(mv, moved as u64, why, start);
         }
         let mut state = lock(&self.state);
-        if let Some(entry) = state.directory.entries.get_mut(&key) {
-            for mv in moves {
-                let target = &mut entry.copies[mv.to()];
-                target.arriving.remove(&mv.piece);
-                target.valid.add(&mv.piece);
-                entry.copies[usize::from(mv.device.0)].pins -= 1;
+        for (mv, arrived) in moves.iter().zip(arrived) {
+            let to = mv.to();
+            // What reached the host is right even if the device failed since; what reached a device
+            // that failed since is not to be trusted.
+            let current = arrived && !state.directory.is_lost(MemoryId(to as u16));
+            if let Some(entry) = state.directory.entries.get_mut(&key) {
+                entry.copies[to].arriving.remove(&mv.piece);
+                if current {
+                    entry.copies[to].valid.add(&mv.piece);
+                }
             }
+            state.directory.unpin(key, mv.device);
+        }
+        if let Some(entry) = state.directory.entries.get_mut(&key) {
             entry.mind_lease(self.runtime);
         }
         self.changed.notify_all();
@@ -234,8 +269,9 @@ impl Memories {
     }
 }
 
-/// Plans how a piece that the host lacks gets there, from whichever devices have it.
-fn plan_home(entry: &mut Entry, piece: Region, moves: &mut Vec<Move>) {
+/// Plans how a piece that the host lacks gets there, from whichever devices have it. False if some of it
+/// is nowhere: it was on a device that failed.
+fn plan_home(entry: &mut Entry, piece: Region, moves: &mut Vec<Move>) -> bool {
     let mut rest = vec![piece];
     for m in 1..entry.copies.len() {
         let (mut found, mut left) = (Vec::new(), Vec::new());
@@ -250,7 +286,5 @@ fn plan_home(entry: &mut Entry, piece: Region, moves: &mut Vec<Move>) {
         );
         rest = left;
     }
-    debug_assert!(rest.is_empty(), "every element is current somewhere");
-    // Were it not so, any value would do: better that than waiting for what nobody has.
-    rest.iter().for_each(|p| entry.copies[0].valid.add(p));
+    rest.is_empty()
 }

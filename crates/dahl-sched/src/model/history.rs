@@ -18,7 +18,9 @@
 //!
 //! Besides the window there are running figures over all samples since the last restart: count, mean
 //! and variance (Welford's recurrence; Chan's formula to merge two), minimum. The estimate of a
-//! duration is the window's median: it follows slow drift, and ignores a tail that lasts.
+//! duration is a mean, because what it is for is adding: the mean of all of them, unless the window's
+//! differs from it by more than [`DRIFT`] standard errors; then things have changed slowly, and the
+//! window's counts.
 //!
 //! This file never looks at a clock: durations are handed to it.
 
@@ -36,6 +38,9 @@ pub const PATIENCE: usize = 8;
 pub const REACH: f64 = 6.0;
 /// Half-width of the band of accepted samples, as a part of the median, if that is wider.
 pub const FLOOR: f64 = 0.1;
+
+/// Standard errors by which the window's mean may differ from that of all samples.
+pub const DRIFT: f64 = 4.0;
 
 /// Standard deviation of normal noise whose median absolute deviation is one.
 const NORMAL: f64 = 1.4826;
@@ -179,6 +184,21 @@ impl History {
     /// Median of the window; zero if there is no sample.
     pub fn median(&self) -> f64 {
         median(&self.sorted)
+    }
+
+    /// The estimate of a duration: see the top of this file; zero if there is no sample.
+    pub fn typical(&self) -> f64 {
+        let n = self.window.len() as f64;
+        if self.is_whole() || n < 2.0 {
+            return self.mean;
+        }
+        let recent = self.window.iter().sum::<f64>() / n;
+        let squares: f64 = self.window.iter().map(|x| (x - recent).powi(2)).sum();
+        let error = (squares / (n * (n - 1.0))).sqrt();
+        match (recent - self.mean).abs() <= DRIFT * error {
+            true => self.mean,
+            false => recent,
+        }
     }
 
     /// The figures, if there is a sample.

@@ -7,14 +7,18 @@
 //! asked for alone, and on all units together.
 
 mod machine;
+mod record;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
-use dahl_nn::lower::{self, grain::Grain};
+use dahl_nn::lower::{
+    self,
+    grain::{Grain, Parts},
+};
 use dahl_nn::model::Model;
 use dahl_runtime::memory_name;
 use dahl_runtime::perf_store::PerfStore;
@@ -25,9 +29,12 @@ use super::gpu;
 use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
+use super::rhythm::Rhythm;
 use super::run_options::{GrainChoice, RunOptions, model, units_text};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
+
+pub use record::record;
 
 /// Arguments of `dahl calibrate`.
 #[derive(clap::Args)]
@@ -137,11 +144,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         runs: 0,
         timed: 0,
         changed: 0,
+        rhythms: profile.rhythms.clone(),
     };
     for model in &models {
         if units.cpus != Cpus::Count(0) {
             let newer = work.model(model, &profile.choices, workers)?;
             profile.choices.update(newer);
+            profile.rhythms.clone_from(&work.rhythms);
         }
         profile.save(&path)?;
         work.gpus(model, &units, &gpus, &profile.choices)?;
@@ -234,14 +243,24 @@ struct Work<'a> {
     runs: usize,
     timed: u64,
     changed: usize,
+    rhythms: Vec<Rhythm>,
+}
+
+/// A way to run a model's steps.
+#[derive(Clone)]
+struct Way {
+    units: Units,
+    policy: &'static str,
+    grain: Grain,
+    profile: Option<lower::Profile>,
 }
 
 impl Work<'_> {
     /// Measures a model's codelets and decides on implementations.
     fn model(&mut self, model: &Model, known: &Choices, workers: usize) -> anyhow::Result<Choices> {
         let unit = Machine::cpus(1).timed_as(&Machine::cpus(1).units[0]);
-        let cores = |n: usize| Units::cpus(Some(n as u16));
-        let first = self.step(model, &cores(1), None)?;
+        let one = self.way(Units::cpus(Some(1)), None);
+        let first = self.step(model, &one)?;
         let ranks = (0..first.classes.len())
             .map(|c| rivals(&first, c).len())
             .max()
@@ -264,7 +283,14 @@ impl Work<'_> {
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {
-                self.step(model, &cores(1), Some(by_rank(rank)))?;
+                let profile = Some(by_rank(rank));
+                self.step(
+                    model,
+                    &Way {
+                        profile,
+                        ..one.clone()
+                    },
+                )?;
             }
             self.bar.inc(1);
         }
@@ -278,14 +304,44 @@ impl Work<'_> {
         let mut all = known.clone();
         all.update(choices.clone());
         choices = all;
-        let profile = calibrated(&choices);
         let mut counts = vec![1, workers];
         counts.dedup();
         for n in counts {
-            self.step(model, &cores(n), Some(profile.clone()))?;
+            let units = Units::cpus(Some(n as u16));
+            self.rhythms(model, &self.way(units, Some(calibrated(&choices))), n)?;
             self.bar.inc(1);
         }
         Ok(choices)
+    }
+
+    /// Runs a model as it would be run, under policies that decide differently and with tasks as long as
+    /// usual and as short as can be, and notes what the runtime itself takes.
+    fn rhythms(&mut self, model: &Model, way: &Way, workers: usize) -> anyhow::Result<()> {
+        let finest = Grain::Fixed(Parts {
+            sample: self.args.batch as usize,
+            ..Parts::ONE
+        });
+        for grain in [way.grain.clone(), finest] {
+            for policy in ["ws", "dmda"] {
+                let what = format!("{}, {grain}", model.name);
+                let way = Way {
+                    policy,
+                    grain: grain.clone(),
+                    ..way.clone()
+                };
+                let trace = self.run(model, &way)?.1;
+                let machine = Machine::cpus(workers);
+                let seen = trace.and_then(|t| Rhythm::of(what, policy, &machine, &[t]));
+                if let Some(seen) = seen {
+                    let same = |r: &Rhythm| {
+                        (&r.what, &r.policy, r.workers) == (&seen.what, &seen.policy, seen.workers)
+                    };
+                    self.rhythms.retain(|r| !same(r));
+                    self.rhythms.push(seen);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Measures a model's codelets on each GPU alone, then on all units together: a task may take longer
@@ -305,48 +361,49 @@ impl Work<'_> {
         if !gpus.is_empty() && !all.contains(units) {
             all.push(units.clone());
         }
-        for units in &all {
-            self.step(model, units, Some(calibrated(choices)))?;
+        for units in all {
+            let way = self.way(units, Some(calibrated(choices)));
+            self.step(model, &way)?;
             self.bar.inc(1);
         }
         Ok(())
     }
 
-    fn options(&self, units: &Units) -> RunOptions {
-        RunOptions {
+    /// The usual way. Under no policy that estimates: every unit is to run some of everything.
+    fn way(&self, units: Units, profile: Option<lower::Profile>) -> Way {
+        Way {
+            units,
+            policy: "ws",
+            grain: self.args.grain.clone(),
+            profile,
+        }
+    }
+
+    fn prepare(&self, model: &Model, way: &Way) -> anyhow::Result<Measure> {
+        let run = RunOptions {
             workers: None,
-            units: Some(units.clone()),
-            gpu_memory: self.args.gpu_memory.filter(|_| units.has_gpus()),
-            // None that estimates: every unit is to run some of everything.
-            policy: Some("ws".into()),
+            units: Some(way.units.clone()),
+            gpu_memory: self.args.gpu_memory.filter(|_| way.units.has_gpus()),
+            policy: Some(way.policy.into()),
             plan: None,
             dtype: self.args.dtype,
-            grain: GrainChoice::Known(self.args.grain.clone()),
+            grain: GrainChoice::Known(way.grain.clone()),
             profile: Some("none".into()),
             trace: None,
             trace_events: 1 << 18,
             record: true,
-        }
+        };
+        let batch = self.args.batch as usize;
+        Measure::with(model, batch, &run, &way.grain, way.profile.clone())
     }
 
-    fn prepare(
-        &self,
-        model: &Model,
-        units: &Units,
-        profile: Option<lower::Profile>,
-    ) -> anyhow::Result<Measure> {
-        let (batch, run) = (self.args.batch as usize, self.options(units));
-        Measure::with(model, batch, &run, &self.args.grain, profile)
+    fn step(&mut self, model: &Model, way: &Way) -> anyhow::Result<Arc<Graph>> {
+        Ok(self.run(model, way)?.0)
     }
 
     /// Runs a model's steps for a while and records how long its tasks took.
-    fn step(
-        &mut self,
-        model: &Model,
-        units: &Units,
-        profile: Option<lower::Profile>,
-    ) -> anyhow::Result<Arc<Graph>> {
-        let mut measure = self.prepare(model, units, profile)?;
+    fn run(&mut self, model: &Model, way: &Way) -> anyhow::Result<(Arc<Graph>, Option<Trace>)> {
+        let mut measure = self.prepare(model, way)?;
         let text = units_text(&measure.runtime);
         self.bar.set_message(format!("{}, {text}", model.name));
         // The first steps touch memory for the first time: they do not count.
@@ -355,34 +412,17 @@ impl Work<'_> {
         let most = (1 << 17) / measure.graph.len().max(1) as u64;
         let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
         measure.steps(steps)?;
-        if let Some(trace) = measure.runtime.take_trace() {
-            self.timed += record(
-                &mut self.store,
-                &measure.graph,
-                &trace,
-                measure.runtime.machine(),
-            );
+        let trace = measure.runtime.take_trace();
+        if let Some(trace) = &trace {
+            let machine = measure.runtime.machine();
+            let traces = std::slice::from_ref(trace);
+            self.timed += record(&measure.graph, traces, machine, |key, cost, seconds| {
+                self.store.record(key, cost, seconds);
+            });
         }
         self.runs += 1;
-        Ok(measure.graph.clone())
+        Ok((measure.graph.clone(), trace))
     }
-}
-
-/// Takes a trace's durations into the performance model.
-pub fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, machine: &Machine) -> u64 {
-    let mut keys: HashMap<(u32, u16), Option<Key>> = HashMap::new();
-    for run in &trace.tasks {
-        let class = graph.tasks[run.id.task as usize].class;
-        let key = keys.entry((class, run.unit)).or_insert_with(|| {
-            let unit = &machine.units[usize::from(run.unit)];
-            Key::of(graph, class, &machine.timed_as(unit), unit.kind)
-        });
-        if let Some(key) = key {
-            let seconds = Seconds((run.end - run.start) as f64 * 1e-9);
-            store.record(key, graph.classes[class as usize].cost, seconds);
-        }
-    }
-    trace.tasks.len() as u64
 }
 
 /// What chooses implementations as a profile with these choices will.

@@ -1,0 +1,192 @@
+//! Needs: when each array of a graph is needed next, as far as its order is known.
+//!
+//! Times are places in the order of tasks: the program's, or a unit's own where a schedule says who runs
+//! what. The order is a guess wherever a policy decides while running, and the guess decides on nothing
+//! but which copy is given up: a wrong one costs bytes, never a result.
+
+use dahl_core::Graph;
+
+/// Never again.
+pub const NEVER: u64 = u64::MAX;
+
+/// Where and in which order the tasks of a graph will run, if somebody decided that: for every memory,
+/// the lists of its units.
+pub type Lists<'a> = &'a [Vec<&'a [u32]>];
+
+/// When the storages of a graph are needed. The default is for a machine that will not ask.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// By memory; one for all where nobody knows who runs what.
+    memories: Vec<Times>,
+    tasks: u64,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// Of every task.
+    of: Vec<u32>,
+    /// For storage `s`, the places from `first[s]` to `first[s + 1]` in `at`.
+    first: Vec<u32>,
+    /// Times, ascending; with whether the old values are needed then.
+    at: Vec<(u32, bool)>,
+}
+
+/// The next time that a storage is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// When: the launch's number, then the time. [`NEVER`] if not at all.
+    pub at: u64,
+    /// Whether for its values, not only to be overwritten.
+    pub reads: bool,
+}
+
+impl Need {
+    /// Not any more.
+    pub const NONE: Need = Need {
+        at: NEVER,
+        reads: false,
+    };
+}
+
+fn moment(serial: u64, time: u32) -> u64 {
+    serial << 32 | u64::from(time)
+}
+
+impl Times {
+    /// Of the tasks that `of` gives a time.
+    fn new(graph: &Graph, of: Vec<Option<u32>>) -> Times {
+        let mut uses: Vec<Vec<(u32, bool)>> = vec![Vec::new(); graph.storages.len()];
+        for (task, time) in of.iter().enumerate() {
+            let Some(time) = *time else { continue };
+            for access in graph.accesses_of(task as u32) {
+                let storage = graph.arrays[access.array as usize].storage as usize;
+                let reads = access.mode.reads() && access.fresh.is_none();
+                match uses[storage].last_mut() {
+                    Some((t, r)) if *t == time => *r |= reads,
+                    _ => uses[storage].push((time, reads)),
+                }
+            }
+        }
+        let mut first = vec![0];
+        for list in &mut uses {
+            list.sort_unstable();
+            first.push(first[first.len() - 1] + list.len() as u32);
+        }
+        Times {
+            of: of.into_iter().map(|t| t.unwrap_or(0)).collect(),
+            first,
+            at: uses.into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl Needs {
+    /// Of a graph whose tasks run in these orders, or about in the program's.
+    pub fn new(graph: &Graph, lists: Option<Lists<'_>>) -> Needs {
+        let memories = match lists {
+            None => vec![Times::new(
+                graph,
+                (0..graph.len() as u32).map(Some).collect(),
+            )],
+            Some(lists) => lists
+                .iter()
+                .map(|units| {
+                    let mut of = vec![None; graph.len()];
+                    for list in units {
+                        for (time, &task) in list.iter().enumerate() {
+                            of[task as usize] = Some(time as u32);
+                        }
+                    }
+                    Times::new(graph, of)
+                })
+                .collect(),
+        };
+        Needs {
+            memories,
+            tasks: graph.len() as u64,
+        }
+    }
+
+    /// Whether each memory has an order of its own.
+    pub fn by_memory(&self) -> bool {
+        self.memories.len() > 1
+    }
+
+    fn times(&self, memory: usize) -> &Times {
+        // There is at least one: whoever asks has devices.
+        &self.memories[memory.min(self.memories.len() - 1)]
+    }
+
+    /// The moment of a task in launch number `serial`.
+    pub fn moment(&self, memory: usize, serial: u64, task: u32) -> u64 {
+        moment(serial, self.times(memory).of[task as usize])
+    }
+
+    /// When a storage is needed after a task. What lasts is needed again by the next launch, which will
+    /// most likely be of the same graph; a temporary is not.
+    pub fn after(&self, memory: usize, storage: u32, serial: u64, task: u32, lasts: bool) -> Need {
+        let times = self.times(memory);
+        let (from, to) = (
+            times.first[storage as usize] as usize,
+            times.first[storage as usize + 1] as usize,
+        );
+        let (uses, now) = (&times.at[from..to], times.of[task as usize]);
+        match (uses.get(uses.partition_point(|u| u.0 <= now)), uses.first()) {
+            (Some(&(time, reads)), _) => Need {
+                at: moment(serial, time),
+                reads,
+            },
+            (None, Some(&(time, _))) if lasts => Need {
+                at: moment(serial + 1, time),
+                reads: true,
+            },
+            _ => Need::NONE,
+        }
+    }
+
+    /// How many tasks lie between two moments, if launches are of this graph; at least one.
+    pub fn distance(&self, now: u64, then: u64) -> u64 {
+        let launches = (then >> 32).saturating_sub(now >> 32).min(1 << 20);
+        let (now, then) = (now & u64::from(u32::MAX), then & u64::from(u32::MAX));
+        (launches * self.tasks + then).saturating_sub(now).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use dahl_core::{Arena, Codelet, Recorder, Task, UnitKind};
+
+    use super::*;
+
+    #[test]
+    fn needs_follow_the_order_and_wrap_to_the_next_launch() {
+        let nothing =
+            Arc::new(Codelet::new("nothing").implement("reference", UnitKind::Cpu, |_| Ok(())));
+        let arena = Arena::new();
+        let mut x = arena.zeros::<f32, 1>([2]).unwrap();
+        let mut y = arena.zeros::<f32, 1>([2]).unwrap();
+        let recorder = Recorder::new();
+        recorder.submit(Task::new(&nothing, &[x.read(), y.write()]));
+        recorder.submit(Task::new(&nothing, &[y.read()]));
+        recorder.submit(Task::new(&nothing, &[x.write()]));
+        let graph = recorder.finish().unwrap();
+        let needs = Needs::new(&graph, None);
+        let at = |serial: u64, time: u32, reads| Need {
+            at: moment(serial, time),
+            reads,
+        };
+        assert_eq!(needs.after(1, 0, 7, 0, true), at(7, 2, false));
+        assert_eq!(needs.after(1, 0, 7, 2, true), at(8, 0, true));
+        assert_eq!(needs.after(1, 1, 7, 0, false), at(7, 1, true));
+        assert_eq!(needs.after(1, 1, 7, 1, false), Need::NONE);
+        assert_eq!(needs.distance(moment(7, 2), moment(8, 0)), 1);
+        assert_eq!(needs.distance(moment(7, 1), moment(9, 0)), 5);
+        // A schedule: tasks 2 and 0 in the host, task 1 on the device.
+        let (host, device): (&[u32], &[u32]) = (&[2, 0], &[1]);
+        let planned = Needs::new(&graph, Some(&[vec![host], vec![device]]));
+        assert_eq!(planned.after(0, 0, 3, 2, true), at(3, 1, true));
+        assert_eq!(planned.after(1, 0, 3, 1, true), Need::NONE);
+    }
+}
