@@ -91,7 +91,14 @@ fn join(cuda: Result<Vec<Found>, GpuError>, opencl: Result<Vec<Found>, GpuError>
         })
     };
     let mut devices = take(cuda);
-    let mut others = take(opencl);
+    let mut others = take(opencl.and_then(|all| match all.is_empty() {
+        true => Err(GpuError::NoLibrary {
+            library: "OpenCL",
+            why: "no driver offers a device; install your GPU's, or PoCL to compute on the processor"
+                .into(),
+        }),
+        false => Ok(all),
+    }));
     if !devices.is_empty() {
         others.retain(|d| !d.driver.starts_with("NVIDIA"));
     }
@@ -196,5 +203,7 @@ mod tests {
         assert_eq!(without.missing, [lacks()]);
         let none = join(Err(lacks()), Err(lacks()));
         assert!(none.devices.is_empty() && none.missing.len() == 2);
+        let empty = join(Ok(Vec::new()), Ok(Vec::new()));
+        assert!(empty.missing[0].to_string().contains("no driver offers"));
     }
 }

@@ -4,6 +4,7 @@
 //! kernels. The kernels are kept on disk beside the measurements.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
@@ -14,7 +15,7 @@ use dahl_gpu::devices::{self, Found};
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings, measure};
 use dahl_runtime::{Builder, DeviceSpec};
 
-use super::machine::{Gpu, Measured, State, Way};
+use super::machine::gpus::{Gpu, Measured, State, Way};
 use super::profile;
 use super::units::Gpus;
 
@@ -77,11 +78,7 @@ pub fn numbers(gpus: &Gpus) -> anyhow::Result<Vec<usize>> {
 
 /// That there is no device, and why.
 fn none() -> String {
-    let why = missing();
-    match why.is_empty() {
-        true => "there is no GPU here: OpenCL is installed, but no driver offers a device".into(),
-        false => format!("there is no GPU here: {}", why.join("; ")),
-    }
+    format!("there is no GPU here: {}", missing().join("; "))
 }
 
 /// Opens a device and measures its links, once.
@@ -105,9 +102,15 @@ pub fn open(number: usize, limit: Option<Bytes>, dtype: DType) -> anyhow::Result
     let opened = match all.get(&key) {
         Some(opened) => opened.clone(),
         None => {
+            let kernels = profile::folder().ok().map(|f| f.join("kernels"));
+            let known = kernels.as_ref().is_some_and(|f| f.exists());
+            if !known && std::io::stderr().is_terminal() {
+                let name = &found.name;
+                eprintln!("compiling the kernels of gpu:{number} ({name}), this once…");
+            }
             let settings = Settings {
                 limit: limit.map(|l| l.0 as usize),
-                cache: profile::folder().ok().map(|f| f.join("kernels")),
+                cache: kernels,
                 ..Settings::default()
             };
             let device = found.open(settings);
@@ -163,16 +166,24 @@ pub fn extra(numbers: &[usize]) -> Option<Extra> {
     match (numbers.is_empty(), numbers.iter().all(blas)) {
         (true, _) => None,
         (false, true) => Some(|name| implementation(name, Some("cublas"))),
-        (false, false) => Some(|name| implementation(name, None)),
+        (false, false) => kernels(),
     }
+}
+
+/// What adds the implementations that every device has.
+pub fn kernels() -> Option<Extra> {
+    Some(|name| implementation(name, None))
 }
 
 /// The same for a described machine, which may be this one.
 pub fn extra_of(machine: &Machine, here: bool) -> Option<Extra> {
-    let gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    let mut gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    if !here {
+        return gpus.next().and_then(|_| kernels());
+    }
     let number = |name: &str| name.strip_prefix("gpu:")?.parse().ok();
     // A number that nobody has stands for a device without a library of its own.
-    let numbers = gpus.map(|u| number(&u.name).filter(|_| here).unwrap_or(usize::MAX));
+    let numbers = gpus.map(|u| number(&u.name).unwrap_or(usize::MAX));
     extra(&numbers.collect::<Vec<usize>>())
 }
 

@@ -1,6 +1,6 @@
 //! `dahl machine`: what this computer has, and machines as files.
 
-mod gpus;
+pub mod gpus;
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use dahl_runtime::discover::{self, Host};
 use dahl_runtime::meter::WattsModel;
 use dahl_runtime::meter::model::{BUSY, IDLE};
 
-pub use gpus::{Gpu, Measured, State, Way};
+use gpus::State;
 
 use super::units::{Cpus, Units};
 use super::{gpu, profile, rhythm};
@@ -143,6 +143,27 @@ pub fn watts(file: Option<&Path>) -> anyhow::Result<WattsModel> {
         let path = path.display();
         format!("{path} does not say what its cores draw: give them idle_watts and busy_watts")
     })
+}
+
+/// What GPUs draw, for where no card can be measured: as a machine file says of its own, or the stated
+/// defaults. None if all of them are the processor under another name, whose CPU time is counted.
+pub fn gpu_watts(numbers: &[usize], file: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+    let real = gpu::accelerators();
+    let cards = numbers.iter().filter(|n| real.contains(n)).count();
+    let given = file.map(load).transpose()?;
+    let units = given.iter().flat_map(|m| &m.units);
+    let each = units.filter(|u| u.kind == UnitKind::Gpu);
+    let each: Vec<_> = each
+        .filter_map(|u| u.power)
+        .map(|p| (p.busy, p.idle))
+        .collect();
+    let usual = || gpus::default_watts(1);
+    let one = WattsModel::of_units(&each, Watts(0.0)).unwrap_or_else(usual);
+    Ok((cards > 0).then(|| WattsModel {
+        units: cards,
+        unit: "gpu".into(),
+        ..one
+    }))
 }
 
 /// Whether a machine is this computer, as far as its description says: it bears the processor's name. The

@@ -2,6 +2,8 @@
 
 pub mod bench;
 pub mod calibrate;
+#[cfg(feature = "gpu")]
+pub mod check;
 pub mod energy;
 pub mod eval;
 mod follow;

@@ -5,7 +5,7 @@ use dahl_core::graph::Extra;
 use dahl_core::{Bytes, DType, Machine};
 use dahl_runtime::Builder;
 
-use super::machine::Gpu;
+use super::machine::gpus::Gpu;
 use super::units::Gpus;
 
 const WITHOUT: &str = "this program was built without GPUs: build it with `--features gpu`";
@@ -35,6 +35,11 @@ pub fn extra(_: &[usize]) -> Option<Extra> {
 
 /// Adds nothing.
 pub fn extra_of(_: &Machine, _: bool) -> Option<Extra> {
+    None
+}
+
+/// Adds nothing.
+pub fn kernels() -> Option<Extra> {
     None
 }
 

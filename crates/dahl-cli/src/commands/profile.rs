@@ -4,6 +4,7 @@
 //! by `dahl calibrate` alone, because implementations are chosen by it, and what a run computes must not
 //! change behind anybody's back.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,9 @@ pub struct Profile {
     pub alone: Speeds,
     /// As `alone`, with every core working.
     pub together: Speeds,
+    /// Speeds of GPUs, by the names that their durations are recorded under.
+    #[serde(default)]
+    pub gpus: BTreeMap<String, Speeds>,
     /// Which implementations to use.
     pub choices: Choices,
     /// What the runtime itself takes.
@@ -41,7 +45,7 @@ pub struct Profile {
     pub rhythms: Vec<Rhythm>,
 }
 
-/// Measured speeds of one core.
+/// Measured speeds of one core, or of one GPU.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Speeds {
     /// Operations per second of a large matrix product, in single precision.
@@ -132,6 +136,7 @@ impl Profile {
             cores: host.cores.len(),
             alone: Speeds::default(),
             together: Speeds::default(),
+            gpus: BTreeMap::new(),
             choices: Choices::default(),
             rhythms: Vec::new(),
         }

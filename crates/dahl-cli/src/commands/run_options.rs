@@ -1,6 +1,6 @@
 //! Options that every command shares which executes graphs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dahl_core::graph::Extra;
@@ -9,11 +9,12 @@ use dahl_core::{Bytes, DType, Unit, UnitKind};
 use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_runtime::meter::WattsModel;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::plan::file::PlanFile;
 
 use super::units::{self, Cpus, Units};
-use super::{follow, gpu, profile};
+use super::{follow, gpu, machine, profile};
 use crate::interrupt;
 
 /// How to execute.
@@ -31,7 +32,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "U", conflicts_with = "workers")]
     pub units: Option<Units>,
     /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "units")]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub gpu_memory: Option<Bytes>,
     /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]
     #[arg(long)]
@@ -131,6 +132,11 @@ impl RunOptions {
             None if self.units().has_gpus() => "dmda",
             None => "ws",
         }
+    }
+
+    /// What the GPUs asked for draw, where they cannot be measured.
+    pub fn gpu_watts(&self, machine: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+        machine::gpu_watts(&gpu::numbers(&self.units().gpus)?, machine)
     }
 
     /// What graphs need to run on the GPUs asked for.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use dahl_core::UnitKind;
 use dahl_runtime::meter;
 
 use crate::commands::follow::Outcome;
@@ -58,7 +59,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let once = bench.steps(3)?;
     let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
     let (mut times, mut count) = (Vec::new(), 0);
-    let sampler = meter::Options::default().start();
+    let options = meter::Options {
+        gpus: args
+            .run
+            .gpu_watts(None)?
+            .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::Gpu))),
+        ..meter::Options::default()
+    };
+    let sampler = options.start();
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
     while times.is_empty() || Instant::now() < end {
         times.push(bench.steps(stretch)?);

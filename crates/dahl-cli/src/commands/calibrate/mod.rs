@@ -9,6 +9,7 @@
 mod machine;
 mod record;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,13 +20,15 @@ use dahl_nn::lower::{
     grain::{Grain, Parts},
 };
 use dahl_nn::model::Model;
+use dahl_runtime::memory_name;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::gpu;
+use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
-use super::profile::{self, Profile};
+use super::profile::{self, Profile, Speeds};
 use super::rhythm::Rhythm;
 use super::run_options::{GrainChoice, RunOptions, model, units_text};
 use super::units::{self, Cpus, Gpus, Units};
@@ -53,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "U", conflicts_with = "workers")]
     units: Option<Units>,
     /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "units")]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
     gpu_memory: Option<Bytes>,
     /// How layers are cut into tasks, as for `dahl train`
     #[arg(long, default_value = "auto")]
@@ -77,7 +80,7 @@ struct Report {
     together: profile::Speeds,
     cores: usize,
     /// GPUs that were measured.
-    gpus: Vec<String>,
+    gpus: BTreeMap<String, Speeds>,
     runs: usize,
     timed: u64,
     choices: usize,
@@ -119,6 +122,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         profile.together = machine::speeds(workers, args.seconds)?;
         bar.inc(2);
     }
+    for device in gpu::look(&gpus, true) {
+        let State::Measured(figures) = &device.state else {
+            continue; // Whoever runs a model on it hears why it does not work.
+        };
+        if let Some(rated) = figures.rated {
+            let speeds = Speeds {
+                flops_f32: rated.flops,
+                flops_f64: rated.flops_f64,
+                bandwidth: rated.bandwidth,
+                overhead: figures.launch_seconds.0,
+            };
+            let name = memory_name(&device.unit, &device.name);
+            profile.gpus.insert(name, speeds);
+        }
+    }
     let mut work = Work {
         args,
         store: profile::open_model()?,
@@ -147,7 +165,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         alone: profile.alone,
         together: profile.together,
         cores: workers,
-        gpus: gpus.iter().map(|n| format!("gpu:{n}")).collect(),
+        gpus: profile.gpus.clone(),
         runs: work.runs,
         timed: work.timed,
         choices: profile.choices.len(),
@@ -194,6 +212,15 @@ fn tell(report: &Report) {
         table.add_row([what.to_string(), alone, together]);
     }
     println!("{table}");
+    for (name, s) in &report.gpus {
+        println!(
+            "{name}: matrix product {} GFLOP/s f32, {} f64; copying {} GB/s; a launch {}",
+            giga(s.flops_f32),
+            giga(s.flops_f64),
+            giga(s.bandwidth),
+            Seconds(s.overhead)
+        );
+    }
     println!(
         "{} tasks timed in {} runs; {} calls have several implementations, {} now use another than static costs would choose",
         report.timed, report.runs, report.choices, report.changed

@@ -4,6 +4,7 @@ use dahl_core::{
     Bytes, Link, Machine, Memory, MemoryId, Power, Rated, Seconds, Unit, UnitKind, Watts,
 };
 use dahl_runtime::memory_name;
+use dahl_runtime::meter::WattsModel;
 use dahl_runtime::meter::model::{BUSY, IDLE};
 use serde::Serialize;
 
@@ -18,6 +19,17 @@ const CARD: Power = Power {
 
 /// Joules to move a byte over PCIe: about 5 pJ per bit, doubled for both memories.
 const PER_BYTE: f64 = 1e-10;
+
+/// What so many cards draw, where nobody says better.
+pub fn default_watts(cards: usize) -> WattsModel {
+    WattsModel {
+        busy: CARD.busy,
+        idle: CARD.idle,
+        units: cards,
+        unit: "gpu".into(),
+        base: Watts(0.0),
+    }
+}
 
 /// A device as `dahl machine` shows it.
 #[derive(Clone, Debug, Serialize)]
@@ -48,6 +60,7 @@ pub struct Gpu {
 }
 
 /// Whether a device works.
+#[cfg_attr(not(feature = "gpu"), expect(dead_code))] // Nobody finds devices then.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

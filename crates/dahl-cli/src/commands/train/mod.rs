@@ -7,8 +7,8 @@ mod summary;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl_core::Seconds;
 use dahl_core::trace::Trace;
+use dahl_core::{Seconds, UnitKind};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::data::{self, DataSpec, Dataset, Split};
 use dahl_nn::model::Model;
@@ -222,6 +222,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let sampler = meter::Options {
         epoch: runtime.trace_start(),
         model: Some(super::machine::watts(args.machine.as_deref())?),
+        gpus: run
+            .gpu_watts(args.machine.as_deref())?
+            .map(|watts| (watts, runtime.busy_clock(UnitKind::Gpu))),
         ..meter::Options::default()
     }
     .start();
@@ -253,7 +256,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         weights::write(path, &session.weights(&mut runtime)?)?;
     }
     if let Some(m) = &mut metrics {
-        m.done(&report)?;
+        m.done(&report, &work)?;
     }
     let power = report.samples();
     let (mut slowest, mut followed) = (None, None);

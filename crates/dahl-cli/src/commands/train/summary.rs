@@ -114,14 +114,16 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
     let share = |busy: f64, of: usize| 100.0 * busy / (seconds * of as f64).max(1e-9);
     let all: Seconds = work.units.iter().map(|u| u.1).sum();
     let n = work.units.len();
+    let gpus = work.units.iter().any(|(name, _)| !name.starts_with("cpu"));
+    let what = if gpus { "units" } else { "workers" };
     line(
         "efficiency",
         format!(
-            "{:.0} % of {n} workers' time went into work",
+            "{:.0} % of {n} {what}' time went into work",
             share(all.0, n)
         ),
     );
-    if work.units.iter().any(|(name, _)| !name.starts_with("cpu")) {
+    if gpus {
         let each = work.units.iter();
         let each: Vec<String> = each
             .map(|(name, busy)| format!("{name} {:.0} %", share(busy.0, 1)))
