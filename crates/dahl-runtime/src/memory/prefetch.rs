@@ -16,6 +16,9 @@ use super::{Memories, StateGuard};
 use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
 
+/// How much more than the least it may cost to make room ahead of time: waiting costs time, too.
+const WORTH: f64 = 1.25;
+
 /// Operands to fetch before their task asks for them.
 pub(super) struct Request {
     task: TaskRef,
@@ -143,12 +146,15 @@ impl Memories {
             now: request.now,
             needs: &request.prepared.needs,
         };
-        let chosen = self.victims(&state, &wish, short);
+        let (chosen, loss) = self.victims(&state, &wish, short, false);
+        // If something in use now will be much cheaper to give up when it is the task's turn, better
+        // wait until then.
+        let (_, least) = self.victims(&state, &wish, short, true);
         let later = |key: &u64| {
             let entry = state.directory.entries.get(key);
             entry.is_some_and(|e| e.copies[m].need.at > request.now)
         };
-        if short == 0 || !chosen.iter().all(later) {
+        if short == 0 || loss > WORTH * least || !chosen.iter().all(later) {
             return (state, false);
         }
         for victim in chosen {
