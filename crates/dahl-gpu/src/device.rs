@@ -20,7 +20,7 @@ use dahl_runtime::driver::{Driver, DriverError, Job};
 use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction};
 
 use crate::error::GpuError;
-use crate::launch::{LIMIT, Steps, Task};
+use crate::launch::{LIMIT, Launch, Steps, Task};
 use crate::pool::{ALIGN, Usage};
 use crate::recipes::{self, Recipe};
 use crate::store::Stats;
@@ -88,6 +88,8 @@ pub trait Device: Send + Sync {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
+    /// Launches that go before those of the task.
+    static FIRST: RefCell<Vec<Launch>> = const { RefCell::new(Vec::new()) };
     /// What went wrong on the current device, in more detail than a task's error has.
     static FAILURE: RefCell<Option<GpuError>> = const { RefCell::new(None) };
 }
@@ -104,6 +106,7 @@ impl Bound {
     fn new(device: &Arc<dyn Device>) -> Self {
         CURRENT.set(Some(device.clone()));
         FAILURE.set(None);
+        FIRST.set(Vec::new());
         Bound
     }
 }
@@ -154,6 +157,7 @@ fn execute(recipe: Recipe, blas: bool, ops: &Operands<'_>) -> Result<(), TaskErr
         let mut steps = Steps::new(ops.dtype(0), device.tuning());
         steps.blas = blas;
         recipe(&task, &mut steps);
+        steps.launches.splice(0..0, FIRST.take());
         device.run(&steps)
     })
     .unwrap_or_else(|| {
@@ -237,8 +241,8 @@ impl Driver for GpuDriver {
                     recipes::fill(tensor(&operands, i), merge.identity(), &mut steps);
                 }
             }
-            let run = self.device.run(&steps);
-            run.map_err(|e| self.sort(TaskError(e.to_string()), Some(e)))?;
+            // Together with the task's own: to wait for them alone would cost as much again.
+            FIRST.set(steps.launches);
         }
         let done = (job.implementation.body)(&operands);
         done.map_err(|said| self.sort(said, FAILURE.take()))
@@ -302,9 +306,10 @@ impl GpuMemory {
 /// Measures one way of a device's link.
 fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
     const SMALL: usize = 64;
-    const LARGE: usize = 8 << 20;
-    let mut host = vec![0u8; LARGE];
-    let address = device.allocate(LARGE)?;
+    // Half of a device that may hand out very little.
+    let large = (8 << 20).min(device.usage().limit / 2).max(2 * SMALL);
+    let mut host = vec![0u8; large];
+    let address = device.allocate(large)?;
     let mut best = |bytes: usize| -> Result<f64, GpuError> {
         let all = 0..bytes;
         let mut least = f64::INFINITY;
@@ -316,25 +321,28 @@ fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
         }
         Ok(least)
     };
-    let times = best(SMALL).and_then(|small| Ok((small, best(LARGE)?)));
+    let times = best(SMALL).and_then(|small| Ok((small, best(large)?)));
     device.release(address);
     let (small, large) = times?;
     Ok(LinkSpeed {
-        bandwidth: LARGE as f64 / (large - small).max(1e-9),
+        bandwidth: large as f64 / (large - small).max(1e-9),
         latency: Seconds(small),
     })
 }
 
 impl Backing for GpuMemory {
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost> {
-        match (self.device.allocate(bytes), self.device.lost()) {
-            (_, Some(why)) => Err(DeviceLost(why)),
-            (Err(_), None) => Ok(None),
-            (Ok(address), None) => Ok(Some(Box::new(Piece {
-                device: self.device.clone(),
-                address,
-            }))),
+        if let Some(why) = self.device.lost() {
+            return Err(DeviceLost(why));
         }
+        // Whatever the reason, there is no room just now.
+        let Ok(address) = self.device.allocate(bytes) else {
+            return Ok(None);
+        };
+        Ok(Some(Box::new(Piece {
+            device: self.device.clone(),
+            address,
+        })))
     }
 
     fn footprint(&self, bytes: usize) -> usize {
