@@ -307,11 +307,11 @@ impl GpuMemory {
 fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
     const SMALL: usize = 64;
     // Half of a device that may hand out very little.
-    let large = (8 << 20).min(device.usage().limit / 2).max(2 * SMALL);
-    let mut host = vec![0u8; large];
-    let address = device.allocate(large)?;
-    let mut best = |bytes: usize| -> Result<f64, GpuError> {
-        let all = 0..bytes;
+    let bytes = (8 << 20).min(device.usage().limit / 2).max(2 * SMALL);
+    let mut host = vec![0u8; bytes];
+    let address = device.allocate(bytes)?;
+    let mut best = |count: usize| -> Result<f64, GpuError> {
+        let all = 0..count;
         let mut least = f64::INFINITY;
         for _ in 0..5 {
             let start = Instant::now();
@@ -321,11 +321,11 @@ fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
         }
         Ok(least)
     };
-    let times = best(SMALL).and_then(|small| Ok((small, best(large)?)));
+    let times = best(SMALL).and_then(|small| Ok((small, best(bytes)?)));
     device.release(address);
     let (small, large) = times?;
     Ok(LinkSpeed {
-        bandwidth: large as f64 / (large - small).max(1e-9),
+        bandwidth: bytes as f64 / (large - small).max(1e-9),
         latency: Seconds(small),
     })
 }

@@ -108,7 +108,7 @@ fn a_model_three_times_the_device_trains() {
     }
     let resnet = RESNET18.replace("[3, 32, 32]", "[3, 16, 16]");
     let cases = [
-        ("lenet5", LENET5, 600 << 10, 600 << 10, None, 1.3),
+        ("lenet5", LENET5, 600 << 10, 600 << 10, None, 1.2),
         ("resnet18-32", &resnet, 40 << 20, 44 << 20, Some(1), 3.0),
     ];
     for (name, model, capacity, limit, steps, factor) in cases {

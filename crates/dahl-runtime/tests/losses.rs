@@ -3,137 +3,14 @@
 
 mod common;
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::Program;
-use dahl_core::{Arena, Bytes, MemoryId, Seconds, UnitKind};
-use dahl_runtime::driver::{CpuDriver, Driver, DriverError, Job};
-use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction, HostDevice};
-use dahl_runtime::{DeviceSpec, RunError, Runtime};
-
-/// What is made to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// A task, after it has written its results; the device with it.
-    Execute,
-    /// A copy either way, which leaves rubbish where it was going; the device with it.
-    Copy,
-    /// An allocation, and the device with it.
-    Allocate,
-    /// An allocation, for want of room.
-    Full,
-    /// A task, for want of scratch memory.
-    NoScratch,
-}
-
-const FAULTS: [Fault; 5] = [
-    Fault::Execute,
-    Fault::Copy,
-    Fault::Allocate,
-    Fault::Full,
-    Fault::NoScratch,
-];
-
-/// When a device fails, and whether it has.
-struct Fate {
-    fault: Fault,
-    left: AtomicI64,
-    lost: AtomicBool,
-}
-
-impl Fate {
-    fn strikes(&self, fault: Fault) -> bool {
-        self.fault == fault && self.left.fetch_sub(1, Ordering::Relaxed) == 0
-    }
-
-    fn lose(&self) -> DeviceLost {
-        self.lost.store(true, Ordering::Relaxed);
-        DeviceLost(format!("{:?}, as told", self.fault))
-    }
-
-    fn check(&self) -> Result<(), DeviceLost> {
-        match self.lost.load(Ordering::Relaxed) {
-            true => Err(DeviceLost(format!("{:?} before, as told", self.fault))),
-            false => Ok(()),
-        }
-    }
-}
-
-struct Frail(Arc<Fate>, HostDevice);
-
-impl Driver for Frail {
-    fn kind(&self) -> UnitKind {
-        UnitKind::Cpu
-    }
-
-    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
-        self.0.check()?;
-        if self.0.strikes(Fault::NoScratch) {
-            let why = "as told".into();
-            return Err(DriverError::NoRoom { bytes: 8, why });
-        }
-        // SAFETY: passed on to the caller.
-        unsafe { CpuDriver.execute(job, scratch)? };
-        match self.0.strikes(Fault::Execute) {
-            true => Err(self.0.lose().into()),
-            false => Ok(self.0.check()?),
-        }
-    }
-}
-
-impl Backing for Frail {
-    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost> {
-        self.0.check()?;
-        if self.0.strikes(Fault::Allocate) {
-            return Err(self.0.lose());
-        }
-        match self.0.strikes(Fault::Full) {
-            true => Ok(None),
-            false => self.1.allocate(bytes),
-        }
-    }
-
-    unsafe fn copy(
-        &self,
-        buffer: &dyn Buffer,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), DeviceLost> {
-        self.0.check()?;
-        if self.0.strikes(Fault::Copy) {
-            let to = match way {
-                Direction::In => buffer.base(),
-                Direction::Out => host,
-            };
-            for r in ranges {
-                // SAFETY: the destination of a copy, ours alone.
-                unsafe { to.add(r.start).write_bytes(0xA5, r.len()) };
-            }
-            return Err(self.0.lose());
-        }
-        // SAFETY: passed on to the caller.
-        unsafe { self.1.copy(buffer, host, ranges, way) }
-    }
-
-    fn duration(&self, bytes: Bytes, way: Direction) -> Seconds {
-        self.1.duration(bytes, way)
-    }
-}
-
-fn device(name: &str, fate: &Arc<Fate>, capacity: u64) -> DeviceSpec {
-    let host = || HostDevice::new(1e12, Duration::ZERO);
-    DeviceSpec {
-        name: name.into(),
-        driver: Box::new(Frail(fate.clone(), host())),
-        backing: Box::new(Frail(fate.clone(), host())),
-        capacity: Bytes(capacity),
-        links: [(1e12, Seconds(0.0)); 2],
-    }
-}
+use common::frail::{FAULTS, Fate, Fault, device};
+use dahl_core::{Arena, MemoryId, UnitKind};
+use dahl_runtime::{RunError, Runtime};
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,14 +37,7 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         "seed {}, {} workers, {}, {} bytes, {fault:?} after {after}",
         case.seed, case.workers, case.policy, case.capacity
     );
-    let fate = |left| {
-        Arc::new(Fate {
-            fault,
-            left: AtomicI64::new(left),
-            lost: AtomicBool::new(false),
-        })
-    };
-    let (frail, sound) = (fate(after), fate(-1));
+    let (frail, sound) = (Fate::new(fault, after), Fate::new(fault, -1));
     let told = Arc::new(Mutex::new(Vec::new()));
     let list = told.clone();
     let mut builder = Runtime::builder()
@@ -317,11 +187,7 @@ fn lost_values_are_not_numbers() {
     recorder.submit(dahl_core::Task::new(&step, &[x.read_write()]));
     let graph = recorder.finish().unwrap();
     let start = |after| {
-        let fate = Arc::new(Fate {
-            fault: Fault::Copy,
-            left: AtomicI64::new(after),
-            lost: AtomicBool::new(false),
-        });
+        let fate = Fate::new(Fault::Copy, after);
         let builder = Runtime::builder()
             .workers(0)
             .watchdog(Duration::from_secs(30));

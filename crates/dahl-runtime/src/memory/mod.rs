@@ -118,7 +118,11 @@ pub struct Memories {
     runtime: u64,
     devices: Vec<Device>,
     state: Mutex<State>,
+    /// Something that somebody may wait for has changed.
     changed: Condvar,
+    /// There is something to prefetch: for the copying threads, which every other change would wake in
+    /// vain.
+    requested: Condvar,
     counters: Counters,
     tracer: Option<Arc<Tracer>>,
     on_loss: Option<OnLoss>,
@@ -165,6 +169,7 @@ impl Memories {
             devices,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            requested: Condvar::new(),
             counters: Counters::default(),
             tracer,
             on_loss,

@@ -68,7 +68,7 @@ impl Memories {
             prepared: prepared.clone(),
         });
         drop(state);
-        self.changed.notify_all();
+        self.requested.notify_one();
     }
 
     /// A task that asked for a prefetch will not run: drops the request, and waits if it is being
@@ -95,7 +95,8 @@ impl Memories {
         let mut state = lock(&self.state);
         while !state.stopping {
             let Some(request) = state.requests.pop_front() else {
-                state = self.wait(state);
+                let woken = self.requested.wait(state);
+                state = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
                 continue;
             };
             let memory = request.memory;
@@ -167,6 +168,6 @@ impl Memories {
     /// Lets [`Memories::serve`] return.
     pub fn stop(&self) {
         lock(&self.state).stopping = true;
-        self.changed.notify_all();
+        self.requested.notify_all();
     }
 }
