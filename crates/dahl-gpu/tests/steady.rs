@@ -3,8 +3,10 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{How, SMALL_CNN, have, runtime, session};
-use dahl_core::DType;
+use dahl_core::{Arena, DType, Recorder, Task};
 use dahl_gpu::Device;
 
 /// Bytes of this process in memory.
@@ -65,5 +67,38 @@ fn a_thousand_steps_leave_nothing_behind() {
             4 * each
         );
         assert!(grown < 8 << 20, "{grown} bytes more");
+    }
+}
+
+/// Tasks over large arrays of their own: those of the next travel while one runs.
+#[test]
+fn operands_travel_while_kernels_run() {
+    if !have(1) {
+        return;
+    }
+    let how = How::on(0, 1, "eager");
+    let (mut runtime, _) = runtime(&how, &session(SMALL_CNN, DType::F32, &how));
+    let arena = Arena::new();
+    let mut arrays: Vec<_> = (0..12)
+        .map(|_| arena.full([1 << 18], 2.0f32).unwrap())
+        .collect();
+    let double: Arc<_> = dahl_ops::codelets::elementwise::ADD_ASSIGN.clone();
+    let recorder = Recorder::new().with_extra(|name| dahl_gpu::device::implementation(name, None));
+    let one = arena.full([1 << 18], 1.0f32).unwrap();
+    for a in &mut arrays {
+        recorder.submit(Task::new(&double, &[one.read(), a.read_write()]));
+    }
+    let graph = recorder.finish().unwrap();
+    runtime.launch(&graph).unwrap();
+    runtime.wait().unwrap();
+    let t = runtime.traffic();
+    println!(
+        "{} of {} bytes fetched ahead",
+        t.bytes_prefetched, t.bytes_in
+    );
+    assert_eq!(t.bytes_in, 13 << 20);
+    assert!(t.bytes_prefetched >= 6 << 20, "{t:?}");
+    for a in &arrays {
+        assert!(runtime.read(a).unwrap().iter().all(|&v| v == 3.0));
     }
 }
