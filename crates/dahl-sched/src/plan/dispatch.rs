@@ -58,11 +58,16 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         let p = frame.problem;
         let mut reads: Vec<Vec<u32>> = vec![Vec::new(); p.tasks.len()];
         for (i, d) in p.data.iter().enumerate() {
-            d.readers.iter().for_each(|&r| reads[r as usize].push(i as u32));
+            d.readers
+                .iter()
+                .for_each(|&r| reads[r as usize].push(i as u32));
         }
         let mean = |t: usize| -> f64 {
             let ways = &relaxed.activities[t].ways;
-            ways.iter().zip(&shares[t]).map(|(w, s)| w.seconds * s).sum()
+            ways.iter()
+                .zip(&shares[t])
+                .map(|(w, s)| w.seconds * s)
+                .sum()
         };
         let mean: Vec<f64> = (0..p.tasks.len()).map(mean).collect();
         let tail = relaxed.tails(&mean);
@@ -82,7 +87,11 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         let p = self.frame.problem;
         let n = p.tasks.len();
         let head = self.relaxed.heads(&self.relaxed.shortest());
-        let waits = self.relaxed.activities.iter().map(|a| a.before.len() as u32);
+        let waits = self
+            .relaxed
+            .activities
+            .iter()
+            .map(|a| a.before.len() as u32);
         let mut now = Now {
             end: vec![0.0; n],
             memory: vec![None; n],
@@ -90,7 +99,9 @@ impl<'a, 'p> Dispatch<'a, 'p> {
             waits: waits.collect(),
             free: p.groups.iter().map(|g| vec![0.0; g.units]).collect(),
         };
-        now.ready = (0..n as u32).filter(|&t| now.waits[t as usize] == 0).collect();
+        now.ready = (0..n as u32)
+            .filter(|&t| now.waits[t as usize] == 0)
+            .collect();
         let urgency: Vec<f64> = (0..n).map(|t| self.tail[t] + depth * head[t]).collect();
         let mut choice = vec![0; n];
         let mut started = vec![0.0; n];
@@ -110,7 +121,11 @@ impl<'a, 'p> Dispatch<'a, 'p> {
                     let way = &self.frame.ways[p.tasks[t] as usize][k];
                     let start = self.arrives(&now, t, p.groups[usize::from(way.resource)].memory);
                     let end = start.unwrap_or(time).max(time) + way.seconds;
-                    let unit = if usize::from(way.resource) == g { unit } else { 0 };
+                    let unit = if usize::from(way.resource) == g {
+                        unit
+                    } else {
+                        0
+                    };
                     now.free[usize::from(way.resource)][unit] = end;
                     now.end[t] = end;
                     now.memory[t] = Some(p.groups[usize::from(way.resource)].memory);
@@ -159,9 +174,8 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         for (at, &t) in now.ready.iter().enumerate() {
             let t = t as usize;
             let ways = &self.frame.ways[p.tasks[t] as usize];
-            let here = (0..ways.len()).filter(|&k| {
-                most.is_infinite() || usize::from(ways[k].resource) == g
-            });
+            let here = (0..ways.len())
+                .filter(|&k| most.is_infinite() || usize::from(ways[k].resource) == g);
             let regret = |&a: &usize, &b: &usize| self.regrets[t][a].total_cmp(&self.regrets[t][b]);
             let Some(k) = here.min_by(regret) else {
                 continue;

@@ -54,7 +54,8 @@ impl Search<'_, '_> {
         };
         let mut nudge = filled(&start);
         let mut now = start.clone();
-        let mut best = start;
+        let mut best = start.clone();
+        let first = start;
         let mut chain = self.chain(&now);
         let same = self.same_class();
         let after = &self.followers();
@@ -117,8 +118,9 @@ impl Search<'_, '_> {
                 }
             }
             let slack = 1.0 + 0.004 * dice.uniform();
-            match lister.plan(&choice, &nudge) {
-                Some(next) if next.rank <= best.rank * slack || next.rank <= now.rank => {
+            let most = (best.rank * slack).max(now.rank);
+            match lister.rough(&choice, &nudge, most) {
+                Some(next) if next.rank <= most => {
                     if next.rank < best.rank * (1.0 - 1e-12) {
                         best = next.clone();
                         since = 0;
@@ -129,7 +131,9 @@ impl Search<'_, '_> {
                 _ => old.into_iter().for_each(|(t, by)| nudge[t] = by),
             }
         }
-        best
+        // With each task's memory and unit, which the search does without.
+        let whole = lister.plan(&best.choice, &best.nudge);
+        whole.filter(|w| w.rank <= first.rank).unwrap_or(first)
     }
 
     fn ways(&self, task: usize) -> &[Way] {

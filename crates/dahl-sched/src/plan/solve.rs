@@ -191,7 +191,8 @@ fn first_plans(
     let shares = &game.shares;
     let mut best: Option<Candidate> = None;
     let mut keep = |choice: Choice, nudge: &[f64], lister: &mut Lister<'_, '_>| {
-        if let Some(c) = lister.plan(&choice, nudge)
+        let most = best.as_ref().map_or(f64::INFINITY, |b| b.rank);
+        if let Some(c) = lister.rough(&choice, nudge, most)
             && best.as_ref().is_none_or(|b| c.rank < b.rank)
         {
             best = Some(c);
@@ -237,7 +238,8 @@ fn first_plans(
             .unwrap_or(0) as u16
     };
     take(shares.iter().map(most).collect(), lister);
-    best
+    let best = best?;
+    lister.plan(&best.choice, &best.nudge)
 }
 
 /// The plan in which every task that can runs on one group, at its cheapest for the objective; the others

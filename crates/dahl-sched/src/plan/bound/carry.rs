@@ -77,8 +77,7 @@ impl Carries {
             };
             let first = found.all.len();
             for to in 0..p.memories.len() {
-                let there =
-                    |r: &&u32| Some(**r) != writer && places[**r as usize].contains(&to);
+                let there = |r: &&u32| Some(**r) != writer && places[**r as usize].contains(&to);
                 let readers: Vec<u32> = d.readers.iter().filter(there).copied().collect();
                 // The last link of each route; none where a route is missing, as no plan goes there.
                 let mut links: Vec<u32> = homes
@@ -130,7 +129,10 @@ impl Carries {
 
     /// The reader that makes most of a carry necessary, and how much.
     pub(super) fn needed(&self, carry: &Carry, places: &[f64]) -> (u32, f64) {
-        let parts = carry.readers.iter().map(|&r| (r, self.part(carry, r, places)));
+        let parts = carry
+            .readers
+            .iter()
+            .map(|&r| (r, self.part(carry, r, places)));
         parts.fold((NOBODY, 0.0), |a, b| if b.1 > a.1 { b } else { a })
     }
 }

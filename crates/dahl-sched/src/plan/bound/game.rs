@@ -49,14 +49,7 @@ pub enum Sides {
 type Step = (usize, Option<usize>);
 
 /// Plays a game of this many rounds. `carries` is empty where transfers are activities already.
-pub fn play(
-    net: &Network,
-    carries: &Carries,
-    w: f64,
-    v: f64,
-    rounds: usize,
-    sides: Sides,
-) -> Game {
+pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sides: Sides) -> Game {
     let n = net.activities.len();
     let resources = net.resources.len();
     let windows = Windows::new(net, sides == Sides::All);

@@ -103,4 +103,3 @@ impl Windows {
         self.at.iter().enumerate().filter(inside).map(|(i, _)| i)
     }
 }
-
