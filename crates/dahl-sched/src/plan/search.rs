@@ -15,6 +15,8 @@ pub struct Search<'a, 'p> {
     pub frame: &'a Frame<'p>,
     /// How much the relaxation uses each way of each task.
     pub shares: &'a [Vec<f64>],
+    /// What each way of each task costs beyond its cheapest, at the relaxation's prices.
+    pub regrets: &'a [Vec<f64>],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes to try.
@@ -78,7 +80,7 @@ impl Search<'_, '_> {
                 dice.below(n)
             };
             let mut choice = now.choice.clone();
-            match dice.below(8) {
+            match dice.below(10) {
                 0..3 => choice[task] = self.other(&mut dice, task, choice[task]),
                 3 => {
                     // A sample through some layers, all to the same kind of unit.
@@ -104,6 +106,7 @@ impl Search<'_, '_> {
                         choice[t as usize] = to;
                     }
                 }
+                6..8 => self.exchange(&mut dice, &mut choice),
                 _ => {}
             }
             let mut old: Vec<(usize, f64)> = Vec::new();
@@ -138,6 +141,42 @@ impl Search<'_, '_> {
 
     fn ways(&self, task: usize) -> &[Way] {
         &self.frame.ways[self.frame.problem.tasks[task] as usize]
+    }
+
+    /// Of a few tasks, the one that regrets its way most takes its best one; most often another task then
+    /// makes room for it.
+    fn exchange(&self, dice: &mut Dice, choice: &mut [u16]) {
+        let n = choice.len();
+        let regret = |t: usize, k: u16| self.regrets[t][usize::from(k)];
+        let least = |t: usize, from: &dyn Fn(&Way) -> bool| {
+            let ways = self.ways(t);
+            let some = (0..ways.len()).filter(|&k| from(&ways[k]));
+            let by = |a: &usize, b: &usize| self.regrets[t][*a].total_cmp(&self.regrets[t][*b]);
+            some.min_by(by).map(|k| k as u16)
+        };
+        let few: Vec<usize> = (0..8).map(|_| dice.below(n)).collect();
+        let sorry = |&a: &usize, &b: &usize| regret(a, choice[a]).total_cmp(&regret(b, choice[b]));
+        let Some(task) = few.into_iter().max_by(sorry) else {
+            return;
+        };
+        let resource = |t: usize, k: u16| self.ways(t)[usize::from(k)].resource;
+        let left = resource(task, choice[task]);
+        let Some(best) = least(task, &|_| true) else {
+            return;
+        };
+        choice[task] = best;
+        let entered = resource(task, best);
+        if entered == left || dice.below(4) == 0 {
+            return;
+        }
+        let back = (0..8)
+            .map(|_| dice.below(n))
+            .filter(|&t| t != task && resource(t, choice[t]) == entered)
+            .filter_map(|t| Some((t, least(t, &|w| w.resource == left)?)))
+            .min_by(|a, b| regret(a.0, a.1).total_cmp(&regret(b.0, b.1)));
+        if let Some((t, k)) = back {
+            choice[t] = k;
+        }
     }
 
     /// Another way of a task, most often one that the relaxation uses.

@@ -105,12 +105,15 @@ pub(super) fn attempt(
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
     }
     let enough = bound.cost / (1.0 - effort.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9);
+    let joules = f64::from(u8::from(goal.objective != Objective::Time));
+    let regrets = dispatch::regrets(&frame, &game, joules);
     let mut lister = Lister::new(&frame, *goal);
-    let mut best = first_plans(&frame, &relaxed, goal, &game, &mut lister);
+    let mut best = first_plans(&frame, &relaxed, &game, &regrets, &mut lister);
     let small = problem.tasks.len() <= effort.exact;
     let search = Search {
         frame: &frame,
         shares: &game.shares,
+        regrets: &regrets,
         seed: effort.seed,
         rounds: if small {
             effort.rounds.min(3000)
@@ -183,8 +186,8 @@ fn complete(
 fn first_plans(
     frame: &Frame<'_>,
     relaxed: &Network,
-    goal: &Goal,
     game: &Game,
+    regrets: &[Vec<f64>],
     lister: &mut Lister<'_, '_>,
 ) -> Option<Candidate> {
     let p = frame.problem;
@@ -198,9 +201,7 @@ fn first_plans(
             best = Some(c);
         }
     };
-    let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let regrets = dispatch::regrets(frame, game, joules);
-    let priced = Dispatch::new(frame, relaxed, shares, &regrets);
+    let priced = Dispatch::new(frame, relaxed, shares, regrets);
     let mean = (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE);
     for limit in [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0] {
         for depth in [0.0, 0.5, 0.9, 1.1, 2.0] {
