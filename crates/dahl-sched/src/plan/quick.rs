@@ -119,6 +119,10 @@ impl<'a, 'p> Quick<'a, 'p> {
         let latest = match self.goal.objective {
             Objective::Time => most,
             Objective::Energy => (most - joules) / standing.max(f64::MIN_POSITIVE),
+            // Where T × (standing × T + joules) is as much.
+            Objective::Edp if standing > 0.0 => {
+                ((joules * joules + 4.0 * standing * most).sqrt() - joules) / (2.0 * standing)
+            }
             Objective::Edp => most / joules.max(f64::MIN_POSITIVE),
         };
         let latest = match self.goal.deadline {

@@ -1,13 +1,20 @@
 //! Better plans from good ones: small changes, kept when they help or hurt little.
 //!
 //! Record-to-record travel (Dueck, 1993): a change is kept if the plan is then at most a small part worse
-//! than the best so far. Half of the changes aim at the chain of activities that decides on the makespan.
+//! than the best so far. That part shrinks in the course of a cycle; each cycle is twice as long as the last. Half of the changes aim at the chain of activities that decides on the makespan.
 //! The same seed and number of rounds give the same plan.
 
 use dahl_core::random::Random;
 
 use super::list::{Candidate, Lister};
 use super::network::{Frame, Way};
+
+/// Rounds of the first cycle, and rounds without a better plan after which the search returns to the best.
+const CYCLE: u64 = 4000;
+
+/// How much worse than the best a plan may be at the end of a cycle, and how much more at its beginning.
+const COLD: f64 = 0.0005;
+const WARM: f64 = 0.01;
 
 /// What steers an improvement.
 pub struct Search<'a, 'p> {
@@ -62,13 +69,16 @@ impl Search<'_, '_> {
         let same = self.same_class();
         let after = &self.followers();
         let mut since = 0_u64;
-        for _ in 0..self.rounds {
+        // Short searches cool too.
+        let mut cycle = (self.rounds / 4).clamp(20, CYCLE);
+        let mut cools = cycle;
+        for round in 0..self.rounds {
             if best.cost <= self.enough || n == 0 || !keep_going() {
                 break;
             }
             // Back to the best from time to time.
             since += 1;
-            if since > 400 {
+            if since > CYCLE {
                 since = 0;
                 now = best.clone();
                 nudge = filled(&best);
@@ -120,7 +130,12 @@ impl Search<'_, '_> {
                     nudge[t] += by;
                 }
             }
-            let slack = 1.0 + 0.004 * dice.uniform();
+            if round == cools {
+                cycle *= 2;
+                cools = round + cycle;
+            }
+            let warm = (cools - round) as f64 / cycle as f64;
+            let slack = 1.0 + (COLD + WARM * warm * warm) * dice.uniform();
             let most = (best.rank * slack).max(now.rank);
             match lister.rough(&choice, &nudge, most) {
                 Some(next) if next.rank <= most => {

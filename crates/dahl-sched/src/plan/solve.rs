@@ -116,7 +116,7 @@ pub(super) fn attempt(
         regrets: &regrets,
         seed: effort.seed,
         rounds: if small {
-            effort.rounds.min(3000)
+            effort.rounds.min(28_000)
         } else {
             effort.rounds
         },
@@ -203,8 +203,8 @@ fn first_plans(
     };
     let priced = Dispatch::new(frame, relaxed, shares, regrets);
     let mean = (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE);
-    for limit in [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0] {
-        for depth in [0.0, 0.5, 0.9, 1.1, 2.0] {
+    for limit in [0.0, 0.01, 0.03, 0.1, 0.3, 1.0] {
+        for depth in [0.0, 1.1, 2.0] {
             if let Some((choice, nudge)) = priced.plan(limit * mean, depth) {
                 keep(choice.clone(), &[], lister);
                 keep(choice, &nudge, lister);
