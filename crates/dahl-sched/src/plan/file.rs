@@ -52,6 +52,10 @@ pub struct Task {
     pub end: Seconds,
     /// What it computes.
     pub codelet: String,
+    /// How: the implementation that the graph has for the unit; none where the unit was only assumed to
+    /// have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implementation: Option<String>,
     /// The layer it belongs to.
     pub section: String,
 }
@@ -218,10 +222,12 @@ impl PlanFile {
             start: Seconds(r.start),
             end: Seconds(r.end),
             codelet: graph.codelet_of(t as u32).name.clone(),
+            implementation: graph
+                .implementation(t as u32, machine.units[unit(r)].kind)
+                .map(|i| i.name.to_string()),
             section: graph.sections[graph.tasks[t].section as usize].clone(),
         };
         let name = |m: usize| p.memories[m].name.clone();
-        // From zero: the sum of nothing is otherwise -0.
         // An empty sum is -0.
         let sum = |v: &[f64]| Joules(v.iter().sum::<f64>() + 0.0);
         PlanFile {

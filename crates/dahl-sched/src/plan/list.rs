@@ -10,10 +10,14 @@ use std::collections::BinaryHeap;
 
 use super::network::{Frame, Network, What};
 use super::problem::Goal;
+use super::quick::Quick;
 use super::timeline::{Started, Timeline};
 
 /// What is decided: for each task, the place of its way among the ways of its class.
 pub type Choice = Vec<u16>;
+
+/// The rank of a plan that just misses its deadline: above all others.
+pub(super) const LATE: f64 = 1e300;
 
 /// A plan with what it was made from.
 #[derive(Clone, Debug)]
@@ -36,7 +40,7 @@ pub struct Candidate {
 
 /// Ready activities, the most urgent first.
 #[derive(Clone, Copy, PartialEq)]
-struct Ready(f64, u32);
+pub(super) struct Ready(pub f64, pub u32);
 
 impl Eq for Ready {}
 
@@ -58,6 +62,7 @@ pub struct Lister<'a, 'p> {
     goal: Goal,
     memory: Vec<usize>,
     net: Option<Network>,
+    quick: Option<Quick<'a, 'p>>,
 }
 
 impl<'a, 'p> Lister<'a, 'p> {
@@ -68,7 +73,26 @@ impl<'a, 'p> Lister<'a, 'p> {
             goal,
             memory: Vec::new(),
             net: None,
+            quick: Quick::new(frame, goal),
         }
+    }
+
+    /// As [`Lister::plan`], where possible without each task's memory and unit; `None` also if the plan
+    /// would rank worse than `most`.
+    pub fn rough(&mut self, choice: &Choice, nudge: &[f64], most: f64) -> Option<Candidate> {
+        let Some(quick) = &mut self.quick else {
+            return self.plan(choice, nudge).filter(|c| c.rank <= most);
+        };
+        let s = quick.sketch(choice, nudge, most)?;
+        let made = (choice, nudge);
+        Some(Candidate::new(
+            &self.goal,
+            made,
+            s.seconds,
+            s.joules,
+            Vec::new(),
+            s.log,
+        ))
     }
 
     /// The plan of a choice; `nudge` is added to each task's urgency, as a part of the longest path.
@@ -126,18 +150,39 @@ impl<'a, 'p> Lister<'a, 'p> {
             None => in_order(net, &ways, &serial(net))?,
         };
         let (seconds, joules) = (timeline.makespan, timeline.total_joules());
-        let rank = self.goal.cost(seconds, joules);
-        let in_time = self.goal.in_time(seconds);
-        let late = seconds / self.goal.deadline.unwrap_or(f64::INFINITY);
-        Some(Candidate {
+        let made = (choice, nudge);
+        Some(Candidate::new(
+            &self.goal,
+            made,
+            seconds,
+            joules,
+            memory,
+            timeline.log,
+        ))
+    }
+}
+
+impl Candidate {
+    fn new(
+        goal: &Goal,
+        (choice, nudge): (&Choice, &[f64]),
+        seconds: f64,
+        joules: f64,
+        memory: Vec<usize>,
+        log: Vec<Started>,
+    ) -> Self {
+        let rank = goal.cost(seconds, joules);
+        let in_time = goal.in_time(seconds);
+        let late = seconds / goal.deadline.unwrap_or(f64::INFINITY);
+        Candidate {
             choice: choice.clone(),
             nudge: nudge.to_vec(),
             cost: if in_time { rank } else { f64::INFINITY },
-            rank: if in_time { rank } else { 1e300 * late.min(1e6) },
+            rank: if in_time { rank } else { LATE * late.min(1e6) },
             seconds,
             memory,
-            log: timeline.log,
-        })
+            log,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `schedule` | a complete plan, and a check of it that trusts nobody |
 //! | `bound` | what no plan can beat |
 //! | `exact` | proven best plans of small problems |
-//! | `construct`, `dispatch`, `search` | good plans of large ones |
+//! | `construct`, `dispatch`, `quick`, `search` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
@@ -26,6 +26,7 @@ pub mod lowered;
 pub mod network;
 pub mod placement;
 pub mod problem;
+pub mod quick;
 pub mod schedule;
 pub mod search;
 pub mod solve;

@@ -1,7 +1,7 @@
 //! Better plans from good ones: small changes, kept when they help or hurt little.
 //!
 //! Record-to-record travel (Dueck, 1993): a change is kept if the plan is then at most a small part worse
-//! than the best so far. Half of the changes aim at the chain of activities that decides on the makespan.
+//! than the best so far. That part shrinks in the course of a cycle; each cycle is twice as long as the last. Half of the changes aim at the chain of activities that decides on the makespan.
 //! The same seed and number of rounds give the same plan.
 
 use dahl_core::random::Random;
@@ -9,12 +9,21 @@ use dahl_core::random::Random;
 use super::list::{Candidate, Lister};
 use super::network::{Frame, Way};
 
+/// Rounds of the first cycle, and rounds without a better plan after which the search returns to the best.
+const CYCLE: u64 = 4000;
+
+/// How much worse than the best a plan may be at the end of a cycle, and how much more at its beginning.
+const COLD: f64 = 0.0005;
+const WARM: f64 = 0.01;
+
 /// What steers an improvement.
 pub struct Search<'a, 'p> {
     /// The problem.
     pub frame: &'a Frame<'p>,
     /// How much the relaxation uses each way of each task.
     pub shares: &'a [Vec<f64>],
+    /// What each way of each task costs beyond its cheapest, at the relaxation's prices.
+    pub regrets: &'a [Vec<f64>],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes to try.
@@ -54,18 +63,22 @@ impl Search<'_, '_> {
         };
         let mut nudge = filled(&start);
         let mut now = start.clone();
-        let mut best = start;
+        let mut best = start.clone();
+        let first = start;
         let mut chain = self.chain(&now);
         let same = self.same_class();
         let after = &self.followers();
         let mut since = 0_u64;
-        for _ in 0..self.rounds {
+        // Short searches cool too.
+        let mut cycle = (self.rounds / 4).clamp(20, CYCLE);
+        let mut cools = cycle;
+        for round in 0..self.rounds {
             if best.cost <= self.enough || n == 0 || !keep_going() {
                 break;
             }
             // Back to the best from time to time.
             since += 1;
-            if since > 400 {
+            if since > CYCLE {
                 since = 0;
                 now = best.clone();
                 nudge = filled(&best);
@@ -77,7 +90,7 @@ impl Search<'_, '_> {
                 dice.below(n)
             };
             let mut choice = now.choice.clone();
-            match dice.below(8) {
+            match dice.below(10) {
                 0..3 => choice[task] = self.other(&mut dice, task, choice[task]),
                 3 => {
                     // A sample through some layers, all to the same kind of unit.
@@ -103,6 +116,7 @@ impl Search<'_, '_> {
                         choice[t as usize] = to;
                     }
                 }
+                6..8 => self.exchange(&mut dice, &mut choice),
                 _ => {}
             }
             let mut old: Vec<(usize, f64)> = Vec::new();
@@ -116,9 +130,15 @@ impl Search<'_, '_> {
                     nudge[t] += by;
                 }
             }
-            let slack = 1.0 + 0.004 * dice.uniform();
-            match lister.plan(&choice, &nudge) {
-                Some(next) if next.rank <= best.rank * slack || next.rank <= now.rank => {
+            if round == cools {
+                cycle *= 2;
+                cools = round + cycle;
+            }
+            let warm = (cools - round) as f64 / cycle as f64;
+            let slack = 1.0 + (COLD + WARM * warm * warm) * dice.uniform();
+            let most = (best.rank * slack).max(now.rank);
+            match lister.rough(&choice, &nudge, most) {
+                Some(next) if next.rank <= most => {
                     if next.rank < best.rank * (1.0 - 1e-12) {
                         best = next.clone();
                         since = 0;
@@ -129,11 +149,49 @@ impl Search<'_, '_> {
                 _ => old.into_iter().for_each(|(t, by)| nudge[t] = by),
             }
         }
-        best
+        // With each task's memory and unit, which the search does without.
+        let whole = lister.plan(&best.choice, &best.nudge);
+        whole.filter(|w| w.rank <= first.rank).unwrap_or(first)
     }
 
     fn ways(&self, task: usize) -> &[Way] {
         &self.frame.ways[self.frame.problem.tasks[task] as usize]
+    }
+
+    /// Of a few tasks, the one that regrets its way most takes its best one; most often another task then
+    /// makes room for it.
+    fn exchange(&self, dice: &mut Dice, choice: &mut [u16]) {
+        let n = choice.len();
+        let regret = |t: usize, k: u16| self.regrets[t][usize::from(k)];
+        let least = |t: usize, from: &dyn Fn(&Way) -> bool| {
+            let ways = self.ways(t);
+            let some = (0..ways.len()).filter(|&k| from(&ways[k]));
+            let by = |a: &usize, b: &usize| self.regrets[t][*a].total_cmp(&self.regrets[t][*b]);
+            some.min_by(by).map(|k| k as u16)
+        };
+        let few: Vec<usize> = (0..8).map(|_| dice.below(n)).collect();
+        let sorry = |&a: &usize, &b: &usize| regret(a, choice[a]).total_cmp(&regret(b, choice[b]));
+        let Some(task) = few.into_iter().max_by(sorry) else {
+            return;
+        };
+        let resource = |t: usize, k: u16| self.ways(t)[usize::from(k)].resource;
+        let left = resource(task, choice[task]);
+        let Some(best) = least(task, &|_| true) else {
+            return;
+        };
+        choice[task] = best;
+        let entered = resource(task, best);
+        if entered == left || dice.below(4) == 0 {
+            return;
+        }
+        let back = (0..8)
+            .map(|_| dice.below(n))
+            .filter(|&t| t != task && resource(t, choice[t]) == entered)
+            .filter_map(|t| Some((t, least(t, &|w| w.resource == left)?)))
+            .min_by(|a, b| regret(a.0, a.1).total_cmp(&regret(b.0, b.1)));
+        if let Some((t, k)) = back {
+            choice[t] = k;
+        }
     }
 
     /// Another way of a task, most often one that the relaxation uses.

@@ -105,15 +105,18 @@ pub(super) fn attempt(
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
     }
     let enough = bound.cost / (1.0 - effort.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9);
+    let joules = f64::from(u8::from(goal.objective != Objective::Time));
+    let regrets = dispatch::regrets(&frame, &game, joules);
     let mut lister = Lister::new(&frame, *goal);
-    let mut best = first_plans(&frame, &relaxed, goal, &game, &mut lister);
+    let mut best = first_plans(&frame, &relaxed, &game, &regrets, &mut lister);
     let small = problem.tasks.len() <= effort.exact;
     let search = Search {
         frame: &frame,
         shares: &game.shares,
+        regrets: &regrets,
         seed: effort.seed,
         rounds: if small {
-            effort.rounds.min(3000)
+            effort.rounds.min(28_000)
         } else {
             effort.rounds
         },
@@ -183,26 +186,25 @@ fn complete(
 fn first_plans(
     frame: &Frame<'_>,
     relaxed: &Network,
-    goal: &Goal,
     game: &Game,
+    regrets: &[Vec<f64>],
     lister: &mut Lister<'_, '_>,
 ) -> Option<Candidate> {
     let p = frame.problem;
     let shares = &game.shares;
     let mut best: Option<Candidate> = None;
     let mut keep = |choice: Choice, nudge: &[f64], lister: &mut Lister<'_, '_>| {
-        if let Some(c) = lister.plan(&choice, nudge)
+        let most = best.as_ref().map_or(f64::INFINITY, |b| b.rank);
+        if let Some(c) = lister.rough(&choice, nudge, most)
             && best.as_ref().is_none_or(|b| c.rank < b.rank)
         {
             best = Some(c);
         }
     };
-    let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let regrets = dispatch::regrets(frame, game, joules);
-    let priced = Dispatch::new(frame, relaxed, shares, &regrets);
+    let priced = Dispatch::new(frame, relaxed, shares, regrets);
     let mean = (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE);
-    for limit in [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0] {
-        for depth in [0.0, 0.5, 0.9, 1.1, 2.0] {
+    for limit in [0.0, 0.01, 0.03, 0.1, 0.3, 1.0] {
+        for depth in [0.0, 1.1, 2.0] {
             if let Some((choice, nudge)) = priced.plan(limit * mean, depth) {
                 keep(choice.clone(), &[], lister);
                 keep(choice, &nudge, lister);
@@ -237,7 +239,8 @@ fn first_plans(
             .unwrap_or(0) as u16
     };
     take(shares.iter().map(most).collect(), lister);
-    best
+    let best = best?;
+    lister.plan(&best.choice, &best.nudge)
 }
 
 /// The plan in which every task that can runs on one group, at its cheapest for the objective; the others

@@ -24,7 +24,7 @@ pub struct Started {
 
 /// An end to come, the earliest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Ending(f64, u32);
+pub(super) struct Ending(pub f64, pub u32);
 
 impl Eq for Ending {}
 

@@ -84,7 +84,7 @@ impl Everything<'_> {
     }
 }
 
-fn exhaustive(problem: &Problem, goal: &Goal) -> Option<f64> {
+pub fn exhaustive(problem: &Problem, goal: &Goal) -> Option<f64> {
     let frame = Frame::new(problem).unwrap();
     let mut all = Everything {
         goal,

@@ -1,5 +1,6 @@
 //! The planner against exhaustive search, and what it does with large and impossible problems.
 
+mod bounds;
 mod exact;
 mod graphs;
 mod random;

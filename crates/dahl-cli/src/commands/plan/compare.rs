@@ -16,8 +16,23 @@ use super::grains::Candidate;
 /// Steps that are simulated, beside the first.
 const STEPS: usize = 3;
 
-/// The others, as far as they are possible on this machine.
-pub fn others(step: &Candidate, machine: &Machine, goal: &Goal) -> Vec<Other> {
+/// The others, as far as they are possible on this machine: with the plan's own cuts, and where `usual` is
+/// another cut, the one that runs have by default, with that one too.
+pub fn others(
+    step: &Candidate,
+    usual: Option<&Candidate>,
+    machine: &Machine,
+    goal: &Goal,
+) -> Vec<Other> {
+    let mut all = with_cuts(step, machine, goal);
+    for mut other in usual.map_or(Vec::new(), |usual| with_cuts(usual, machine, goal)) {
+        other.name.push_str(" at the default grain");
+        all.push(other);
+    }
+    all
+}
+
+fn with_cuts(step: &Candidate, machine: &Machine, goal: &Goal) -> Vec<Other> {
     let problem = &step.lowered.problem;
     let mut all = Vec::new();
     let mut fastest: Option<Other> = None;

@@ -1,8 +1,10 @@
-//! How layers are cut into tasks, chosen by planning: several cuts of the whole model first, then layer
-//! by layer.
+//! How layers are cut into tasks, chosen by planning: cuts of the whole batch first, then the other
+//! dimensions of the whole model, then layer by layer along all four dimensions.
 //!
 //! Every cut is lowered and planned with little effort. The grain is part of what is computed, so the plan
 //! names it.
+
+use std::collections::HashSet;
 
 use anyhow::Context;
 use dahl_core::{DType, Machine};
@@ -55,130 +57,188 @@ impl Lowering<'_> {
             lowered,
         })
     }
+}
 
-    /// Lowers and plans, with little effort.
-    fn tried(&self, grain: &Grain, goal: &Goal) -> anyhow::Result<(f64, Candidate)> {
-        let candidate = self.one(grain)?;
-        let effort = Effort {
-            rounds: 30,
-            bound_rounds: 60,
-            exact: 0,
-            ..Effort::default()
-        };
-        let problem = &candidate.lowered.problem;
-        let cost = match solve(problem, goal, &effort, &mut || true) {
-            Ok(solution) => solution.cost,
-            // With more effort it may be in time: the faster, the likelier.
-            Err(PlanError::Infeasible(_)) if goal.deadline.is_some() => {
-                let fast = Goal {
-                    objective: Objective::Time,
-                    deadline: None,
-                };
-                1e30 * solve(problem, &fast, &effort, &mut || true)?.cost
-            }
-            Err(error) => return Err(error.into()),
-        };
-        Ok((cost, candidate))
+/// What a cut costs when it is planned with little effort.
+fn tried(candidate: &Candidate, goal: &Goal) -> Result<f64, PlanError> {
+    let effort = Effort {
+        rounds: 30,
+        bound_rounds: 60,
+        exact: 0,
+        ..Effort::default()
+    };
+    let problem = &candidate.lowered.problem;
+    match solve(problem, goal, &effort, &mut || true) {
+        Ok(solution) => Ok(solution.cost),
+        // With more effort it may be in time: the faster, the likelier.
+        Err(PlanError::Infeasible(_)) if goal.deadline.is_some() => {
+            let fast = Goal {
+                objective: Objective::Time,
+                deadline: None,
+            };
+            Ok(1e30 * solve(problem, &fast, &effort, &mut || true)?.cost)
+        }
+        Err(error) => Err(error),
     }
 }
 
 /// Tasks beyond which a cut is not looked at: planning would take longer than it saves.
 const MOST_TASKS: usize = 20_000;
 
-/// The best cut. Goes on looking while `keep_going` says so, but tries the whole-model cuts
-/// in any case.
+/// The best cut. Goes on looking while `keep_going` says so, but tries one cut in any case.
 pub fn choose(
     lowering: &Lowering<'_>,
     goal: &Goal,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> anyhow::Result<Candidate> {
-    let mut best: Option<(f64, Candidate)> = None;
-    let mut refused = None;
-    let mut fixed: Option<(f64, Parts)> = None;
+    let mut search = Search {
+        lowering,
+        goal,
+        seen: HashSet::new(),
+        best: None,
+        refused: None,
+    };
     for grain in whole(lowering) {
-        if best.is_some() && !keep_going() {
+        if search.best.is_some() && !keep_going() {
             break;
         }
-        match lowering.tried(&grain, goal) {
-            Ok((cost, candidate)) if candidate.step.graph.len() <= MOST_TASKS => {
-                if let Grain::Fixed(parts) = grain
-                    && fixed.is_none_or(|f| cost < f.0)
-                {
-                    fixed = Some((cost, parts));
-                }
-                if best.as_ref().is_none_or(|b| cost < b.0) {
-                    best = Some((cost, candidate));
-                }
-            }
-            Ok(_) => {}
-            // Another cut may fit where this one does not.
-            Err(e) if e.downcast_ref::<PlanError>().is_some() => refused = Some(e),
-            Err(e) => return Err(e),
+        search.improves(&grain)?;
+    }
+    // The other dimensions, from the best cut of the batch.
+    while let Some(Grain::Fixed(parts)) = search.grain() {
+        let mut moved = false;
+        for next in neighbours(parts, lowering.batch) {
+            moved |= keep_going() && search.improves(&Grain::Fixed(next))?;
+        }
+        if !moved {
+            break;
         }
     }
-    let Some(mut best) = best else {
+    if let Some(grain) = search.grain() {
+        search.by_layer(grain, keep_going)?;
+    }
+    let Some((_, best)) = search.best else {
         let too_many = || anyhow::anyhow!("every cut has more than {MOST_TASKS} tasks");
-        let error = refused.unwrap_or_else(too_many);
+        let error = search.refused.unwrap_or_else(too_many);
         return Err(error).context("no cut of the layers can be planned");
     };
-    if let Some((_, parts)) = fixed {
-        by_layer(lowering, goal, parts, &mut best, keep_going);
-    }
-    Ok(best.1)
+    Ok(best)
 }
 
-/// Cuts of the whole model: into parts of the batch and of the channels.
+/// Cuts of the whole model into parts of the batch.
 fn whole(lowering: &Lowering<'_>) -> Vec<Grain> {
     let mut all = vec![Grain::Auto];
     let most = (2 * lowering.machine.units.len()).clamp(4, 64);
-    let mut sample = 1;
-    while sample <= lowering.batch.min(most) {
-        for channel in [1, 2] {
-            all.push(Grain::Fixed(Parts {
-                sample,
-                channel,
-                ..Parts::ONE
-            }));
+    let samples = std::iter::successors(Some(1), |s| Some(2 * s));
+    let samples = samples.take_while(|&s| s <= lowering.batch.min(most));
+    all.extend(samples.map(|sample| {
+        Grain::Fixed(Parts {
+            sample,
+            ..Parts::ONE
+        })
+    }));
+    all
+}
+
+/// Most parts along a dimension other than the batch.
+const MOST_PARTS: usize = 16;
+
+/// The same cut with twice or half as many parts along one dimension.
+fn neighbours(parts: Parts, batch: usize) -> Vec<Parts> {
+    let mut all = Vec::new();
+    let dimensions: [(fn(&mut Parts) -> &mut usize, usize); 4] = [
+        (|p| &mut p.sample, batch),
+        (|p| &mut p.channel, MOST_PARTS),
+        (|p| &mut p.height, MOST_PARTS),
+        (|p| &mut p.width, MOST_PARTS),
+    ];
+    for (dimension, most) in dimensions {
+        let now = *dimension(&mut parts.clone());
+        for n in [now / 2, now * 2] {
+            if n > 0 && n <= most {
+                let mut next = parts;
+                *dimension(&mut next) = n;
+                all.push(next);
+            }
         }
-        sample *= 2;
     }
     all
 }
 
-/// From a good cut of the whole model, each layer in turn is cut otherwise, and that is kept if it helps.
-fn by_layer(
-    lowering: &Lowering<'_>,
-    goal: &Goal,
-    parts: Parts,
-    best: &mut (f64, Candidate),
-    keep_going: &mut dyn FnMut() -> bool,
-) {
-    let mut now = vec![parts; lowering.model.layers.len()];
-    let mut cost = f64::INFINITY;
-    for layer in 0..now.len() {
-        for part in [
-            parts.sample / 2,
-            parts.sample * 2,
-            parts.sample / 4,
-            parts.sample * 4,
-        ] {
-            if part == 0 || part > lowering.batch || !keep_going() {
-                continue;
+/// What was found so far.
+struct Search<'a, 'l> {
+    lowering: &'a Lowering<'l>,
+    goal: &'a Goal,
+    /// Fingerprints of graphs that were planned: extents bound cuts, and layers that run as one follow the
+    /// first of them, so many cuts give the same graph.
+    seen: HashSet<u64>,
+    best: Option<(f64, Candidate)>,
+    refused: Option<anyhow::Error>,
+}
+
+impl Search<'_, '_> {
+    fn grain(&self) -> Option<Grain> {
+        self.best.as_ref().map(|b| b.1.grain.clone())
+    }
+
+    /// Plans another cut, unless its graph was planned before, and keeps it if it is better.
+    fn improves(&mut self, grain: &Grain) -> anyhow::Result<bool> {
+        let candidate = self.lowering.one(grain)?;
+        let graph = &candidate.step.graph;
+        if graph.len() > MOST_TASKS || !self.seen.insert(graph.fingerprint()) {
+            return Ok(false);
+        }
+        let cost = match tried(&candidate, self.goal) {
+            Ok(cost) => cost,
+            // Another cut may fit where this one does not.
+            Err(error) => {
+                self.refused = Some(error.into());
+                return Ok(false);
             }
-            let mut next = now.clone();
-            next[layer].sample = part;
-            let Ok((found, candidate)) = lowering.tried(
-                &Grain::Layers(next.iter().copied().map(Some).collect()),
-                goal,
-            ) else {
-                continue;
-            };
-            // Layers that run as one follow the first of them: some cuts change nothing.
-            if found < cost * (1.0 - 1e-9) && found <= best.0 {
-                (cost, now) = (found, next);
-                *best = (found, candidate);
+        };
+        let better = match &self.best {
+            Some((best, _)) => cost < best * (1.0 - 1e-6),
+            None => true,
+        };
+        if better {
+            self.best = Some((cost, candidate));
+        }
+        Ok(better)
+    }
+
+    /// From a good cut of the whole model, each layer in turn is cut otherwise, as long as that helps.
+    fn by_layer(
+        &mut self,
+        from: Grain,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> anyhow::Result<()> {
+        let layers = self.lowering.model.layers.len();
+        let mut now: Vec<Option<Parts>> = match from {
+            Grain::Fixed(parts) => vec![Some(parts); layers],
+            Grain::Auto => vec![None; layers],
+            Grain::Layers(all) => all,
+        };
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for layer in 0..now.len() {
+                let next = match now[layer] {
+                    Some(parts) => neighbours(parts, self.lowering.batch),
+                    None => vec![Parts::ONE],
+                };
+                for parts in next {
+                    if !keep_going() {
+                        return Ok(());
+                    }
+                    let old = now[layer].replace(parts);
+                    if self.improves(&Grain::Layers(now.clone()))? {
+                        moved = true;
+                    } else {
+                        now[layer] = old;
+                    }
+                }
             }
         }
+        Ok(())
     }
 }
 

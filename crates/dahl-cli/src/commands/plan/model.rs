@@ -140,7 +140,11 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     let solution = solve(&step.lowered.problem, &goal, &effort, &mut || {
         begin.elapsed() < limit
     })?;
-    let others = compare::others(&step, &machine, &goal);
+    let usual = match step.grain {
+        Grain::Auto => None,
+        _ => Some(lowering.one(&Grain::Auto)?),
+    };
+    let others = compare::others(&step, usual.as_ref(), &machine, &goal);
     let made_for = made_for(args, &model, &machine, &goal, &step);
     let plan = PlanFile::new(
         made_for,
