@@ -18,7 +18,7 @@ use dahl_runtime::driver::{Driver, DriverError, Job};
 use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction};
 
 use crate::error::GpuError;
-use crate::launch::{LIMIT, Steps, Task};
+use crate::launch::{LIMIT, Launch, Steps, Task};
 use crate::measure;
 use crate::pool::{ALIGN, Usage};
 use crate::recipes::{self, Recipe};
@@ -87,6 +87,8 @@ pub trait Device: Send + Sync {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
+    /// Launches that go before those of the task.
+    static FIRST: RefCell<Vec<Launch>> = const { RefCell::new(Vec::new()) };
     /// What went wrong on the current device, in more detail than a task's error has.
     static FAILURE: RefCell<Option<GpuError>> = const { RefCell::new(None) };
 }
@@ -103,6 +105,7 @@ impl Bound {
     fn new(device: &Arc<dyn Device>) -> Self {
         CURRENT.set(Some(device.clone()));
         FAILURE.set(None);
+        FIRST.set(Vec::new());
         Bound
     }
 }
@@ -153,6 +156,7 @@ fn execute(recipe: Recipe, blas: bool, ops: &Operands<'_>) -> Result<(), TaskErr
         let mut steps = Steps::new(ops.dtype(0), device.tuning());
         steps.blas = blas;
         recipe(&task, &mut steps);
+        steps.launches.splice(0..0, FIRST.take());
         device.run(&steps)
     })
     .unwrap_or_else(|| {
@@ -240,8 +244,8 @@ impl Driver for GpuDriver {
                     recipes::fill(tensor(&operands, i), merge.identity(), &mut steps);
                 }
             }
-            let run = self.device.run(&steps);
-            run.map_err(|e| self.sort(TaskError(e.to_string()), Some(e)))?;
+            // Together with the task's own: to wait for them alone would cost as much again.
+            FIRST.set(steps.launches);
         }
         let done = (job.implementation.body)(&operands);
         done.map_err(|said| self.sort(said, FAILURE.take()))
@@ -304,14 +308,17 @@ impl GpuMemory {
 
 impl Backing for GpuMemory {
     fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Buffer>>, DeviceLost> {
-        match (self.device.allocate(bytes), self.device.lost()) {
-            (_, Some(why)) => Err(DeviceLost(why)),
-            (Err(_), None) => Ok(None),
-            (Ok(address), None) => Ok(Some(Box::new(Piece {
-                device: self.device.clone(),
-                address,
-            }))),
+        if let Some(why) = self.device.lost() {
+            return Err(DeviceLost(why));
         }
+        // Whatever the reason, there is no room just now.
+        let Ok(address) = self.device.allocate(bytes) else {
+            return Ok(None);
+        };
+        Ok(Some(Box::new(Piece {
+            device: self.device.clone(),
+            address,
+        })))
     }
 
     fn footprint(&self, bytes: usize) -> usize {

@@ -17,6 +17,8 @@ pub enum Fault {
     Copy,
     /// An allocation: there is no room, once.
     Allocate,
+    /// Waiting for kernels, which have run: the device is out of use afterwards.
+    Wait,
 }
 
 /// The failures of one device.
@@ -24,14 +26,14 @@ pub enum Fault {
 pub struct Faults {
     first: OnceLock<String>,
     /// How many more of each go well; negative if all do.
-    left: [AtomicI64; 3],
+    left: [AtomicI64; 4],
 }
 
 impl Default for Faults {
     fn default() -> Self {
         Faults {
             first: OnceLock::new(),
-            left: [-1, -1, -1].map(AtomicI64::new),
+            left: [-1; 4].map(AtomicI64::new),
         }
     }
 }

@@ -6,11 +6,15 @@
 
 #![cfg(shuttle)]
 
+#[path = "common/frail.rs"]
+mod frail;
+
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use dahl_core::{Arena, Bytes, Codelet, Graph, Param, Recorder, Task, TaskError, UnitKind, Vector};
 use dahl_runtime::{HostDeviceSpec, RunError, Runtime};
+use frail::{Fate, Fault};
 use shuttle::Config;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
@@ -263,4 +267,47 @@ fn a_device_that_fails_is_usable_again() {
         runtime.launch(&good).unwrap();
         check(&runtime, &arrays, 1);
     });
+}
+
+/// Whatever fails and whenever, beside a CPU or alone: right values or an error that says so, and the
+/// runtime goes on in the host's memory.
+#[test]
+fn a_device_that_is_lost_hangs_nobody() {
+    for (workers, policy) in [(0, "eager"), (1, "ws"), (1, "dmda")] {
+        for fault in [
+            Fault::Execute,
+            Fault::Copy,
+            Fault::Allocate,
+            Fault::NoScratch,
+        ] {
+            for after in [0, 2] {
+                explore(120, move || {
+                    let arena = Arena::new();
+                    let mut arrays = arrays(&arena);
+                    let graph = diamond(&mut arrays, false);
+                    let fate = Fate::new(fault, after);
+                    let builder = Runtime::builder().workers(workers).policy(policy);
+                    let device = frail::device("frail", &fate, 32);
+                    let mut runtime = builder.pin(false).device(device).build().unwrap();
+                    let mut lost = runtime.launch(&graph).is_err();
+                    lost |= runtime.launch(&graph).is_err();
+                    match runtime.wait() {
+                        Err(RunError::Lost { .. }) => lost = true,
+                        other => other.unwrap(),
+                    }
+                    lost |= arrays.iter().any(|a| runtime.read(a).is_err());
+                    if !lost {
+                        check(&runtime, &arrays, 2);
+                    }
+                    for array in &mut arrays {
+                        runtime.write(array).unwrap().fill(0.0);
+                    }
+                    fate.left.store(-1, std::sync::atomic::Ordering::Relaxed);
+                    runtime.launch(&graph).unwrap();
+                    runtime.wait().unwrap();
+                    check(&runtime, &arrays, 1);
+                });
+            }
+        }
+    }
 }

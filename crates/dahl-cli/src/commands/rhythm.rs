@@ -12,7 +12,7 @@ use dahl_sched::sim::Times;
 use serde::{Deserialize, Serialize};
 
 /// Of gaps, the longest of this part are taken for disturbances.
-const DISTURBED: f64 = 0.02;
+const DISTURBED: f64 = 0.005;
 
 /// What was seen in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

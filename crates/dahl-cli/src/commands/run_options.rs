@@ -222,6 +222,9 @@ impl RunOptions {
                 builder = builder.perf_model(store);
             }
         }
+        builder = builder.on_device_lost(|name, why| {
+            eprintln!("warning: {name} failed and is taken out, others go on: {why}");
+        });
         let runtime = builder.build()?;
         interrupt::cancels(runtime.canceller());
         Ok(runtime)

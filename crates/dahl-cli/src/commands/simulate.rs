@@ -46,9 +46,10 @@ pub struct Args {
     /// Steps in flight at a time [default: two, or one if their temporaries are large]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
-    /// Let durations vary: the standard deviation of their logarithm
-    #[arg(long, value_name = "SIGMA")]
-    noise: Option<f64>,
+    /// Let durations vary: the standard deviation of their logarithm, or `measured` for what was seen of
+    /// the first unit
+    #[arg(long, value_name = "SIGMA|measured", value_parser = noise)]
+    noise: Option<Varying>,
     /// Of the varying durations
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -66,6 +67,21 @@ pub struct Args {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How much durations vary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Varying {
+    By(f64),
+    Measured,
+}
+
+fn noise(text: &str) -> Result<Varying, String> {
+    match text.parse() {
+        Ok(sigma) => Ok(Varying::By(sigma)),
+        Err(_) if text == "measured" => Ok(Varying::Measured),
+        Err(_) => Err("give a number such as 0.1, or `measured`".into()),
+    }
 }
 
 /// Runs the command.
@@ -104,9 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .in_flight
             .map_or_else(|| measure::in_flight(graph), |n| n as usize),
         launcher: works.then_some(UnitId(0)),
-        noise: args.noise.map(|sigma| Noise {
+        noise: args.noise.map(|varying| Noise {
             seed: args.seed,
-            sigma,
+            sigma: match varying {
+                Varying::By(sigma) => sigma,
+                Varying::Measured => times.spread(graph, UnitId(0)),
+            },
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),

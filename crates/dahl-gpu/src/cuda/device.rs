@@ -294,7 +294,8 @@ impl CudaDevice {
         self.store.count(Count::Waits);
         // SAFETY: our stream.
         let waited = unsafe { cu::stream::synchronize(self.compute.raw) };
-        call(&self.store.name, "waiting for kernels", waited)
+        call(&self.store.name, "waiting for kernels", waited)?;
+        self.store.begin(Fault::Wait, "waiting for kernels")
     }
 }
 

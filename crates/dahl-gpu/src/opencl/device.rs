@@ -218,7 +218,8 @@ impl OpenClDevice {
         let Some(last) = last else { return Ok(()) };
         self.store.count(Count::Waits);
         let waited = cl3::event::wait_for_events(&[last.raw()]);
-        call(&self.store.name, "waiting for kernels", waited)
+        call(&self.store.name, "waiting for kernels", waited)?;
+        self.store.begin(Fault::Wait, "waiting for kernels")
     }
 }
 

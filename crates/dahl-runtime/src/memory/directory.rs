@@ -37,6 +37,13 @@ pub struct Copy {
     pub need: Need,
 }
 
+impl Copy {
+    /// Whether it is there and nobody needs it now.
+    pub fn is_idle(&self) -> bool {
+        self.buffer.is_some() && self.pins == 0 && self.arriving.is_empty()
+    }
+}
+
 /// What is known of one storage.
 pub struct Entry {
     /// Its own shape.
@@ -327,22 +334,6 @@ impl Directory {
             self.discard(key, MemoryId(m as u16));
         }
         self.entries.remove(&key);
-    }
-
-    /// Copies in a memory that nobody needs now, beside those of `keep`.
-    pub fn idle<'d>(
-        &'d self,
-        memory: MemoryId,
-        keep: &'d [u64],
-    ) -> impl Iterator<Item = (u64, &'d Entry)> {
-        let m = usize::from(memory.0);
-        let idle = move |key: &u64, e: &Entry| {
-            let c = &e.copies[m];
-            c.buffer.is_some() && c.pins == 0 && c.arriving.is_empty() && !keep.contains(key)
-        };
-        let all = self.entries.iter();
-        all.filter(move |(key, e)| idle(key, e))
-            .map(|(key, e)| (*key, e))
     }
 
     /// Forgets persistent storages that nobody else knows any more.

@@ -16,6 +16,9 @@ use super::{Memories, StateGuard};
 use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
 
+/// How much more than the least it may cost to make room ahead of time: waiting costs time, too.
+const WORTH: f64 = 1.25;
+
 /// Operands to fetch before their task asks for them.
 pub(super) struct Request {
     task: TaskRef,
@@ -65,7 +68,7 @@ impl Memories {
             prepared: prepared.clone(),
         });
         drop(state);
-        self.changed.notify_all();
+        self.requested.notify_one();
     }
 
     /// A task that asked for a prefetch will not run: drops the request, and waits if it is being
@@ -92,7 +95,8 @@ impl Memories {
         let mut state = lock(&self.state);
         while !state.stopping {
             let Some(request) = state.requests.pop_front() else {
-                state = self.wait(state);
+                let woken = self.requested.wait(state);
+                state = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
                 continue;
             };
             let memory = request.memory;
@@ -143,12 +147,15 @@ impl Memories {
             now: request.now,
             needs: &request.prepared.needs,
         };
-        let chosen = self.victims(&state, &wish, short);
+        let (chosen, loss) = self.victims(&state, &wish, short, false);
+        // If something in use now will be much cheaper to give up when it is the task's turn, better
+        // wait until then.
+        let (_, least) = self.victims(&state, &wish, short, true);
         let later = |key: &u64| {
             let entry = state.directory.entries.get(key);
             entry.is_some_and(|e| e.copies[m].need.at > request.now)
         };
-        if short == 0 || !chosen.iter().all(later) {
+        if short == 0 || loss > WORTH * least || !chosen.iter().all(later) {
             return (state, false);
         }
         for victim in chosen {
@@ -161,6 +168,6 @@ impl Memories {
     /// Lets [`Memories::serve`] return.
     pub fn stop(&self) {
         lock(&self.state).stopping = true;
-        self.changed.notify_all();
+        self.requested.notify_all();
     }
 }

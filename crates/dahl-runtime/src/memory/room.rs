@@ -111,7 +111,7 @@ impl Memories {
                 }
             }
             let short = refused.unwrap_or((used + missing).saturating_sub(capacity));
-            let chosen = self.victims(&state, wish, short);
+            let (chosen, _) = self.victims(&state, wish, short, false);
             if chosen.is_empty() && !state.directory.is_lost(memory) {
                 match refused {
                     Some(bytes) if self.is_quiet(&state, memory) => {
@@ -128,13 +128,20 @@ impl Memories {
     }
 
     /// Copies to give up for a wish.
-    pub(super) fn victims(&self, state: &StateGuard<'_>, wish: &Wish<'_>, short: u64) -> Vec<u64> {
+    pub(super) fn victims(
+        &self,
+        state: &StateGuard<'_>,
+        wish: &Wish<'_>,
+        short: u64,
+        in_use: bool,
+    ) -> (Vec<u64>, f64) {
         let shortage = Shortage {
             memory: wish.memory,
             keep: wish.keys,
             bytes: short,
             now: wish.now,
             needs: wish.needs,
+            in_use,
         };
         victims(&state.directory, &shortage)
     }
@@ -204,7 +211,7 @@ impl Memories {
         };
         let mut freed = false;
         // Free bytes may lie in pieces that are too small: everything goes that can.
-        for victim in self.victims(&state, &wish, u64::MAX) {
+        for victim in self.victims(&state, &wish, u64::MAX, false).0 {
             state = self.evict(state, victim, memory);
             freed = true;
         }

@@ -25,6 +25,8 @@ pub struct Shortage<'a> {
     pub now: u64,
     /// What is known of the order.
     pub needs: &'a Needs,
+    /// Whether copies count that somebody uses just now.
+    pub in_use: bool,
 }
 
 struct Candidate {
@@ -35,12 +37,19 @@ struct Candidate {
     last_use: u64,
 }
 
-/// Copies that together free as many bytes as are short, or all that can go.
-pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> Vec<u64> {
+/// Copies that together free as many bytes as are short, or all that can go; and what giving them up
+/// costs, compared with others.
+pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64) {
     let of = |(key, entry)| candidate(key, entry, shortage);
-    let mut left: Vec<Candidate> = directory
-        .idle(shortage.memory, shortage.keep)
-        .map(of)
+    let m = usize::from(shortage.memory.0);
+    let can_go = |key: &u64, e: &Entry| {
+        let there = e.copies[m].is_idle() || shortage.in_use && e.copies[m].buffer.is_some();
+        there && !shortage.keep.contains(key)
+    };
+    let all = directory.entries.iter();
+    let mut left: Vec<Candidate> = all
+        .filter(|(key, e)| can_go(key, e))
+        .map(|(key, e)| of((*key, e)))
         .collect();
     let (mut chosen, mut short) = (Vec::<Candidate>::new(), shortage.bytes);
     while short > 0 && !left.is_empty() {
@@ -67,15 +76,19 @@ pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> Vec<u64> {
         }
         needed
     });
-    chosen.into_iter().map(|c| c.key).collect()
+    let loss = chosen.iter().map(|c| c.loss).sum();
+    (chosen.into_iter().map(|c| c.key).collect(), loss)
 }
 
 fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
     let copy = &entry.copies[usize::from(shortage.memory.0)];
     let bytes = entry.held(shortage.memory);
-    let back = match entry.is_away() {
-        true => entry.only_in(shortage.memory).iter().map(|r| r.len()).sum(),
-        false => 0,
+    let back = match (copy.pins > 0, entry.is_away()) {
+        // Whoever uses it may be writing it; what dies with that use costs nothing.
+        (true, _) if copy.need.at == NEVER => 0,
+        (true, _) => entry.shape.len(),
+        (false, true) => entry.only_in(shortage.memory).iter().map(|r| r.len()).sum(),
+        (false, false) => 0,
     };
     let again = match copy.need.reads {
         true => copy.valid.boxes().iter().map(|r| r.len()).sum(),

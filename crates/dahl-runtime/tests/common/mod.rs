@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub mod frail;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

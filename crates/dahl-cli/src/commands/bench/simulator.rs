@@ -14,7 +14,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy;
-use dahl_sched::sim::{Options, Times, simulate};
+use dahl_sched::sim::{Noise, Options, Times, simulate};
 
 use crate::commands::calibrate::record;
 use crate::commands::measure::{Measure, in_flight};
@@ -189,32 +189,38 @@ impl Way {
         Machine::cpus(self.workers.into())
     }
 
-    /// The mean of the stretches but for the tenth that was most disturbed, as histories leave
-    /// disturbances out.
+    /// The mean of the stretches but for those that took twice as long as most: histories leave such
+    /// tasks out, too.
     fn seconds(&self) -> f64 {
         let mut all = self.measured.clone();
         all.sort_by(f64::total_cmp);
-        all.truncate((all.len() * 9).div_ceil(10));
+        let most = 2.0 * all[all.len() / 2];
+        all.retain(|&s| s <= most);
         all.iter().sum::<f64>() / all.len() as f64
     }
 
-    /// Seconds of a step in the middle of a run, as the measured ones are.
+    /// Seconds of a step in the middle of a run, as the measured ones are, with durations that vary as
+    /// they did: two tasks that are waited for take as long as the longer one.
     fn predicted(&self, known: &PerfModel, rhythms: &[Rhythm]) -> anyhow::Result<f64> {
         let (graph, mut machine) = (&*self.plain.graph, self.machine());
         let times = Times::estimate(graph, &machine, Some(known), false)?;
         rhythm::apply(&mut machine, rhythms, &self.policy, graph, &times);
+        let sigma = times.spread(graph, UnitId(0));
         let total = |steps: usize| -> anyhow::Result<f64> {
             let options = Options {
                 steps,
                 in_flight: in_flight(graph),
                 launcher: Some(UnitId(0)),
+                noise: Some(Noise { seed: 0, sigma }),
                 ..Options::default()
             };
             let policy = policy::by_name(&self.policy, &machine)?;
             let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
             Ok(outcome.makespan.0)
         };
-        Ok((total(24)? - total(8)?) / 16.0)
+        // Enough steps for what varies to even out, but not more than a moment's work.
+        let steps = (1_000_000 / graph.len().max(1)).clamp(12, 240);
+        Ok((total(steps)? - total(steps / 3)?) / (steps - steps / 3) as f64)
     }
 }
 

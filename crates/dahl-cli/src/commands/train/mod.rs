@@ -2,6 +2,7 @@
 
 mod metrics;
 mod report;
+mod stopped;
 mod summary;
 
 use std::path::PathBuf;
@@ -242,7 +243,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     });
     report.finish();
-    result?;
+    let folder = args.checkpoint.as_deref().or(args.resume.as_deref());
+    result.map_err(|error| stopped::stopped(error, folder))?;
     if let Some(error) = failed {
         return Err(error);
     }

@@ -1,0 +1,246 @@
+//! Training runs on any units, for tests: what they leave, and how far two of them are apart.
+
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dahl_core::{Bytes, DType, MemoryId};
+use dahl_gpu::fault::Fault;
+use dahl_gpu::opencl::{self, OpenClDevice};
+use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
+use dahl_nn::checkpoint::Checkpoint;
+use dahl_nn::data::{DataError, Dataset};
+use dahl_nn::model::Model;
+use dahl_nn::optimizer::Optimizer;
+use dahl_nn::schedule::Schedule;
+use dahl_nn::train::{Event, Session, TrainError, Training};
+use dahl_nn::weights::{Data, Weights};
+use dahl_runtime::{DeviceSpec, Runtime, Traffic};
+
+/// Images whose class shows in their stripes.
+pub struct Stripes(pub [usize; 3]);
+
+impl Dataset for Stripes {
+    fn name(&self) -> &str {
+        "stripes"
+    }
+
+    fn len(&self) -> usize {
+        12
+    }
+
+    fn classes(&self) -> usize {
+        10
+    }
+
+    fn shape(&self) -> [usize; 3] {
+        self.0
+    }
+
+    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
+        for (i, p) in pixels.iter_mut().enumerate() {
+            *p = (i * (index % 10 + 1) * 7 % 251) as u8;
+        }
+        Ok(index % 10)
+    }
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Run {
+    pub losses: Vec<f64>,
+    pub weights: Weights,
+    pub traffic: Traffic,
+    /// Most bytes of copies on the first device.
+    pub peak: u64,
+    /// Devices taken out, with the reason.
+    pub lost: Vec<(String, String)>,
+}
+
+/// How a run is executed.
+#[derive(Clone)]
+pub struct How {
+    pub workers: usize,
+    pub devices: usize,
+    pub policy: &'static str,
+    /// Most bytes of copies on a device.
+    pub capacity: usize,
+    /// Most bytes of a device in all.
+    pub limit: usize,
+    pub steps: Option<u64>,
+    pub batch: usize,
+    /// Deals tasks to units beforehand.
+    pub planned: bool,
+    /// What fails on the first device, after so many went well.
+    pub fault: Option<(Fault, u32)>,
+    /// Where a checkpoint is kept after every step.
+    pub checkpoints: Option<PathBuf>,
+}
+
+impl How {
+    pub fn on(workers: usize, devices: usize, policy: &'static str) -> How {
+        How {
+            workers,
+            devices,
+            policy,
+            capacity: 1 << 30,
+            limit: 2 << 30,
+            steps: None,
+            batch: 4,
+            planned: false,
+            fault: None,
+            checkpoints: None,
+        }
+    }
+}
+
+pub const SGD: Optimizer = Optimizer::Sgd {
+    momentum: 0.9,
+    nesterov: false,
+    weight_decay: 0.001,
+};
+
+pub fn session(model: &str, dtype: DType, how: &How) -> Session {
+    let training = Training {
+        batch: how.batch,
+        epochs: 2,
+        steps: how.steps,
+        rate: 0.01,
+        schedule: Schedule::default(),
+        optimizer: SGD,
+        shuffle: false,
+        seed: 5,
+        dtype,
+        grain: "auto".parse().unwrap(),
+        clip: Some(1.0),
+        profile: None,
+        extra: (how.devices > 0)
+            .then_some(|name: &str| dahl_gpu::device::implementation(name, None)),
+    };
+    Session::new(Model::from_toml(model, "model").unwrap(), training).unwrap()
+}
+
+/// A runtime, and its devices.
+pub fn runtime(how: &How, session: &Session) -> (Runtime, Vec<Arc<OpenClDevice>>) {
+    let mut builder = Runtime::builder()
+        .workers(how.workers)
+        .policy(how.policy)
+        .watchdog(Duration::from_secs(120));
+    let mut devices = Vec::new();
+    for i in 0..how.devices {
+        let settings = Settings {
+            limit: Some(how.limit),
+            ..Settings::default()
+        };
+        let device = OpenClDevice::open(i, settings).unwrap();
+        devices.push(device.clone());
+        let device: Arc<dyn Device> = device;
+        let memory = GpuMemory::measured(device.clone()).unwrap();
+        let links = memory.links().map(|l| (l.bandwidth, l.latency));
+        builder = builder.device(DeviceSpec {
+            name: format!("gpu:{i}"),
+            driver: Box::new(GpuDriver::new(device)),
+            backing: Box::new(memory),
+            capacity: Bytes(how.capacity as u64),
+            links,
+        });
+    }
+    if how.planned {
+        let graph = session.lowered().unwrap();
+        let units = how.workers + how.devices;
+        let mut order = vec![Vec::new(); units];
+        for task in 0..graph.len() {
+            // Any order will do that is the same next time.
+            order[task * 7 / 3 % units].push(task as u32);
+        }
+        builder = builder.schedule(dahl_runtime::Schedule {
+            graph: graph.fingerprint(),
+            order,
+        });
+    }
+    (builder.build().unwrap(), devices)
+}
+
+/// Trains, from a checkpoint if one is given.
+pub fn try_train(
+    model: &str,
+    dtype: DType,
+    how: &How,
+    from: Option<&Checkpoint>,
+) -> Result<Run, TrainError> {
+    let mut session = session(model, dtype, how);
+    let data = Arc::new(Stripes(session.model().input));
+    let (mut runtime, devices) = runtime(how, &session);
+    if let (Some((fault, after)), Some(device)) = (how.fault, devices.first()) {
+        device.inject(fault, after);
+    }
+    if let Some(folder) = &how.checkpoints {
+        session.checkpoint_to(folder.clone(), Some(1));
+    }
+    match from {
+        Some(checkpoint) => session.resume(&mut runtime, checkpoint)?,
+        None => session.initialise(&mut runtime)?,
+    }
+    let mut losses = Vec::new();
+    session.run(&mut runtime, data, None, &mut |event| {
+        if let Event::Epoch { train, .. } = event {
+            losses.push(train.mean_loss());
+        }
+    })?;
+    Ok(Run {
+        losses,
+        weights: session.weights(&mut runtime)?,
+        traffic: runtime.traffic(),
+        peak: runtime.memory_usage(MemoryId(1)).1.0,
+        lost: runtime.lost_devices(),
+    })
+}
+
+pub fn train(model: &str, dtype: DType, how: &How) -> Run {
+    try_train(model, dtype, how, None).unwrap()
+}
+
+fn numbers(d: &Data) -> Vec<f64> {
+    match d {
+        Data::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        Data::F64(v) => v.clone(),
+        Data::I64(v) => v.iter().map(|&x| x as f64).collect(),
+    }
+}
+
+pub fn assert_close(name: &str, a: &Run, b: &Run, tolerance: f64) {
+    let tail = b.losses.len() - a.losses.len().min(b.losses.len());
+    for (x, y) in a.losses.iter().zip(&b.losses[tail..]) {
+        assert!(
+            (x - y).abs() <= tolerance * y.abs(),
+            "{name}: losses {x} and {y}"
+        );
+    }
+    for (key, want) in &b.weights {
+        let (got, want) = (numbers(&a.weights[key].data), numbers(&want.data));
+        let size = want.iter().fold(1e-3f64, |m, v| m.max(v.abs()));
+        let apart = got.iter().zip(&want).map(|(g, w)| (g - w).abs());
+        // What is not a number is as far away as can be.
+        let worst = apart.fold(0f64, |m, d| if d <= m { m } else { d });
+        assert!(
+            worst <= tolerance * size,
+            "{name}: {key} differs by {worst} of {size}"
+        );
+    }
+}
+
+pub const SMALL_CNN: &str = include_str!("../../../../models/small-cnn.toml");
+pub const LENET5: &str = include_str!("../../../../models/lenet5.toml");
+pub const VGG_SMALL: &str = include_str!("../../../../models/vgg-small.toml");
+pub const RESNET18: &str = include_str!("../../../../models/resnet18-32.toml");
+
+/// Whether there are so many devices; says so if not.
+pub fn have(devices: usize) -> bool {
+    let found = opencl::devices().map_or(0, |d| d.len());
+    if found < devices {
+        eprintln!("SKIPPED: {found} OpenCL devices, {devices} needed");
+    }
+    found >= devices
+}
