@@ -11,9 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::slice::from_ref;
 use std::sync::Arc;
-use std::time::Instant;
 
 use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
 use dahl_runtime::driver::{Driver, DriverError, Job};
@@ -21,6 +19,7 @@ use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction};
 
 use crate::error::GpuError;
 use crate::launch::{LIMIT, Launch, Steps, Task};
+use crate::measure;
 use crate::pool::{ALIGN, Usage};
 use crate::recipes::{self, Recipe};
 use crate::store::Stats;
@@ -229,6 +228,10 @@ impl Driver for GpuDriver {
         UnitKind::Gpu
     }
 
+    fn device(&self) -> &str {
+        self.device.name()
+    }
+
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
         let _bound = Bound::new(&self.device);
         let scratch = std::cell::Cell::new(scratch);
@@ -291,8 +294,8 @@ impl GpuMemory {
     /// The memory of a device, its links measured: a small and a large copy each way, the best of a few.
     pub fn measured(device: Arc<dyn Device>) -> Result<Self, GpuError> {
         let links = [
-            measure(&*device, Direction::In)?,
-            measure(&*device, Direction::Out)?,
+            measure::link(&*device, Direction::In)?,
+            measure::link(&*device, Direction::Out)?,
         ];
         Ok(GpuMemory { device, links })
     }
@@ -301,33 +304,6 @@ impl GpuMemory {
     pub fn links(&self) -> [LinkSpeed; 2] {
         self.links
     }
-}
-
-/// Measures one way of a device's link.
-fn measure(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
-    const SMALL: usize = 64;
-    // Half of a device that may hand out very little.
-    let bytes = (8 << 20).min(device.usage().limit / 2).max(2 * SMALL);
-    let mut host = vec![0u8; bytes];
-    let address = device.allocate(bytes)?;
-    let mut best = |count: usize| -> Result<f64, GpuError> {
-        let all = 0..count;
-        let mut least = f64::INFINITY;
-        for _ in 0..5 {
-            let start = Instant::now();
-            // SAFETY: both sides have so many bytes, and are ours alone.
-            unsafe { device.copy(address, host.as_mut_ptr(), from_ref(&all), way)? };
-            least = least.min(start.elapsed().as_secs_f64());
-        }
-        Ok(least)
-    };
-    let times = best(SMALL).and_then(|small| Ok((small, best(bytes)?)));
-    device.release(address);
-    let (small, large) = times?;
-    Ok(LinkSpeed {
-        bandwidth: bytes as f64 / (large - small).max(1e-9),
-        latency: Seconds(small),
-    })
 }
 
 impl Backing for GpuMemory {

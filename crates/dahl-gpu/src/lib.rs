@@ -6,6 +6,7 @@
 //! | [`recipes`] | per codelet: which kernels, with which arguments, on how many items; and the table |
 //! | [`launch`], [`tensor`], [`tuning`] | what a recipe is made of |
 //! | [`device`] | what a device must do; the runtime's driver and memory on top of it |
+//! | [`devices`], [`measure`] | all devices of this computer in one list; what one does at best |
 //! | [`pool`], [`store`] | device memory, dealt out from a few large buffers; counters of what a device did |
 //! | [`fault`] | the first failure, after which a device is out of use; failures for tests |
 //! | [`chunks`] | copies through pinned memory, small ones joined |
@@ -27,9 +28,11 @@ pub mod check;
 pub mod chunks;
 pub mod cuda;
 pub mod device;
+pub mod devices;
 pub mod error;
 pub mod fault;
 pub mod launch;
+pub mod measure;
 pub mod opencl;
 pub mod pool;
 pub mod recipes;

@@ -48,6 +48,36 @@ fn rank64(x: f64) -> i64 {
     }
 }
 
+/// Root mean square of the finite values.
+fn rms<T: Element>(want: &[T]) -> f64 {
+    let finite = |x: &&T| x.to_f64().is_finite();
+    let squares: f64 = want
+        .iter()
+        .filter(finite)
+        .map(|x| x.to_f64() * x.to_f64())
+        .sum();
+    (squares / want.len().max(1) as f64).sqrt()
+}
+
+fn relative<T: Element>(got: T, want: T, rms: f64) -> f64 {
+    (got.to_f64() - want.to_f64()).abs() / want.to_f64().abs().max(rms)
+}
+
+/// The largest relative error and the place of the value that has it; infinite where only one of the two
+/// is a number. `None` if all are equal.
+pub fn worst<T: Element>(got: &[T], want: &[T]) -> Option<(f64, usize)> {
+    let rms = rms(want);
+    let error = |(i, (&g, &w)): (usize, (&T, &T))| {
+        if ulps(g, w) == 0 {
+            return None;
+        }
+        let error = relative(g, w, rms);
+        Some((if error.is_nan() { f64::INFINITY } else { error }, i))
+    };
+    let errors = got.iter().zip(want).enumerate().filter_map(error);
+    errors.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
+}
+
 /// Checks that `got` agrees with `want`; the error lists the first values that differ.
 pub fn close<T: Element>(
     name: &str,
@@ -63,20 +93,14 @@ pub fn close<T: Element>(
             want.len()
         ));
     }
-    let finite = |x: &&T| x.to_f64().is_finite();
-    let squares: f64 = want
-        .iter()
-        .filter(finite)
-        .map(|x| x.to_f64() * x.to_f64())
-        .sum();
-    let rms = (squares / want.len().max(1) as f64).sqrt();
+    let rms = rms(want);
     let (mut differing, mut worst, mut lines) = (0usize, 0f64, String::new());
     for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
         let distance = ulps(g, w);
         if distance <= max_ulps {
             continue;
         }
-        let error = (g.to_f64() - w.to_f64()).abs() / w.to_f64().abs().max(rms);
+        let error = relative(g, w, rms);
         if error <= rel {
             continue;
         }
@@ -148,6 +172,16 @@ mod tests {
         assert!(close("nan", &[f32::NAN], &[1.0], 1.0, 9).is_err());
         assert!(close("inf", &[f32::INFINITY], &[1.0], 1.0, 9).is_err());
         assert!(close("inf", &[f32::INFINITY], &[f32::INFINITY], 0.0, 0).is_ok());
+    }
+
+    #[test]
+    fn the_worst_is_found_with_its_place() {
+        assert_eq!(worst(&[1f32, -0.0], &[1.0, 0.0]), None);
+        let (error, at) = worst(&[2.0, 2.5, 2.25f64], &[2.0; 3]).unwrap();
+        assert_eq!((error, at), (0.25, 1));
+        let (error, at) = worst(&[1.0, f64::NAN], &[1.0, 1.0]).unwrap();
+        assert_eq!((error, at), (f64::INFINITY, 1));
+        assert_eq!(worst(&[f64::NAN], &[f64::NAN]), None);
     }
 
     #[test]

@@ -207,8 +207,10 @@ impl Builder {
         }
         for spec in self.others {
             let memory = MemoryId(machine.memories.len() as u16);
-            let room = Memory::new(spec.name.clone(), Some(spec.capacity));
-            machine.memories.push(room);
+            let room = memory_name(&spec.name, spec.driver.device());
+            machine
+                .memories
+                .push(Memory::new(room, Some(spec.capacity)));
             let ends = [(MemoryId::HOST, memory), (memory, MemoryId::HOST)];
             for ((from, to), (bandwidth, latency)) in ends.into_iter().zip(spec.links) {
                 machine.links.push(Link::new(from, to, bandwidth, latency));
@@ -270,4 +272,13 @@ impl Builder {
         };
         Runtime::start(shared, settings)
     }
+}
+
+/// The name of a device's memory. Durations are recorded under it, so it tells which device it is: `gpu:0`
+/// may be another one tomorrow.
+pub fn memory_name(unit: &str, device: &str) -> String {
+    // A slash would count units that share it.
+    let plain = |c: char| if c == '/' || c.is_control() { '-' } else { c };
+    let named = format!("{unit} {device}");
+    named.trim_end().chars().map(plain).collect()
 }

@@ -50,6 +50,11 @@ pub trait Driver: Send + Sync {
     /// The kind of unit it drives, which decides on implementations.
     fn kind(&self) -> UnitKind;
 
+    /// The device's own name, where durations measured on one say nothing of another; else empty.
+    fn device(&self) -> &str {
+        ""
+    }
+
     /// Whether tasks are really executed, so that their operands must be in place.
     fn executes(&self) -> bool {
         true

@@ -44,7 +44,7 @@ mod values;
 mod watchdog;
 mod worker;
 
-pub use builder::{Builder, DeviceSpec, HostDeviceSpec, Schedule};
+pub use builder::{Builder, DeviceSpec, HostDeviceSpec, Schedule, memory_name};
 pub use error::RunError;
 pub use guard::{ReadGuard, WriteGuard};
 pub use memory::Traffic;

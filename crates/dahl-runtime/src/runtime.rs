@@ -22,6 +22,7 @@ use crate::layers::{Entry, Layer, Slot, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::memory::needs::Needs;
+use crate::meter;
 use crate::perf_store::PerfStore;
 use crate::shared::{Sample, Shared, UnitState};
 use crate::tracer::Log;
@@ -261,6 +262,17 @@ impl Runtime {
         let nanos = |u: &UnitState| u.busy.load(std::sync::atomic::Ordering::Relaxed);
         let units = self.shared.units.iter();
         units.map(|u| Seconds(nanos(u) as f64 * 1e-9)).collect()
+    }
+
+    /// Tells, whoever asks and whenever, how long all units of a kind have worked so far.
+    pub fn busy_clock(&self, kind: UnitKind) -> meter::Clock {
+        let shared = self.shared.clone();
+        meter::Clock::Told(Arc::new(move || {
+            let of_kind = |u: &&UnitState| u.driver.kind() == kind;
+            let units = shared.units.iter().filter(of_kind);
+            let nanos = units.map(|u| u.busy.load(std::sync::atomic::Ordering::Relaxed));
+            Seconds(nanos.sum::<u64>() as f64 * 1e-9)
+        }))
     }
 
     /// Waits for all launches and returns what ran since the last trace, if traces are recorded

@@ -145,6 +145,9 @@ impl Worker {
                 && until()
             {
                 // Somebody waits for this thread: leave the task to others.
+                if shared.timed {
+                    shared.policy.ended(shared, self.unit, task, shared.now());
+                }
                 shared.policy.ready(shared, None, &[task], shared.now());
                 return;
             }

@@ -113,6 +113,47 @@ fn what_was_learnt_is_kept() {
     }
 }
 
+/// Whatever a unit does the first time (compile, allocate, touch memory) is in no estimate, also not in a
+/// later process that knows the task already.
+#[test]
+fn first_uses_are_not_learnt() {
+    let file = std::env::temp_dir().join(format!("dahl-first-use-{}.json", std::process::id()));
+    for run in 0..2 {
+        // Each run is like a new process: the first task of each unit takes long again.
+        let first = Ran::default();
+        let slow = first.clone();
+        let codelet = Codelet::new("compiled").implement("reference", UnitKind::Cpu, move |ops| {
+            let device = std::thread::current().name() == Some("dahl-1");
+            let new = slow[usize::from(device)].fetch_add(1, Ordering::Relaxed) == 0;
+            std::thread::sleep(Duration::from_millis(if new { 1000 } else { 1 }));
+            ops.write::<f64>(0).fill(1.0);
+            Ok(())
+        });
+        let arena = Arena::new();
+        let mut arrays: Vec<_> = (0..12).map(|_| arena.zeros([4]).unwrap()).collect();
+        let graph = independent(&Arc::new(codelet), &mut arrays);
+        let (store, _) = PerfStore::open(&file, 1).unwrap();
+        let mut runtime = two_units("dmda").perf_model(store).build().unwrap();
+        (0..3).for_each(|_| _ = launch(&mut runtime, &graph, &first));
+        assert!(
+            first.iter().all(|n| n.load(Ordering::Relaxed) > 1),
+            "both ran"
+        );
+        let model = runtime.perf_model().unwrap();
+        for (key, _, history) in model.iter() {
+            let known = history.summary().unwrap();
+            let (unit, mean, std) = (&key.unit, known.mean, known.std);
+            assert!(
+                mean < 0.05 && std < 0.1,
+                "run {run}, {unit}: {mean} ± {std} s"
+            );
+        }
+        runtime.save_perf_model().unwrap();
+    }
+    let _ = std::fs::remove_file(&file);
+    let _ = std::fs::remove_file(file.with_extension("json.lock"));
+}
+
 #[test]
 fn others_are_not_timed() {
     let arena = Arena::new();

@@ -1,6 +1,6 @@
 //! How near to the optimum plans are proven to be, and how long that takes.
 //!
-//! `cargo run --release -p dahl-sched --example planner [small|large] [seconds]` prints one line per
+//! `cargo run --release -p dahl-sched --example planner [small|large] [seconds] [machine]` prints one line per
 //! problem, with the seconds computed (Linux): graphs shaped like training steps and random ones, on four kinds of machine.
 
 use std::time::Duration;
@@ -221,6 +221,62 @@ fn report(name: &str, p: &Problem, goal: Goal, limit: Duration, gap: f64) -> (bo
                 100.0 * s.gap,
                 s.reason
             );
+            if std::env::var("DIAG").is_ok() {
+                for (g, grp) in p.groups.iter().enumerate() {
+                    let r: Vec<_> = s
+                        .schedule
+                        .runs
+                        .iter()
+                        .enumerate()
+                        .filter(|r| r.1.group as usize == g)
+                        .collect();
+                    let busy: f64 = r.iter().map(|r| r.1.end - r.1.start).sum();
+                    let mut by = vec![0; p.classes.len()];
+                    for x in &r {
+                        by[p.tasks[x.0] as usize] += 1;
+                    }
+                    println!(
+                        "   {} tasks {} busy {:.4} by class {:?}",
+                        grp.name,
+                        r.len(),
+                        busy / s.schedule.seconds / grp.units as f64,
+                        by
+                    );
+                    for u in 0..grp.units {
+                        let mut q: Vec<_> = r
+                            .iter()
+                            .filter(|r| r.1.unit as usize == u)
+                            .map(|r| (r.1.start, r.1.end))
+                            .collect();
+                        q.sort_by(|a, b| a.0.total_cmp(&b.0));
+                        let first = q.first().map_or(0.0, |x| x.0);
+                        let last = q.last().map_or(0.0, |x| x.1);
+                        let idle: f64 = q.windows(2).map(|w| w[1].0 - w[0].1).sum();
+                        println!(
+                            "      unit {u}: first {:.3} ms last {:.3} idle between {:.3}",
+                            first * 1e3,
+                            last * 1e3,
+                            idle * 1e3
+                        );
+                    }
+                }
+                for (l, lk) in p.links.iter().enumerate() {
+                    let busy: f64 = s
+                        .schedule
+                        .moves
+                        .iter()
+                        .filter(|m| m.link as usize == l)
+                        .map(|m| m.end - m.start)
+                        .sum();
+                    println!(
+                        "   link {}->{} busy {:.4}",
+                        lk.from,
+                        lk.to,
+                        busy / s.schedule.seconds
+                    );
+                }
+                println!("   bound path {} work {:?}", s.bound.path, s.bound.work);
+            }
             (s.gap <= 1e-6, s.gap)
         }
         Err(e) => {
@@ -234,7 +290,9 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let which = args.next().unwrap_or_else(|| "small".into());
     let seconds: Option<u64> = args.next().and_then(|s| s.parse().ok());
-    let kinds = ["cores", "cores+states", "big+little", "cores+gpu"];
+    let only = args.next();
+    let mut kinds = vec!["cores", "cores+states", "big+little", "cores+gpu"];
+    kinds.retain(|kind| only.as_deref().is_none_or(|only| only == *kind));
     let goals = [Objective::Energy, Objective::Time, Objective::Edp];
     let (mut proven, mut all, mut worst) = (0, 0, 0.0_f64);
     for kind in kinds {

@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         grain: args.run.grain(&model, args.batch as usize)?,
         clip: None,
         profile: args.run.profile()?,
-        extra: None,
+        extra: args.run.extra()?,
     };
     let name = model.name.clone();
     let mut session = Session::new(model, training)?;

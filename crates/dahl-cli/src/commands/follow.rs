@@ -12,6 +12,7 @@ use dahl_runtime::meter::Energy;
 use dahl_sched::plan::file::PlanFile;
 
 use super::machine;
+use super::units::Units;
 use crate::print;
 
 /// Reads a plan to be run here; see [`read`]. Frequency states are refused: nothing here sets them.
@@ -54,6 +55,12 @@ pub fn read(
     Ok(plan)
 }
 
+/// The units of a plan.
+pub fn units(plan: &PlanFile) -> anyhow::Result<Units> {
+    let names = plan.units.iter().map(|u| u.name.as_str());
+    Units::named(names).map_err(|e| anyhow::anyhow!("the plan cannot be followed here: {e}"))
+}
+
 /// How the plan cuts layers.
 pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
     Ok(plan.made_for.grain.parse::<Grain>()?)
@@ -61,7 +68,7 @@ pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
 
 /// Refuses a plan that is for another graph than the one that will run.
 pub fn check(plan: &PlanFile, graph: &Graph) -> anyhow::Result<()> {
-    let here = dahl_core::Machine::cpus(plan.units.len());
+    let here = units(plan)?.machine();
     match plan.refusal(graph, &here) {
         Some(difference) => bail!(
             "the plan does not fit: {difference}. Optimiser, seed and profile are part of a graph: plan \

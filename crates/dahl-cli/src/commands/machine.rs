@@ -1,5 +1,7 @@
 //! `dahl machine`: what this computer has, and machines as files.
 
+pub mod gpus;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -8,8 +10,14 @@ use dahl_runtime::discover::{self, Host};
 use dahl_runtime::meter::WattsModel;
 use dahl_runtime::meter::model::{BUSY, IDLE};
 
-use super::profile;
+use gpus::State;
+
+use super::units::{Cpus, Units};
+use super::{gpu, profile, rhythm};
 use crate::print;
+
+/// Seconds of a task of usual length: what a machine file says of the time between tasks is for those.
+const USUAL: f64 = 100e-6;
 
 /// Arguments of `dahl machine`.
 #[derive(clap::Args)]
@@ -23,6 +31,10 @@ pub struct Args {
     /// Describe the machine of this file, in the other format say, and not this computer
     #[arg(long, value_name = "F", requires = "describe")]
     from: Option<PathBuf>,
+    /// The units to describe, such as cpu:2,gpu:0 [default: all cores, and all GPUs that are not the
+    /// processor under another name]
+    #[arg(long, value_name = "U", requires = "describe", conflicts_with = "from")]
+    units: Option<Units>,
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "F", requires = "describe")]
     output: Option<PathBuf>,
@@ -43,8 +55,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return describe(args);
     }
     let host = discover::host();
+    let devices = gpu::look(&gpu::all(), false);
     if args.json {
-        return print::json(&host);
+        let mut line = serde_json::to_value(&host)?;
+        line["gpus"] = serde_json::to_value(&devices)?;
+        line["gpus_missing"] = serde_json::to_value(gpu::missing())?;
+        return print::json(&line);
     }
     println!(
         "{} ({}, {})",
@@ -65,6 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ]);
     }
     println!("{units}\n");
+    gpus::show(&devices, &gpu::missing());
 
     let mut memories = print::table(&["memory", "size", "free now"]);
     let size = |b: Option<u64>| b.map_or("unknown".into(), |b| dahl_core::Bytes(b).to_string());
@@ -128,6 +145,27 @@ pub fn watts(file: Option<&Path>) -> anyhow::Result<WattsModel> {
     })
 }
 
+/// What GPUs draw, for where no card can be measured: as a machine file says of its own, or the stated
+/// defaults. None if all of them are the processor under another name, whose CPU time is counted.
+pub fn gpu_watts(numbers: &[usize], file: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+    let real = gpu::accelerators();
+    let cards = numbers.iter().filter(|n| real.contains(n)).count();
+    let given = file.map(load).transpose()?;
+    let units = given.iter().flat_map(|m| &m.units);
+    let each = units.filter(|u| u.kind == UnitKind::Gpu);
+    let each: Vec<_> = each
+        .filter_map(|u| u.power)
+        .map(|p| (p.busy, p.idle))
+        .collect();
+    let usual = || gpus::default_watts(1);
+    let one = WattsModel::of_units(&each, Watts(0.0)).unwrap_or_else(usual);
+    Ok((cards > 0).then(|| WattsModel {
+        units: cards,
+        unit: "gpu".into(),
+        ..one
+    }))
+}
+
 /// Whether a machine is this computer, as far as its description says: it bears the processor's name. The
 /// durations measured here then hold there, also if the file was edited to have more cores.
 pub fn is_here(machine: &Machine) -> bool {
@@ -137,7 +175,7 @@ pub fn is_here(machine: &Machine) -> bool {
 fn describe(args: &Args) -> anyhow::Result<()> {
     let (machine, header) = match &args.from {
         Some(path) => (load(path)?, String::new()),
-        None => this()?,
+        None => this(args.units.as_ref())?,
     };
     let text = match args.format {
         Format::Toml => header + &machine.to_toml(),
@@ -152,13 +190,20 @@ fn describe(args: &Args) -> anyhow::Result<()> {
 }
 
 /// This computer, and what to know about its figures, as comments.
-fn this() -> anyhow::Result<(Machine, String)> {
+fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
     let host = discover::host();
     let profile = profile::here()?;
-    let mut machine = Machine::cpus(host.cores.len().max(1));
+    let mut machine = Machine::cpus(match units.map(|u| u.cpus) {
+        Some(Cpus::Count(n)) => n.into(),
+        _ => host.cores.len().max(1),
+    });
     machine.name = name(&host);
     machine.nodes[0].base = Some(Watts(0.0));
     machine.memories[0].capacity = host.memory_total.map(Bytes);
+    let workers = machine.units.len();
+    let pace = profile
+        .as_ref()
+        .and_then(|p| rhythm::expected(&p.rhythms, "ws", workers, USUAL));
     for unit in &mut machine.units {
         unit.power = Some(Power {
             idle: IDLE,
@@ -171,12 +216,39 @@ fn this() -> anyhow::Result<(Machine, String)> {
                 bandwidth: speeds.bandwidth,
             });
             unit.overhead = Seconds(speeds.overhead);
+            if let Some((overhead, notice)) = pace {
+                (unit.overhead, unit.notice) = (Seconds(overhead), Seconds(notice));
+            }
         }
     }
+    let mut devices = match units {
+        Some(units) => gpu::look(&gpu::numbers(&units.gpus)?, true),
+        None => gpu::look(&gpu::accelerators(), true),
+    };
+    for device in &devices {
+        let State::Failure(why) = &device.state else {
+            continue;
+        };
+        let (unit, name) = (&device.unit, &device.name);
+        match units {
+            Some(_) => anyhow::bail!("{unit} ({name}) cannot be used: {why}"),
+            None => eprintln!("warning: {unit} ({name}) cannot be used, and is left out: {why}"),
+        }
+    }
+    devices.retain(|d| matches!(d.state, State::Measured(_)));
+    let between = profile.as_ref().map(|p| p.together.overhead);
+    // Durations measured of a device contain the launch; what follows from its rates does not.
+    let timed = timed_units();
+    gpus::describe(&mut machine, &devices, |memory, launch| {
+        match timed.iter().any(|t| t == memory) {
+            true => Seconds(between.unwrap_or(0.0)),
+            false => launch,
+        }
+    });
     machine.check().map_err(anyhow::Error::msg)?;
     let speeds = match &profile {
         Some(_) => {
-            "flops, bandwidth and overhead were measured here by `dahl calibrate`, all cores busy."
+            "flops, bandwidth, overhead and notice were measured here by `dahl calibrate`, all cores busy."
         }
         None => {
             eprintln!("speeds are unknown before `dahl calibrate` has run; the file lacks them");
@@ -187,9 +259,22 @@ fn this() -> anyhow::Result<(Machine, String)> {
         "# Described by `dahl machine --describe`. The name ties the file to the durations measured here.\n\
          # {speeds}\n\
          # Watts are not measured: they are the means of a large cloud's servers per core, with all that\n\
-         # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n"
+         # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n{}",
+        gpus::comment(&devices)
     );
     Ok((machine, header))
+}
+
+/// The names that durations are known of.
+fn timed_units() -> Vec<String> {
+    let known = profile::model_path().ok();
+    let known = known.and_then(|path| dahl_runtime::perf_store::load(&path).ok());
+    let mut all: Vec<String> = known.map_or(Vec::new(), |(model, _)| {
+        model.iter().map(|(key, ..)| key.unit).collect()
+    });
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The name of this computer's description.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use dahl_core::graph::Extra;
 use dahl_core::random::Random;
 use dahl_core::{DType, Executor, Graph};
 use dahl_nn::init;
@@ -54,23 +55,20 @@ impl Measure {
         grain: &Grain,
         profile: Option<lower::Profile>,
     ) -> anyhow::Result<Self> {
-        let lowered = lowered(
-            model,
-            batch,
-            run.dtype,
-            grain,
-            profile,
-            &StepOptions::default(),
-        )?;
-        let graph = lowered.graph.clone();
         let plan = run.plan(model, batch)?;
-        let run = run.following(plan.as_ref());
+        let run = run.following(plan.as_ref())?;
+        let step = StepOptions {
+            extra: run.extra()?,
+            ..StepOptions::default()
+        };
+        let lowered = lowered(model, batch, run.dtype, grain, profile, &step)?;
+        let graph = lowered.graph.clone();
         let mut schedule = None;
         if let Some(plan) = &plan {
             follow::check(plan, &graph)?;
             schedule = Some(follow::schedule(plan)?);
         }
-        let in_flight = if graph.memory.bytes > LARGE { 1 } else { 2 };
+        let in_flight = in_flight(&graph);
         let mut runtime = run.runtime_with(in_flight, |mut builder| {
             if let Some(schedule) = schedule {
                 builder = builder.schedule(schedule);
@@ -98,6 +96,11 @@ impl Measure {
     }
 }
 
+/// How many steps of a graph are in flight at a time: two, or one if their temporaries are large.
+pub fn in_flight(graph: &Graph) -> usize {
+    if graph.memory.bytes > LARGE { 1 } else { 2 }
+}
+
 /// What, besides model, batch and grain, decides on the graph of a step. A plan to be followed by
 /// `dahl train` must be made with those of the run.
 #[derive(clap::Args, Clone, Debug)]
@@ -111,6 +114,9 @@ pub struct StepOptions {
     /// Key of dropout, as `--seed` of `dahl train`
     #[arg(long, default_value_t = 42)]
     pub dropout_seed: u64,
+    /// Adds implementations for other units than CPUs.
+    #[arg(skip)]
+    pub extra: Option<Extra>,
 }
 
 impl Default for StepOptions {
@@ -119,6 +125,7 @@ impl Default for StepOptions {
             optimizer: "sgd".into(),
             momentum: None,
             dropout_seed: 42,
+            extra: None,
         }
     }
 }
@@ -146,7 +153,7 @@ pub fn lowered(
         seed: step.dropout_seed,
         clip: None,
         profile,
-        extra: None,
+        extra: step.extra,
     };
     Ok(Lowered {
         graph: lower::train(model, &state, &io, &optimizer, &settings)?,

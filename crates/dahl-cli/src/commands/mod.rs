@@ -2,9 +2,13 @@
 
 pub mod bench;
 pub mod calibrate;
+#[cfg(feature = "gpu")]
+pub mod check;
 pub mod energy;
 pub mod eval;
 mod follow;
+#[cfg_attr(not(feature = "gpu"), path = "no_gpu.rs")]
+mod gpu;
 pub mod graph;
 pub mod machine;
 mod measure;
@@ -12,11 +16,13 @@ pub mod ops;
 pub mod perf;
 pub mod plan;
 mod profile;
+mod rhythm;
 mod run_options;
 pub mod simulate;
 pub mod trace;
 pub mod train;
 mod tune;
+mod units;
 
 use anyhow::Context;
 

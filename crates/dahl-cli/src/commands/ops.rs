@@ -1,9 +1,10 @@
 //! `dahl ops`: the table of operations and their implementations.
 
 use anyhow::bail;
-use dahl_core::{Call, DType, Mode, Shape};
+use dahl_core::{Call, DType, Implementation, Mode, Shape};
 use dahl_ops::codelets;
 
+use super::gpu;
 use crate::print;
 
 /// Arguments of `dahl ops`.
@@ -39,11 +40,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.name.as_deref().unwrap_or("")
         );
     }
+    let all = |c: &codelets::Lazy| -> Vec<Implementation> {
+        let own = c.implementations.iter().cloned();
+        let of_gpus = gpu::kernels().and_then(|more| more(&c.name));
+        own.chain(of_gpus).collect()
+    };
     if args.json {
         let rows: Vec<_> = found
             .iter()
             .map(|c| {
-                let names: Vec<&str> = c.implementations.iter().map(|i| i.name).collect();
+                let names: Vec<&str> = all(c).iter().map(|i| i.name).collect();
                 serde_json::json!({ "name": c.name, "implementations": names })
             })
             .collect();
@@ -51,8 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut table = print::table(&["operation", "implementations"]);
     for codelet in found {
-        let names: Vec<String> = codelet
-            .implementations
+        let names: Vec<String> = all(codelet)
             .iter()
             .map(|i| format!("{} ({})", i.name, i.kind))
             .collect();

@@ -4,6 +4,7 @@
 //! by `dahl calibrate` alone, because implementations are chosen by it, and what a run computes must not
 //! change behind anybody's back.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use dahl_runtime::discover::{self, Host};
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::Choices;
 use serde::{Deserialize, Serialize};
+
+use super::rhythm::Rhythm;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -32,11 +35,17 @@ pub struct Profile {
     pub alone: Speeds,
     /// As `alone`, with every core working.
     pub together: Speeds,
+    /// Speeds of GPUs, by the names that their durations are recorded under.
+    #[serde(default)]
+    pub gpus: BTreeMap<String, Speeds>,
     /// Which implementations to use.
     pub choices: Choices,
+    /// What the runtime itself takes.
+    #[serde(default)]
+    pub rhythms: Vec<Rhythm>,
 }
 
-/// Measured speeds of one core.
+/// Measured speeds of one core, or of one GPU.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Speeds {
     /// Operations per second of a large matrix product, in single precision.
@@ -127,7 +136,9 @@ impl Profile {
             cores: host.cores.len(),
             alone: Speeds::default(),
             together: Speeds::default(),
+            gpus: BTreeMap::new(),
             choices: Choices::default(),
+            rhythms: Vec::new(),
         }
     }
 

@@ -1,17 +1,20 @@
 //! Options that every command shares which executes graphs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dahl_core::DType;
+use dahl_core::graph::Extra;
 use dahl_core::trace::Trace;
+use dahl_core::{Bytes, DType, Unit, UnitKind};
 use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_runtime::meter::WattsModel;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::plan::file::PlanFile;
 
-use super::{follow, profile};
+use super::units::{self, Cpus, Units};
+use super::{follow, gpu, machine, profile};
 use crate::interrupt;
 
 /// How to execute.
@@ -20,9 +23,20 @@ pub struct RunOptions {
     /// CPU workers [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas
-    #[arg(long, default_value = "ws")]
-    pub policy: String,
+    /// Units that execute tasks, such as cpu:2,gpu:0 [default: cpu]
+    ///
+    /// Parts are separated by commas: cpu (one worker per core), cpu:N (N workers), gpu (all GPUs; CPUs
+    /// that OpenCL offers as devices only if there is none), gpu:I or gpu:I+J by the numbers of `dahl
+    /// machine`. With GPUs alone every task runs there, and the processor only prepares images and
+    /// launches steps.
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    pub units: Option<Units>,
+    /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub gpu_memory: Option<Bytes>,
+    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]
+    #[arg(long)]
+    pub policy: Option<String>,
     /// Numbers to compute with: f32 or f64
     #[arg(long, default_value = "f32")]
     pub dtype: DType,
@@ -31,7 +45,7 @@ pub struct RunOptions {
     #[arg(long, default_value = "auto")]
     pub grain: GrainChoice,
     /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
-    #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "grain"])]
+    #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "units", "grain"])]
     pub plan: Option<PathBuf>,
     /// Choose implementations by this calibration profile, or `none` [default: this machine's, if
     /// `dahl calibrate` has written one]
@@ -96,13 +110,38 @@ impl RunOptions {
     }
 
     /// These options with those of a plan.
-    pub fn following(&self, plan: Option<&PlanFile>) -> RunOptions {
+    pub fn following(&self, plan: Option<&PlanFile>) -> anyhow::Result<RunOptions> {
         let mut options = self.clone();
         if let Some(plan) = plan {
-            options.workers = Some(plan.units.len() as u16);
-            options.policy = "plan".into();
+            options.units = Some(follow::units(plan)?);
+            options.policy = Some("plan".into());
         }
-        options
+        Ok(options)
+    }
+
+    /// The units asked for.
+    pub fn units(&self) -> Units {
+        let given = self.units.clone();
+        given.unwrap_or_else(|| Units::cpus(self.workers))
+    }
+
+    /// The policy, where none was asked for one that suits the units.
+    pub fn policy(&self) -> &str {
+        match &self.policy {
+            Some(policy) => policy,
+            None if self.units().has_gpus() => "dmda",
+            None => "ws",
+        }
+    }
+
+    /// What the GPUs asked for draw, where they cannot be measured.
+    pub fn gpu_watts(&self, machine: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
+        machine::gpu_watts(&gpu::numbers(&self.units().gpus)?, machine)
+    }
+
+    /// What graphs need to run on the GPUs asked for.
+    pub fn extra(&self) -> anyhow::Result<Option<Extra>> {
+        Ok(gpu::extra(&gpu::numbers(&self.units().gpus)?))
     }
 
     /// The profile that implementations are chosen by.
@@ -123,7 +162,7 @@ impl RunOptions {
         model: &str,
         look: impl FnOnce(&mut Trace),
     ) -> anyhow::Result<()> {
-        if self.policy.starts_with("dm")
+        if self.policy().starts_with("dm")
             && let Err(error) = runtime.save_perf_model()
         {
             eprintln!("warning: {error}");
@@ -133,8 +172,9 @@ impl RunOptions {
         };
         let facts = [
             ("model", model.to_string()),
-            ("policy", self.policy.clone()),
+            ("policy", self.policy().to_string()),
             ("dtype", self.dtype.to_string()),
+            ("units", units_text(runtime)),
         ];
         about(&mut trace, facts);
         look(&mut trace);
@@ -155,22 +195,27 @@ impl RunOptions {
         in_flight: usize,
         settings: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Runtime> {
-        let mut builder = Runtime::builder();
+        let (mut builder, units) = (Runtime::builder(), self.units());
         // Who follows a plan brings it with the settings.
-        if self.policy != "plan" {
-            builder = builder.policy(&self.policy);
+        if self.policy() != "plan" {
+            builder = builder.policy(self.policy());
         }
         let mut builder = settings(builder.in_flight(in_flight));
-        if let Some(workers) = self.workers {
+        if let Cpus::Count(workers) = units.cpus {
             builder = builder.workers(usize::from(workers));
         }
+        if let (Some(limit), false) = (self.gpu_memory, units.has_gpus()) {
+            anyhow::bail!("--gpu-memory {limit}: no GPU is used; add one, as in --units cpu,gpu:0");
+        }
+        let gpus = gpu::numbers(&units.gpus)?;
+        builder = gpu::add(builder, &gpus, self.gpu_memory, self.dtype)?;
         if let Some(path) = &self.trace {
             super::check_writable(path)?;
         }
         if self.trace.is_some() || self.record {
             builder = builder.trace(self.trace_events);
         }
-        if self.policy.starts_with("dm") {
+        if self.policy().starts_with("dm") {
             // Policies that estimate begin with what earlier runs have learnt; without a folder to keep
             // that in, they learn anew.
             if let Ok(store) = super::profile::open_model() {
@@ -184,6 +229,25 @@ impl RunOptions {
         interrupt::cancels(runtime.canceller());
         Ok(runtime)
     }
+}
+
+/// The units of a runtime, for people: `2 workers and gpu:0 (its name)`.
+pub fn units_text(runtime: &Runtime) -> String {
+    let machine = runtime.machine();
+    let cpus = machine.units.iter().filter(|u| u.kind == UnitKind::Cpu);
+    let gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    let gpu = |u: &Unit| {
+        let memory = &machine.memories[usize::from(u.memory.0)].name;
+        let name = memory.strip_prefix(&u.name).unwrap_or_default().trim();
+        format!("{} ({name})", u.name)
+    };
+    let mut parts: Vec<String> = gpus.map(gpu).collect();
+    match cpus.count() {
+        0 => {}
+        1 => parts.insert(0, "1 worker".into()),
+        n => parts.insert(0, format!("{n} workers")),
+    }
+    parts.join(" and ")
 }
 
 /// Says in a trace what made it: the command, these facts, the version.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use dahl_core::{Bytes, DType, Graph, Joules, Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_nn::train::LARGE;
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Policy};
@@ -13,7 +12,7 @@ use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::{about, model};
-use super::{follow, machine, measure, profile};
+use super::{follow, gpu, machine, measure, profile, rhythm};
 use crate::print;
 
 /// Arguments of `dahl simulate`.
@@ -47,9 +46,10 @@ pub struct Args {
     /// Steps in flight at a time [default: two, or one if their temporaries are large]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
-    /// Let durations vary: the standard deviation of their logarithm
-    #[arg(long, value_name = "SIGMA")]
-    noise: Option<f64>,
+    /// Let durations vary: the standard deviation of their logarithm, or `measured` for what was seen of
+    /// the first unit
+    #[arg(long, value_name = "SIGMA|measured", value_parser = noise)]
+    noise: Option<Varying>,
     /// Of the varying durations
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -67,6 +67,21 @@ pub struct Args {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How much durations vary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Varying {
+    By(f64),
+    Measured,
+}
+
+fn noise(text: &str) -> Result<Varying, String> {
+    match text.parse() {
+        Ok(sigma) => Ok(Varying::By(sigma)),
+        Err(_) if text == "measured" => Ok(Varying::Measured),
+        Err(_) => Err("give a number such as 0.1, or `measured`".into()),
+    }
 }
 
 /// Runs the command.
@@ -99,19 +114,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // The runtime's first worker is the thread that launches.
     let first = &machine.units[0];
     let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
-    let roomy = if graph.memory.bytes > LARGE { 1 } else { 2 };
     let options = Options {
         steps: args.steps as usize,
-        in_flight: args.in_flight.unwrap_or(roomy) as usize,
+        in_flight: args
+            .in_flight
+            .map_or_else(|| measure::in_flight(graph), |n| n as usize),
         launcher: works.then_some(UnitId(0)),
-        noise: args.noise.map(|sigma| Noise {
+        noise: args.noise.map(|varying| Noise {
             seed: args.seed,
-            sigma,
+            sigma: match varying {
+                Varying::By(sigma) => sigma,
+                Varying::Measured => times.spread(graph, UnitId(0)),
+            },
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),
     };
-    let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
+    let paced = paced(args, &machine, graph, &times)?;
+    let outcome = simulate(graph, &paced, &times, &*policy, &options)?;
     if let Some(path) = &args.trace {
         let mut trace = outcome.to_trace(graph, &machine);
         let facts = [
@@ -146,7 +166,23 @@ pub(super) fn lowered(
         false => None,
     };
     let profile = chosen.and_then(profile::Profile::for_lowering);
-    measure::lowered(model, batch, dtype, grain, profile, step)
+    let step = StepOptions {
+        extra: gpu::extra_of(machine, machine::is_here(machine)),
+        ..step.clone()
+    };
+    measure::lowered(model, batch, dtype, grain, profile, &step)
+}
+
+/// The machine with what the runtime itself takes under this policy, if it is this one and was calibrated.
+fn paced(args: &Args, machine: &Machine, graph: &Graph, times: &Times) -> anyhow::Result<Machine> {
+    let mut paced = machine.clone();
+    if args.times.is_none()
+        && machine::is_here(machine)
+        && let Some(profile) = profile::here()?
+    {
+        rhythm::apply(&mut paced, &profile.rhythms, &args.policy, graph, times);
+    }
+    Ok(paced)
 }
 
 /// What was measured of the machine's units.

@@ -6,7 +6,8 @@
 //! prediction and the best measurement are measured side by side, and the faster one is used. The choice
 //! is printed, and recorded with the run, as a grain that can be given again.
 
-use dahl_core::{Machine, Seconds, UnitId};
+use dahl_core::graph::Extra;
+use dahl_core::{Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
@@ -17,6 +18,7 @@ use dahl_sched::sim::{Options, Times, simulate};
 use super::calibrate::record;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile;
+use super::rhythm::{self, Rhythm};
 use super::run_options::RunOptions;
 
 /// How long one candidate is measured, in seconds.
@@ -64,8 +66,11 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         })
     });
     let mut best = (f64::INFINITY, Grain::Auto);
+    let mut machine = Machine::cpus(1);
+    let mut rhythms = Vec::new();
     for grain in std::iter::once(Grain::Auto).chain(uniform) {
-        let seconds = measure(model, batch, run, &grain, Some(&mut store))?;
+        let seconds;
+        (seconds, machine) = measure(model, batch, run, &grain, Some((&mut store, &mut rhythms)))?;
         if seconds < best.0 {
             best = (seconds, grain);
         }
@@ -73,14 +78,16 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     if kept && let Err(error) = store.save() {
         eprintln!("warning: {error}");
     }
-    let cores = || dahl_runtime::discover::host().cores.len();
+    let extra = run.extra()?;
     let mut search = Search {
         model,
         batch,
         run,
-        machine: Machine::cpus(run.workers.map_or_else(cores, usize::from)),
+        machine,
+        extra,
         profile: run.profile()?,
         store: &store,
+        rhythms,
         tried: 0,
     };
     let (predicted, layers) = search.descend(&best.1)?;
@@ -95,8 +102,8 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         // Alternating, so that a disturbance meets both.
         let (mut old, mut new) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..2 {
-            old = old.min(measure(model, batch, run, &best.1, None)?);
-            new = new.min(measure(model, batch, run, &layers, None)?);
+            old = old.min(measure(model, batch, run, &best.1, None)?.0);
+            new = new.min(measure(model, batch, run, &layers, None)?.0);
         }
         if new < old {
             found.grain = layers;
@@ -107,14 +114,15 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     Ok(found)
 }
 
-/// Seconds per step: the best of a few short stretches. Durations enter the store, if there is one.
+/// Seconds per step, the best of a few short stretches, and the machine. Durations and
+/// rhythm are noted, if somebody wants them.
 fn measure(
     model: &Model,
     batch: usize,
     run: &RunOptions,
     grain: &Grain,
-    store: Option<&mut PerfStore>,
-) -> anyhow::Result<f64> {
+    store: Option<(&mut PerfStore, &mut Vec<Rhythm>)>,
+) -> anyhow::Result<(f64, Machine)> {
     let mut measure = Measure::new(model, batch, run, grain)?;
     let once = measure.steps(2)?;
     measure.runtime.take_trace();
@@ -123,10 +131,20 @@ fn measure(
     for _ in 0..4 {
         seconds = seconds.min(measure.steps(n)?);
     }
-    if let (Some(store), Some(trace)) = (store, measure.runtime.take_trace()) {
-        record(store, &measure.graph, &trace, measure.runtime.machine());
+    if let (Some((store, rhythms)), Some(trace)) = (store, measure.runtime.take_trace()) {
+        let machine = measure.runtime.machine();
+        let traces = [trace];
+        record(&measure.graph, &traces, machine, |key, cost, seconds| {
+            store.record(key, cost, seconds);
+        });
+        rhythms.extend(Rhythm::of(
+            grain.to_string(),
+            run.policy(),
+            machine,
+            &traces,
+        ));
     }
-    Ok(seconds)
+    Ok((seconds, measure.runtime.machine().clone()))
 }
 
 struct Search<'a> {
@@ -134,8 +152,11 @@ struct Search<'a> {
     batch: usize,
     run: &'a RunOptions,
     machine: Machine,
+    extra: Option<Extra>,
     profile: Option<lower::Profile>,
     store: &'a PerfStore,
+    /// What the runtime itself took in the measured runs.
+    rhythms: Vec<Rhythm>,
     tried: usize,
 }
 
@@ -144,18 +165,31 @@ impl Search<'_> {
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
         let (dtype, profile) = (self.run.dtype, self.profile.clone());
-        let step = StepOptions::default();
+        let step = StepOptions {
+            extra: self.extra,
+            ..StepOptions::default()
+        };
         let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
-        let (graph, machine) = (&*lowered.graph, &self.machine);
-        let times = Times::estimate(graph, machine, Some(self.store.model()), false)?;
-        let policy = policy::by_name(&self.run.policy, machine)?;
+        let graph = &*lowered.graph;
+        let mut machine = self.machine.clone();
+        let times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
+        rhythm::apply(
+            &mut machine,
+            &self.rhythms,
+            self.run.policy(),
+            graph,
+            &times,
+        );
+        let machine = &machine;
+        let policy = policy::by_name(self.run.policy(), machine)?;
         let options = |steps| Options {
             steps,
-            launcher: Some(UnitId(0)),
+            // Without CPU workers nobody who launches works.
+            launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
             ..Options::default()
         };
         let few = simulate(graph, machine, &times, &*policy, &options(2))?;
-        let policy = policy::by_name(&self.run.policy, machine)?;
+        let policy = policy::by_name(self.run.policy(), machine)?;
         let more = simulate(graph, machine, &times, &*policy, &options(5))?;
         Ok((more.makespan.0 - few.makespan.0) / 3.0)
     }

@@ -167,6 +167,10 @@ pub struct Unit {
     /// What every task costs beside its own duration: choosing it, starting it, telling successors.
     #[serde(default)]
     pub overhead: Seconds,
+    /// How long after a task became ready a unit without work begins it, `overhead` included: noticing,
+    /// waking up, fetching.
+    #[serde(default)]
+    pub notice: Seconds,
 }
 
 impl Unit {
@@ -180,6 +184,7 @@ impl Unit {
             states: Vec::new(),
             rated: None,
             overhead: Seconds(0.0),
+            notice: Seconds(0.0),
         }
     }
 

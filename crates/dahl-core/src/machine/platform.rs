@@ -277,6 +277,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             });
         }
         unit.overhead = Seconds(self.real(host, "dahl_overhead", 0.0)?);
+        unit.notice = Seconds(self.real(host, "dahl_notice", 0.0)?);
         let watts = self.wattages(host)?;
         if let Some(&(idle, busy)) = watts.first() {
             if watts.len() != speeds.len() {

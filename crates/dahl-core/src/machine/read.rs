@@ -2,7 +2,7 @@
 //!
 //! Names tie the tables together, so that lines can be moved and copied by hand. An optional key that is
 //! missing means "not known", but for `node` (the first), `at_once` (1), `flops_f64` (half of `flops`)
-//! and `overhead` (0).
+//! and `overhead` and `notice` (0).
 
 use toml::de::DeTable;
 
@@ -122,6 +122,7 @@ fn units(
         _ => return Err(f.error("give both `flops` and `bandwidth`, or neither")),
     };
     unit.overhead = Seconds(f.number("overhead")?.unwrap_or(0.0));
+    unit.notice = Seconds(f.number("notice")?.unwrap_or(0.0));
     for (table, span) in f.tables("states")? {
         let mut s = Fields::new(table, span, format!("unit {name:?}: state"), lines);
         let (speed, busy) = (s.number("speed")?, s.number("busy_watts")?);

@@ -14,9 +14,9 @@ fn unit() -> impl Strategy<Value = Unit> {
         any::<bool>(),
         power,
         rated,
-        0.0..1e-3,
+        (0.0..1e-3, 0.0..1e-3),
     )
-        .prop_map(|(name, gpu, power, rated, overhead)| Unit {
+        .prop_map(|(name, gpu, power, rated, (overhead, notice))| Unit {
             name,
             kind: if gpu { UnitKind::Gpu } else { UnitKind::Cpu },
             memory: MemoryId::HOST,
@@ -37,6 +37,7 @@ fn unit() -> impl Strategy<Value = Unit> {
                 bandwidth,
             }),
             overhead: Seconds(overhead),
+            notice: Seconds(notice),
         })
 }
 

@@ -1,4 +1,5 @@
-//! Conformance: every recipe against the CPU's reference, on whatever device is at hand.
+//! Conformance: every recipe, and every CPU implementation, against the CPU's reference, on whatever device
+//! is at hand.
 //!
 //! One driver for all codelets: random operands of odd extents, as tiles of larger arrays whose other
 //! elements are not numbers, go through the reference on the host and through the device. Results must
@@ -15,4 +16,4 @@ mod windows;
 pub use cases::cases;
 pub use dice::Dice;
 pub use operand::{Case, Content, Operand};
-pub use run::{Outcome, check, check_all};
+pub use run::{Outcome, Worst, check, check_all, check_cpu};

@@ -1,12 +1,15 @@
-//! Runs a case on the host and on a device, and compares.
+//! Runs cases by the reference and by another implementation, on the host or on a device, and compares.
 
 use std::cell::Cell;
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::time::Instant;
 
 use dahl_core::arena::Block;
 use dahl_core::operands::Placed;
-use dahl_core::{Access, Call, Codelet, DType, Implementation, Operands, Shape, UnitKind};
+use dahl_core::{
+    Access, Call, Codelet, DType, Element, Implementation, Operands, Seconds, Shape, UnitKind,
+};
 use dahl_ops::compare;
 use dahl_runtime::driver::{Driver, Job};
 use dahl_runtime::memory::Direction;
@@ -15,18 +18,77 @@ use super::cases::cases;
 use super::dice::Dice;
 use super::operand::{Case, Held};
 use crate::device::{Device, GpuDriver};
+use crate::measure::Borrowed;
 
-/// How a codelet fared.
+/// How an implementation of a codelet fared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The codelet.
     pub codelet: String,
+    /// The implementation.
+    pub implementation: String,
     /// The element type.
     pub dtype: DType,
     /// How many cases were tried.
     pub cases: usize,
-    /// The first that failed, and how.
+    /// Whether it is the codelet's only one, so that nothing but equal bits could be checked.
+    pub alone: bool,
+    /// The largest error of all cases; none if every bit is the reference's.
+    pub worst: Option<Worst>,
+    /// How long the first case takes, which is the largest, the second time.
+    pub seconds: Seconds,
+    /// The first case that failed, and how.
     pub failure: Option<String>,
+}
+
+/// An error, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worst {
+    /// In units of the last place of the larger of the expected value and the root mean square of all.
+    pub ulps: f64,
+    /// The case.
+    pub case: usize,
+    /// The operand.
+    pub operand: usize,
+    /// The element of its array.
+    pub element: usize,
+}
+
+/// Who is checked.
+enum Subject<'s> {
+    Device(&'s dyn Device, &'s GpuDriver, &'s Implementation),
+    Cpu(&'s Implementation),
+}
+
+impl Subject<'_> {
+    fn implementation(&self) -> &Implementation {
+        match self {
+            Subject::Device(_, _, i) | Subject::Cpu(i) => i,
+        }
+    }
+
+    /// Whether there is nothing to compare it with.
+    fn is_the_reference_of(&self, codelet: &Codelet) -> bool {
+        let mut others = codelet.implementations.iter();
+        let cpu = |i: &Implementation| i.kind == UnitKind::Cpu;
+        let plain = others.find(|i| cpu(i) && i.name == "reference");
+        let first = || codelet.implementations.iter().find(|i| cpu(i));
+        let plain = plain.or_else(first);
+        matches!(self, Subject::Cpu(i) if plain.is_some_and(|p| p.name == i.name))
+    }
+
+    /// What it makes of these arrays, and how long that takes.
+    fn run(&self, call: &Call, before: &[Held]) -> Result<(Vec<Held>, Seconds), String> {
+        match self {
+            Subject::Device(device, driver, i) => on_device(*device, driver, i, call, before),
+            Subject::Cpu(i) => {
+                let arrays = before.iter().map(Held::copy);
+                let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+                let seconds = on_host(i, call, &arrays)?;
+                Ok((arrays, seconds))
+            }
+        }
+    }
 }
 
 /// Relative error allowed, against the larger of an expected value and the root mean square of all.
@@ -37,7 +99,7 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Checks every codelet of `dahl-ops` in one element type.
+/// Checks every codelet of `dahl-ops` on a device, in one element type.
 pub fn check_all(device: &Arc<dyn Device>, dtype: DType, seed: u64) -> Vec<Outcome> {
     let driver = GpuDriver::new(device.clone());
     let all = dahl_ops::codelets::TABLE.iter();
@@ -45,7 +107,7 @@ pub fn check_all(device: &Arc<dyn Device>, dtype: DType, seed: u64) -> Vec<Outco
         .collect()
 }
 
-/// Checks one codelet.
+/// Checks one codelet on a device.
 pub fn check(
     device: &Arc<dyn Device>,
     driver: &GpuDriver,
@@ -53,32 +115,88 @@ pub fn check(
     dtype: DType,
     seed: u64,
 ) -> Outcome {
-    let mut dice = Dice::new(seed);
-    let all = cases(&codelet.name, dtype, &mut dice);
-    let failure = all.iter().find_map(|case| {
-        let run = one(&**device, driver, codelet, case, dtype, &mut dice);
-        run.err()
-            .map(|e| format!("{} {dtype} {case:?}: {e}", codelet.name))
-    });
-    Outcome {
-        codelet: codelet.name.clone(),
-        dtype,
-        cases: all.len(),
-        failure: failure.or_else(|| {
-            all.is_empty()
-                .then(|| format!("{}: no cases to try", codelet.name))
-        }),
+    match driver.implementation(&codelet.name) {
+        Some(i) => examine(&Subject::Device(&**device, driver, i), codelet, dtype, seed),
+        None => Outcome {
+            codelet: codelet.name.clone(),
+            implementation: "gpu".into(),
+            dtype,
+            cases: 0,
+            alone: false,
+            worst: None,
+            seconds: Seconds(0.0),
+            failure: Some(format!("{}: no GPU implementation", codelet.name)),
+        },
     }
 }
 
+/// Checks every other CPU implementation of a codelet against its reference. One that supports none of
+/// the cases has tried none.
+pub fn check_cpu(codelet: &Codelet, dtype: DType, seed: u64) -> Vec<Outcome> {
+    let all = codelet.implementations.iter();
+    all.filter(|i| i.kind == UnitKind::Cpu && i.name != "reference")
+        .map(|i| examine(&Subject::Cpu(i), codelet, dtype, seed))
+        .collect()
+}
+
+fn examine(subject: &Subject<'_>, codelet: &Codelet, dtype: DType, seed: u64) -> Outcome {
+    let mut dice = Dice::new(seed);
+    let all = cases(&codelet.name, dtype, &mut dice);
+    let mut outcome = Outcome {
+        codelet: codelet.name.clone(),
+        implementation: subject.implementation().name.into(),
+        dtype,
+        cases: 0,
+        alone: subject.is_the_reference_of(codelet),
+        worst: None,
+        seconds: Seconds(0.0),
+        failure: None,
+    };
+    for (number, case) in all.iter().enumerate() {
+        let tried = one(subject, codelet, case, dtype, &mut dice);
+        outcome.cases += usize::from(!matches!(tried, Ok(None)));
+        match tried {
+            Ok(None) => {}
+            Ok(Some(tried)) => {
+                if outcome.cases == 1 {
+                    outcome.seconds = tried.seconds;
+                }
+                let worst = tried.worst.map(|w| Worst { case: number, ..w });
+                outcome.worst = [outcome.worst, worst]
+                    .into_iter()
+                    .flatten()
+                    .max_by(|a, b| a.ulps.total_cmp(&b.ulps));
+                outcome.failure = tried.failure;
+            }
+            Err(e) => outcome.failure = Some(e),
+        }
+        if let Some(why) = &mut outcome.failure {
+            let Codelet { name, .. } = codelet;
+            *why = format!("{name} {dtype} {case:?}: {why}");
+            break;
+        }
+    }
+    if all.is_empty() {
+        outcome.failure = Some(format!("{}: no cases to try", codelet.name));
+    }
+    outcome
+}
+
+/// What came of one case.
+struct Tried {
+    worst: Option<Worst>,
+    seconds: Seconds,
+    failure: Option<String>,
+}
+
+/// Tries one case; none if the implementation does not support it.
 fn one(
-    device: &dyn Device,
-    driver: &GpuDriver,
+    subject: &Subject<'_>,
     codelet: &Codelet,
     case: &Case,
     dtype: DType,
     dice: &mut Dice,
-) -> Result<(), String> {
+) -> Result<Option<Tried>, String> {
     let shaped = |op: &super::Operand| Ok((shape(op.dims)?, op.mode));
     let call = Call {
         operands: case
@@ -94,30 +212,51 @@ fn one(
     let before: Vec<Held> = made
         .map(|(i, op)| Held::new(i, op, dtype, dice))
         .collect::<Result<_, _>>()?;
+    if !(subject.implementation().supports)(&call) {
+        return Ok(None);
+    }
     let want: Vec<Held> = before.iter().map(Held::copy).collect::<Result<_, _>>()?;
-    on_host(codelet, &call, &want)?;
-    let gpu = driver
-        .implementation(&codelet.name)
-        .ok_or("no GPU implementation")?;
-    let got = on_device(device, driver, gpu, &call, &before)?;
+    on_host(plainest(codelet, &call)?, &call, &want)?;
+    let (got, _) = subject.run(&call, &before)?;
+    let (again, seconds) = subject.run(&call, &before)?;
+    let mut tried = Tried {
+        worst: None,
+        seconds,
+        failure: None,
+    };
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
-        let name = format!("operand {i}");
-        match dtype {
-            DType::F32 => {
-                compare::close::<f32>(&name, g.values(), w.values(), tolerance(dtype), 0)?
-            }
-            DType::F64 => {
-                compare::close::<f64>(&name, g.values(), w.values(), tolerance(dtype), 0)?
-            }
-        }
+        let (worst, close) = match dtype {
+            DType::F32 => compared::<f32>(i, g, w),
+            DType::F64 => compared::<f64>(i, g, w),
+        };
+        let larger = |a: &Worst, b: &Worst| a.ulps.total_cmp(&b.ulps);
+        tried.worst = [tried.worst, worst].into_iter().flatten().max_by(larger);
+        tried.failure = tried.failure.or(close.err());
     }
-    let again = on_device(device, driver, gpu, &call, &before)?;
     for (i, (a, g)) in again.iter().zip(&got).enumerate() {
-        if bytes(a) != bytes(g) {
-            return Err(format!("operand {i} has other bits when run again"));
+        if bytes(a) != bytes(g) && tried.failure.is_none() {
+            tried.failure = Some(format!("operand {i} has other bits when run again"));
         }
     }
-    Ok(())
+    Ok(Some(tried))
+}
+
+/// The worst error of an operand, and whether it is small enough.
+fn compared<T: Element>(i: usize, got: &Held, want: &Held) -> (Option<Worst>, Result<(), String>) {
+    let (got, want) = (got.values::<T>(), want.values::<T>());
+    let epsilon = match T::DTYPE {
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F64 => f64::EPSILON,
+    };
+    let worst = compare::worst(got, want).map(|(error, element)| Worst {
+        ulps: error / epsilon,
+        case: 0,
+        operand: i,
+        element,
+    });
+    let allowed = tolerance(T::DTYPE);
+    let close = compare::close(&format!("operand {i}"), got, want, allowed, 0);
+    (worst, close)
 }
 
 fn bytes(held: &Held) -> &[u8] {
@@ -131,8 +270,8 @@ fn shape(dims: [usize; 4]) -> Result<Shape, String> {
     Shape::new(&dims[skip..]).map_err(|e| e.to_string())
 }
 
-/// Runs the plainest implementation there is, in place.
-fn on_host(codelet: &Codelet, call: &Call, arrays: &[Held]) -> Result<(), String> {
+/// The plainest implementation there is.
+fn plainest<'c>(codelet: &'c Codelet, call: &Call) -> Result<&'c Implementation, String> {
     let all = || {
         let able = |i: &&Implementation| i.kind == UnitKind::Cpu && (i.supports)(call);
         codelet.implementations.iter().filter(able)
@@ -140,8 +279,17 @@ fn on_host(codelet: &Codelet, call: &Call, arrays: &[Held]) -> Result<(), String
     let plain = all()
         .find(|i| i.name == "reference")
         .or_else(|| all().next());
-    let plain = plain.ok_or("no CPU implementation")?;
-    let scratch = Block::new((plain.scratch)(call).max(1)).ok_or("no memory for scratch")?;
+    plain.ok_or_else(|| "no CPU implementation".into())
+}
+
+/// Runs an implementation in place; says how long it took.
+fn on_host(
+    implementation: &Implementation,
+    call: &Call,
+    arrays: &[Held],
+) -> Result<Seconds, String> {
+    let need = (implementation.scratch)(call).max(1);
+    let scratch = Block::new(need).ok_or("no memory for scratch")?;
     // SAFETY: so many bytes, initialised, and ours alone.
     let scratch = unsafe { std::slice::from_raw_parts_mut(scratch.as_ptr(), scratch.len()) };
     let scratch = Cell::new(scratch);
@@ -149,26 +297,19 @@ fn on_host(codelet: &Codelet, call: &Call, arrays: &[Held]) -> Result<(), String
     let placed: Vec<Placed> = arrays.iter().map(Held::placed).collect();
     // SAFETY: the arrays are ours alone and apart from each other.
     let operands = unsafe { Operands::new(&accesses, &placed, &call.params, &scratch) };
-    (plain.body)(&operands).map_err(|e| e.to_string())
+    let start = Instant::now();
+    (implementation.body)(&operands).map_err(|e| e.to_string())?;
+    Ok(Seconds(start.elapsed().as_secs_f64()))
 }
 
-/// Memory of a device, given back when dropped.
-struct Borrowed<'d>(&'d dyn Device, Vec<usize>);
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        self.1.iter().for_each(|&a| self.0.release(a));
-    }
-}
-
-/// Copies arrays to the device, runs an implementation there and copies them back.
+/// Copies arrays to the device, runs an implementation there and copies them back; says how long it ran.
 fn on_device(
     device: &dyn Device,
     driver: &GpuDriver,
     implementation: &Implementation,
     call: &Call,
     before: &[Held],
-) -> Result<Vec<Held>, String> {
+) -> Result<(Vec<Held>, Seconds), String> {
     let mut memory = Borrowed(device, Vec::new());
     let mut placed = Vec::new();
     for a in before {
@@ -192,8 +333,10 @@ fn on_device(
         params: &call.params,
         fresh: false,
     };
+    let start = Instant::now();
     // SAFETY: the operands are on the device, ours alone and apart from each other.
     unsafe { driver.execute(&job, &mut []) }.map_err(|e| e.to_string())?;
+    let seconds = Seconds(start.elapsed().as_secs_f64());
     let mut after = Vec::new();
     for (a, &address) in before.iter().zip(&memory.1) {
         let held = a.copy()?;
@@ -203,5 +346,5 @@ fn on_device(
         copied.map_err(|e| e.to_string())?;
         after.push(held);
     }
-    Ok(after)
+    Ok((after, seconds))
 }

@@ -95,7 +95,11 @@ impl Energy {
         let mut parts = self.parts.clone();
         for part in &mut parts {
             // A part that was not there then had not counted anything yet.
-            let before = earlier.parts.iter().filter(|p| p.kind == part.kind);
+            // Models keep their words; what is measured may be by more domains now.
+            let same = |p: &&Part| {
+                p.kind == part.kind && (p.kind == PartKind::Measured || p.by == part.by)
+            };
+            let before = earlier.parts.iter().filter(same);
             part.joules = part.joules - before.map(|p| p.joules).sum();
         }
         Energy {
@@ -140,7 +144,7 @@ impl DomainEnergy {
     pub fn source(&self) -> String {
         match (&self.trouble, &self.scope) {
             (Some(why), _) => format!("unavailable ({}: {}: {why})", self.meter, self.domain),
-            (None, Scope::Modelled) => format!("modelled ({})", self.domain),
+            (None, Scope::Modelled | Scope::ModelledGpu) => format!("modelled ({})", self.domain),
             (None, _) => format!("measured ({}: {})", self.meter, self.domain),
         }
     }
@@ -182,7 +186,7 @@ pub struct Report {
 ///   platform counter that is not wired to all of it;
 /// - a package contains its cores and its graphics, not its memory and not a card;
 /// - a chip with processor and graphics in one is a package by another name;
-/// - a model counts only where no processor was measured.
+/// - a model counts only where no processor was measured; one of cards, where no card was.
 pub fn settle(domains: &mut [DomainEnergy]) {
     let known = |d: &DomainEnergy| d.joules.is_some();
     let packages: Vec<String> = domains
@@ -195,7 +199,7 @@ pub fn settle(domains: &mut [DomainEnergy]) {
             Scope::Package | Scope::Dram | Scope::Gpu => true,
             Scope::Inside(package) => !packages.contains(package),
             Scope::Chip => packages.is_empty(),
-            Scope::Platform | Scope::Modelled => false,
+            Scope::Platform | Scope::Modelled | Scope::ModelledGpu => false,
         };
         d.counted = belongs && known(d);
     }
@@ -219,8 +223,14 @@ pub fn settle(domains: &mut [DomainEnergy]) {
         let of_processors = !matches!(d.scope, Scope::Dram | Scope::Gpu | Scope::Modelled);
         d.counted && of_processors
     });
-    for d in domains.iter_mut().filter(|d| d.scope == Scope::Modelled) {
-        d.counted = !processors && known(d);
+    let covers_cards = |d: &DomainEnergy| matches!(d.scope, Scope::Gpu | Scope::Platform);
+    let cards = domains.iter().any(|d| d.counted && covers_cards(d));
+    for d in domains.iter_mut() {
+        match d.scope {
+            Scope::Modelled => d.counted = !processors && known(d),
+            Scope::ModelledGpu => d.counted = !cards && known(d),
+            _ => {}
+        }
     }
 }
 
@@ -236,7 +246,8 @@ pub fn total(
         ..Energy::default()
     };
     let counted = |modelled: bool| {
-        let of_kind = move |d: &&DomainEnergy| (d.scope == Scope::Modelled) == modelled;
+        let model = |scope: &Scope| matches!(scope, Scope::Modelled | Scope::ModelledGpu);
+        let of_kind = move |d: &&DomainEnergy| model(&d.scope) == modelled;
         domains.iter().filter(|d| d.counted).filter(of_kind)
     };
     let measured: Joules = counted(false).filter_map(|d| d.joules).sum();
@@ -251,7 +262,10 @@ pub fn total(
         energy.parts.push(Part {
             kind: PartKind::Modelled,
             joules: d.joules.unwrap_or_default(),
-            by: watts.into(),
+            by: match d.scope {
+                Scope::ModelledGpu => d.domain.clone(),
+                _ => watts.into(),
+            },
         });
     }
     for d in domains.iter().filter(|d| d.counted) {

@@ -89,6 +89,8 @@ pub enum Scope {
     Chip,
     /// What a model says of the processors.
     Modelled,
+    /// What a model says of graphics cards.
+    ModelledGpu,
 }
 
 /// What a meter's numbers are.

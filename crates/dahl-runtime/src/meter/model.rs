@@ -219,6 +219,19 @@ impl ModelMeter {
     }
 }
 
+impl ModelMeter {
+    /// The same of graphics cards. The domain's name states the watts.
+    pub fn of_gpus(watts: WattsModel, clock: Clock) -> Self {
+        let mut meter = ModelMeter::new(watts, clock);
+        let [domain] = &mut meter.domains;
+        let plural = if meter.watts.units == 1 { "" } else { "s" };
+        let (units, unit) = (meter.watts.units, &meter.watts.unit);
+        domain.name = format!("{units} {unit}{plural}: {}", meter.watts);
+        domain.scope = Scope::ModelledGpu;
+        meter
+    }
+}
+
 impl Meter for ModelMeter {
     fn name(&self) -> &'static str {
         NAME

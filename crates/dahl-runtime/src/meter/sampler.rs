@@ -23,7 +23,7 @@ use dahl_core::Seconds;
 use super::Tree;
 use super::energy::{Energy, PowerSample, Report};
 use super::ledger::{Ledger, Meters};
-use super::model::{Clock, WattsModel};
+use super::model::{Clock, ModelMeter, WattsModel};
 
 /// How to measure.
 #[derive(Clone)]
@@ -38,6 +38,8 @@ pub struct Options {
     pub model: Option<WattsModel>,
     /// How long units were busy, for the model.
     pub clock: Clock,
+    /// Watts of graphics cards, and how long they were busy, for where no card can be measured.
+    pub gpus: Option<(WattsModel, Clock)>,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
             epoch: None,
             model: Some(WattsModel::of_this_machine()),
             clock: Clock::Process,
+            gpus: None,
         }
     }
 }
@@ -61,7 +64,11 @@ impl Options {
     }
 
     /// The same with these meters.
-    pub fn start_with(&self, meters: Meters) -> Sampler {
+    pub fn start_with(&self, mut meters: Meters) -> Sampler {
+        if let Some((watts, clock)) = self.gpus.clone() {
+            let model = ModelMeter::of_gpus(watts, clock);
+            meters.meters.push(Box::new(model));
+        }
         let interval = self.interval.max(Duration::from_millis(1));
         let model = self.model.clone().map(|m| (m, self.clock.clone()));
         let ledger = Ledger::new(meters, model, Seconds(interval.as_secs_f64()));

@@ -4,11 +4,11 @@
 //!
 //! ```text
 //! MAD = median |x − m|  over x in W        σ = 1.4826 · MAD   (a standard deviation, for normal noise)
-//! band = max(REACH · σ, FLOOR · m)
 //! ```
 //!
-//! Once `W` has [`SETTLED`] samples, a new sample `x` is accepted if `|x − m| ≤ band`; the floor keeps
-//! a run of identical timings from rejecting everything else. When `W` reaches [`SETTLED`], the same
+//! Once `W` has [`SETTLED`] samples, a new sample `x` is accepted if `|x − m| ≤ REACH · σ`, or if it is
+//! within [`FACTOR`] times `m` either way: a core whose other half works for somebody else is that much
+//! slower, for a millisecond or a minute, and a prediction that left this out would be wrong. When `W` reaches [`SETTLED`], the same
 //! rule is applied once to what was let in before it could be judged.
 //!
 //! A rejected sample becomes a *suspect*; an accepted one takes the oldest suspect away. So suspects
@@ -18,7 +18,9 @@
 //!
 //! Besides the window there are running figures over all samples since the last restart: count, mean
 //! and variance (Welford's recurrence; Chan's formula to merge two), minimum. The estimate of a
-//! duration is the window's median: it follows slow drift, and ignores a tail that lasts.
+//! duration is a mean, because what it is for is adding: the mean of all of them, unless the window's
+//! differs from it by more than [`DRIFT`] standard errors; then things have changed slowly, and the
+//! window's counts.
 //!
 //! This file never looks at a clock: durations are handed to it.
 
@@ -34,8 +36,11 @@ pub const SETTLED: usize = 8;
 pub const PATIENCE: usize = 8;
 /// Half-width of the band of accepted samples, in standard deviations.
 pub const REACH: f64 = 6.0;
-/// Half-width of the band of accepted samples, as a part of the median, if that is wider.
-pub const FLOOR: f64 = 0.1;
+/// How many times longer or shorter than the median a sample may be, if that is further.
+pub const FACTOR: f64 = 2.0;
+
+/// Standard errors by which the window's mean may differ from that of all samples.
+pub const DRIFT: f64 = 4.0;
 
 /// Standard deviation of normal noise whose median absolute deviation is one.
 const NORMAL: f64 = 1.4826;
@@ -181,6 +186,27 @@ impl History {
         median(&self.sorted)
     }
 
+    /// The estimate of a duration: see the top of this file; zero if there is no sample.
+    pub fn typical(&self) -> f64 {
+        let n = self.window.len() as f64;
+        if self.is_whole() || n < 2.0 {
+            return self.mean;
+        }
+        let recent = self.window.iter().sum::<f64>() / n;
+        let squares: f64 = self.window.iter().map(|x| (x - recent).powi(2)).sum();
+        let error = (squares / (n * (n - 1.0))).sqrt();
+        match (recent - self.mean).abs() <= DRIFT * error {
+            true => self.mean,
+            false => recent,
+        }
+    }
+
+    /// Standard deviation of all accepted samples, as a part of their mean; none of less than two.
+    pub fn spread(&self) -> Option<f64> {
+        let summary = self.summary().filter(|s| s.count > 1)?;
+        Some(summary.std / summary.mean)
+    }
+
     /// The figures, if there is a sample.
     pub fn summary(&self) -> Option<Summary> {
         if self.is_empty() {
@@ -222,9 +248,8 @@ impl History {
 
     fn admits(&self, x: f64) -> bool {
         let m = self.median();
-        let distance = (x - m).abs();
-        // The floor first: it decides most cases, and the deviation costs a sort.
-        distance <= FLOOR * m || distance <= REACH * self.sigma()
+        // The factor first: it decides most cases, and the deviation costs a sort.
+        (x <= FACTOR * m && m <= FACTOR * x) || (x - m).abs() <= REACH * self.sigma()
     }
 
     fn accept(&mut self, x: f64) {

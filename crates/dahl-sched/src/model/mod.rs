@@ -2,7 +2,7 @@
 //!
 //! Durations are recorded per [`Key`]. An estimate is, in this order:
 //!
-//! 1. *measured*: the median of that key's history ([`history`]);
+//! 1. *measured*: the mean of that key's history, outliers set aside ([`history`]);
 //! 2. *regression*: a law of the cost fitted to the same implementation's other shapes
 //!    ([`regression`]), if at least three of them differ in cost;
 //! 3. *scaled*: the shape nearest in cost, its duration multiplied by the ratio of the costs;
@@ -199,7 +199,7 @@ impl Group {
                     let n = e.history.count() as f64;
                     Point {
                         cost: e.cost,
-                        seconds: e.history.median(),
+                        seconds: e.history.typical(),
                         weight: n / (n + 3.0),
                     }
                 })
@@ -226,7 +226,7 @@ impl Group {
             (Some(f), Some(b)) => f.sqrt() * b.sqrt(),
             (one, other) => one.or(other).unwrap_or(1.0),
         };
-        Some(nearest.history.median() * factor)
+        Some(nearest.history.typical() * factor)
     }
 }
 
@@ -305,7 +305,7 @@ impl PerfModel {
     fn measured(&self, key: &Key) -> Option<Estimate> {
         let history = self.history(key).filter(|h| !h.is_empty())?;
         Some(Estimate {
-            seconds: Seconds(history.median()),
+            seconds: Seconds(history.typical()),
             source: Source::Measured {
                 count: history.count(),
             },

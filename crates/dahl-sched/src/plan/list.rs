@@ -20,6 +20,8 @@ pub type Choice = Vec<u16>;
 pub struct Candidate {
     /// The choice of each task.
     pub choice: Choice,
+    /// What was added to each task's urgency; empty if nothing was.
+    pub nudge: Vec<f64>,
     /// What it costs; infinite if it misses the deadline.
     pub cost: f64,
     /// By how much it costs or misses, for comparing plans that are too late.
@@ -95,8 +97,20 @@ impl<'a, 'p> Lister<'a, 'p> {
             .zip(&seconds)
             .map(|(u, s)| u + s)
             .fold(0.0, f64::max);
+        let by = |i: usize| nudge.get(i).copied().unwrap_or(0.0);
         for (i, u) in urgency.iter_mut().enumerate() {
-            *u += seconds[i] + nudge.get(i).map_or(0.0, |n| n * longest);
+            // A transfer is as urgent as whoever waits for it.
+            let by = match net.activities[i].what {
+                What::Task(_) => by(i),
+                What::Transfer { .. } => {
+                    let after = net.activities[i].after.iter();
+                    let most = after
+                        .map(|&a| by(a as usize))
+                        .fold(f64::NEG_INFINITY, f64::max);
+                    if most.is_finite() { most } else { 0.0 }
+                }
+            };
+            *u += seconds[i] + by * longest;
         }
         // In the network of a memory, the ways of a task are those of its class that lie there.
         let place = |t: usize| {
@@ -117,6 +131,7 @@ impl<'a, 'p> Lister<'a, 'p> {
         let late = seconds / self.goal.deadline.unwrap_or(f64::INFINITY);
         Some(Candidate {
             choice: choice.clone(),
+            nudge: nudge.to_vec(),
             cost: if in_time { rank } else { f64::INFINITY },
             rank: if in_time { rank } else { 1e300 * late.min(1e6) },
             seconds,

@@ -190,6 +190,15 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The task in whose memory a datum begins, if that depends on a task.
+    pub fn writer(&self, datum: usize) -> Option<u32> {
+        match self.problem.data[datum].origin {
+            Origin::Task(t) => Some(t),
+            Origin::Memory(_) => None,
+            Origin::LeftBy(d) => self.writer(d as usize),
+        }
+    }
+
     /// What remains when data moves at no cost and memories have no limits: less than any plan has to do.
     pub fn relaxed(&self) -> Network {
         self.build(&vec![None; self.problem.tasks.len()], false)

@@ -47,7 +47,12 @@ impl Search<'_, '_> {
     ) -> Candidate {
         let n = start.choice.len();
         let mut dice = Dice(Random::new(self.seed, 11), 0);
-        let mut nudge = vec![0.0; n];
+        let filled = |plan: &Candidate| {
+            let mut nudge = plan.nudge.clone();
+            nudge.resize(n, 0.0);
+            nudge
+        };
+        let mut nudge = filled(&start);
         let mut now = start.clone();
         let mut best = start;
         let mut chain = self.chain(&now);
@@ -63,7 +68,7 @@ impl Search<'_, '_> {
             if since > 400 {
                 since = 0;
                 now = best.clone();
-                nudge.fill(0.0);
+                nudge = filled(&best);
                 chain = self.chain(&now);
             }
             let task = if dice.below(2) == 0 && !chain.is_empty() {
@@ -108,7 +113,7 @@ impl Search<'_, '_> {
                 let many = if dice.below(2) == 0 { 1 } else { n };
                 for t in follow(after, task).take(many) {
                     old.push((t, nudge[t]));
-                    nudge[t] = by;
+                    nudge[t] += by;
                 }
             }
             let slack = 1.0 + 0.004 * dice.uniform();

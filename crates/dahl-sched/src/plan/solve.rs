@@ -6,10 +6,11 @@
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 
-use super::bound::{self, Bound};
+use super::bound::{self, Bound, Carries, Game};
 use super::construct::greedy;
+use super::dispatch::{self, Dispatch};
 use super::exact;
-use super::list::{Candidate, Lister};
+use super::list::{Candidate, Choice, Lister};
 use super::network::{Frame, Network};
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::schedule::{Schedule, verify};
@@ -98,13 +99,14 @@ pub(super) fn attempt(
         frame.keep_fastest();
     }
     let relaxed = frame.relaxed();
-    let (bound, game) = bound::bound(&relaxed, goal, effort.bound_rounds);
+    let carries = Carries::new(&frame);
+    let (bound, game) = bound::bound(&relaxed, &carries, goal, effort.bound_rounds);
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
     }
     let enough = bound.cost / (1.0 - effort.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9);
     let mut lister = Lister::new(&frame, *goal);
-    let mut best = first_plans(&frame, &relaxed, &game.shares, &mut lister);
+    let mut best = first_plans(&frame, &relaxed, goal, &game, &mut lister);
     let small = problem.tasks.len() <= effort.exact;
     let search = Search {
         frame: &frame,
@@ -181,18 +183,33 @@ fn complete(
 fn first_plans(
     frame: &Frame<'_>,
     relaxed: &Network,
-    shares: &[Vec<f64>],
+    goal: &Goal,
+    game: &Game,
     lister: &mut Lister<'_, '_>,
 ) -> Option<Candidate> {
     let p = frame.problem;
+    let shares = &game.shares;
     let mut best: Option<Candidate> = None;
-    let mut take = |choice, lister: &mut Lister<'_, '_>| {
-        if let Some(c) = lister.plan(&choice, &[])
+    let mut keep = |choice: Choice, nudge: &[f64], lister: &mut Lister<'_, '_>| {
+        if let Some(c) = lister.plan(&choice, nudge)
             && best.as_ref().is_none_or(|b| c.rank < b.rank)
         {
             best = Some(c);
         }
     };
+    let joules = f64::from(u8::from(goal.objective != Objective::Time));
+    let regrets = dispatch::regrets(frame, game, joules);
+    let priced = Dispatch::new(frame, relaxed, shares, &regrets);
+    let mean = (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE);
+    for limit in [0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0] {
+        for depth in [0.0, 0.5, 0.9, 1.1, 2.0] {
+            if let Some((choice, nudge)) = priced.plan(limit * mean, depth) {
+                keep(choice.clone(), &[], lister);
+                keep(choice, &nudge, lister);
+            }
+        }
+    }
+    let mut take = |choice, lister: &mut Lister<'_, '_>| keep(choice, &[], lister);
     let standing = p.standing_watts().max(1e-9);
     for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
         let watts = standing * weight;

@@ -8,7 +8,9 @@
 //!
 //! where `free(u)` is when the unit is expected to have finished what it was given, and the transfer
 //! counts for `dmda` and `dmdas` only. The task goes to the queue of the unit with the smallest value,
-//! the first one on a tie. `dmdas` sorts each queue by priority, the others are first in first out.
+//! the first one on a tie. `dmdas` sorts each queue by priority, the others are first in first out; but a
+//! task that goes to the very unit that made it ready is run at once, before what is queued (unless that
+//! is more urgent, for `dmdas`): what it reads is in the caches now and may not be later.
 //!
 //! Estimates err, so `free(u)` is corrected whenever a task ends: it is then `now` plus the estimates
 //! of what is still queued.
@@ -55,6 +57,13 @@ impl Lane {
     fn free_at(&self, now: f64) -> f64 {
         now.max(self.since + self.running) + self.queued
     }
+
+    /// The unit turns to a task of this length.
+    fn take(&mut self, length: f64, now: f64) {
+        self.running += length;
+        self.last = length;
+        self.since = now;
+    }
 }
 
 impl Dm {
@@ -91,7 +100,16 @@ impl Dm {
         }));
     }
 
-    fn place(&self, world: &dyn World, task: TaskRef, lengths: &[f64], now: f64) -> UnitId {
+    /// Gives a task to the unit where it ends first: `None` if that is the one who asks and it may begin at
+    /// once, else who got it into its queue.
+    fn place(
+        &self,
+        world: &dyn World,
+        task: TaskRef,
+        lengths: &[f64],
+        now: f64,
+        asks: Option<UnitId>,
+    ) -> Option<UnitId> {
         let mut lanes = lock(&self.lanes);
         let ends = lanes
             .iter()
@@ -102,17 +120,22 @@ impl Dm {
         let lane = &mut lanes[unit];
         let at = if self.sorted {
             let p = world.priority(task);
-            lane.queue
-                .iter()
-                .position(|(t, _)| world.priority(*t) < p)
-                .unwrap_or(lane.queue.len())
+            let lower = |t: &(TaskRef, f64)| world.priority(t.0) < p;
+            lane.queue.iter().position(lower)
         } else {
-            lane.queue.len()
+            None
         };
+        let first = !self.sorted || lane.queue.is_empty() || at == Some(0);
+        // A unit that has taken its next task ahead has no use for another.
+        if asks == Some(UnitId(unit as u16)) && first && lane.running == 0.0 {
+            lane.take(lengths[unit], now);
+            return None;
+        }
+        let at = at.unwrap_or(lane.queue.len());
         lane.queue.insert(at, (task, lengths[unit]));
         lane.queued += lengths[unit];
         self.hints[unit].store(lane.queue.len(), Ordering::Release);
-        UnitId(unit as u16)
+        Some(UnitId(unit as u16))
     }
 }
 
@@ -133,19 +156,27 @@ impl Policy for Dm {
     fn ready(
         &self,
         world: &dyn World,
-        _: Option<UnitId>,
+        by: Option<UnitId>,
         tasks: &[TaskRef],
         now: Seconds,
     ) -> Option<TaskRef> {
         let mut lengths = LENGTHS.take();
+        let mut handed = None;
         for &task in tasks {
             self.lengths(world, task, self.units, &mut lengths);
+            let asks = by.filter(|_| handed.is_none());
             // The lock is released before anybody is woken.
-            let unit = self.place(world, task, &lengths, now.0);
-            world.wake(Some(unit));
+            match self.place(world, task, &lengths, now.0, asks) {
+                None => handed = Some(task),
+                // Whoever made it ready looks by itself.
+                Some(unit) if by == Some(unit) => {}
+                Some(unit) => {
+                    world.wake(Some(unit));
+                }
+            }
         }
         LENGTHS.set(lengths);
-        None
+        handed
     }
 
     fn next(&self, _: &dyn World, unit: UnitId, now: Seconds) -> Option<TaskRef> {
@@ -162,9 +193,7 @@ impl Policy for Dm {
         } else {
             lane.queued - length
         };
-        lane.running += length;
-        lane.last = length;
-        lane.since = now.0;
+        lane.take(length, now.0);
         Some(task)
     }
 

@@ -83,7 +83,7 @@ pub trait Policy: Send + Sync {
     /// changes.
     fn next(&self, world: &dyn World, unit: UnitId, now: Seconds) -> Option<TaskRef>;
 
-    /// A task that this policy gave to `unit` has ended.
+    /// A task that this policy gave to `unit` has ended, or the unit gives it back without having begun it.
     fn ended(&self, world: &dyn World, unit: UnitId, task: TaskRef, now: Seconds) {
         let _ = (world, unit, task, now);
     }

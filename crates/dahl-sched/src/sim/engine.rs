@@ -2,7 +2,8 @@
 //!
 //! A unit does what a worker of the runtime does, in the same order: it ends a task, counts down who
 //! waits, tells the policy, and takes what the policy hands back or asks for the next. What takes time is
-//! a task and a transfer; deciding takes none but the unit's `overhead` per task.
+//! a task and a transfer; deciding takes none but the unit's `overhead` between two tasks, and its `notice`
+//! where it had no work.
 
 use dahl_core::random::Random;
 use dahl_core::{Bytes, Graph, Joules, Machine, MemoryId, Seconds, UnitId, Watts};
@@ -30,6 +31,8 @@ struct UnitState {
     coming: Option<TaskRef>,
     /// Whether it waits for operands.
     waiting: bool,
+    /// Whether it had no work when this task became ready.
+    roused: bool,
     taken: f64,
     start: f64,
 }
@@ -73,6 +76,7 @@ impl<'a> Engine<'a> {
             task: NONE,
             coming: None,
             waiting: false,
+            roused: false,
             taken: 0.0,
             start: 0.0,
         };
@@ -184,7 +188,10 @@ impl<'a> Engine<'a> {
             done += 1;
             let now = Seconds(self.now);
             match self.policy.next(&self.facts, UnitId(unit), now) {
-                Some(task) => self.begin(unit, task)?,
+                Some(task) => {
+                    self.units[usize::from(unit)].roused = true;
+                    self.begin(unit, task)?;
+                }
                 None => self.facts.sleep(unit),
             }
         }
@@ -258,6 +265,11 @@ impl<'a> Engine<'a> {
                 unit: of.name.clone(),
             });
         };
+        // Who looks for work draws what working draws; who notices late was idle until then.
+        let late = match std::mem::take(&mut self.units[u].roused) {
+            true => (of.notice.0 - of.overhead.0).max(0.0),
+            false => 0.0,
+        };
         let seconds = of.overhead.0 + seconds / speed;
         let used = &mut self.out.units[u];
         used.tasks += 1;
@@ -265,8 +277,8 @@ impl<'a> Engine<'a> {
         used.waited.0 += self.now - self.units[u].taken;
         used.joules += watts.unwrap_or(Watts(0.0)) * Seconds(seconds);
         self.out.known[self.times.known(class, UnitId(unit)) as usize] += 1;
-        self.units[u].start = self.now;
-        self.agenda.add(self.now + seconds, Event::End(unit));
+        self.units[u].start = self.now + late + of.overhead.0;
+        self.agenda.add(self.now + late + seconds, Event::End(unit));
         Ok(())
     }
 
@@ -311,6 +323,9 @@ impl<'a> Engine<'a> {
                 // Whoever launches is this unit's thread, which leaves its task to others meanwhile.
                 Some(launcher) if launcher.0 == unit => {
                     if let Some(task) = next.take() {
+                        if self.timed {
+                            self.policy.ended(&self.facts, UnitId(unit), task, now);
+                        }
                         self.policy.ready(&self.facts, None, &[task], now);
                     }
                     self.launch()?;

@@ -5,9 +5,10 @@
 //! transfers from the machine's description. It executes nothing, measures nothing and reads no clock or
 //! file: the same question gets the same answer, to the last bit.
 //!
-//! What is idealised, beside the durations themselves: a policy decides in no time (a unit's `overhead`
-//! stands for that), units without work notice new work at once, and a transfer's bytes move at the link's
-//! full speed once it is its turn. Units are said to be busy only while they compute.
+//! What is idealised, beside the durations themselves: what deciding takes is a unit's `overhead` between two
+//! tasks, however many became ready; a unit without work begins any new one its `notice` later; and a
+//! transfer's bytes move at the link's full speed once it is its turn. Units are said to be busy while they
+//! compute and between two tasks.
 //!
 //! | file | what |
 //! |---|---|

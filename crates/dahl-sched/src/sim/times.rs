@@ -14,7 +14,7 @@ use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
 use serde::Serialize;
 
 use super::SimError;
-use crate::model::{Key, PerfModel, Rates, Source};
+use crate::model::{History, Key, PerfModel, Rates, Source};
 
 /// Where a duration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -58,7 +58,12 @@ pub struct Times {
     /// Infinite where a task cannot run.
     seconds: Vec<f64>,
     known: Vec<Known>,
+    /// Standard deviations, as parts of the durations; zero where nobody measured.
+    spread: Vec<f64>,
 }
+
+/// A duration, how we know, and how much it varies.
+type Entry = (Seconds, Known, f64);
 
 impl Times {
     /// From a function of class and unit; `None` where such a task cannot run.
@@ -68,7 +73,7 @@ impl Times {
         mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
     ) -> Result<Times, SimError> {
         Times::fill(graph, machine, |class, unit| {
-            Ok(time(class, unit).map(|t| (t, Known::Static)))
+            Ok(time(class, unit).map(|t| (t, Known::Static, 0.0)))
         })
     }
 
@@ -80,7 +85,7 @@ impl Times {
         model: Option<&PerfModel>,
         assume: bool,
     ) -> Result<Times, SimError> {
-        let one = |class: u32, unit: &Unit| -> Result<Option<(Seconds, Known)>, SimError> {
+        let one = |class: u32, unit: &Unit| -> Result<Option<Entry>, SimError> {
             let record = &graph.classes[class as usize];
             let key = Key::of(graph, class, &machine.timed_as(unit), unit.kind);
             let known = match &key {
@@ -96,7 +101,8 @@ impl Times {
                     Source::Regression { .. } | Source::Scaled => Known::Fitted,
                     Source::Static => Known::Static,
                 };
-                return Ok(Some((e.seconds, known)));
+                let spread = model.history(key).and_then(History::spread);
+                return Ok(Some((e.seconds, known, spread.unwrap_or(0.0))));
             }
             let Some(rated) = unit.rated else {
                 return Err(SimError::Unrated {
@@ -109,7 +115,7 @@ impl Times {
                 bytes: rated.bandwidth,
                 overhead: Seconds(0.0),
             };
-            Ok(Some((rates.time(record.cost), known)))
+            Ok(Some((rates.time(record.cost), known, 0.0)))
         };
         // Equal units stand next to each other: one answer does for all of them.
         let mut last = None;
@@ -129,20 +135,23 @@ impl Times {
     fn fill(
         graph: &Graph,
         machine: &Machine,
-        mut time: impl FnMut(u32, &Unit) -> Result<Option<(Seconds, Known)>, SimError>,
+        mut time: impl FnMut(u32, &Unit) -> Result<Option<Entry>, SimError>,
     ) -> Result<Times, SimError> {
         let units = machine.units.len();
         let mut times = Times {
             units,
             seconds: Vec::with_capacity(units * graph.classes.len()),
             known: Vec::with_capacity(units * graph.classes.len()),
+            spread: Vec::with_capacity(units * graph.classes.len()),
         };
         for (class, record) in graph.classes.iter().enumerate() {
             for unit in &machine.units {
-                let (seconds, known) = match time(class as u32, unit)? {
-                    None => (f64::INFINITY, Known::Assumed),
-                    Some((t, known)) if t.0.is_finite() && t.0 >= 0.0 => (t.0, known),
-                    Some((t, _)) => {
+                let (seconds, known, spread) = match time(class as u32, unit)? {
+                    None => (f64::INFINITY, Known::Assumed, 0.0),
+                    Some((t, known, spread)) if t.0.is_finite() && t.0 >= 0.0 => {
+                        (t.0, known, spread)
+                    }
+                    Some((t, ..)) => {
                         return Err(SimError::BadTime {
                             unit: unit.name.clone(),
                             codelet: graph.codelets[record.codelet as usize].name.clone(),
@@ -152,6 +161,7 @@ impl Times {
                 };
                 times.seconds.push(seconds);
                 times.known.push(known);
+                times.spread.push(spread);
             }
         }
         Ok(times)
@@ -177,6 +187,24 @@ impl Times {
     #[inline]
     pub fn known(&self, class: u32, unit: UnitId) -> Known {
         self.known[self.place(class, unit)]
+    }
+
+    /// How much durations of a graph's tasks vary on a unit: the standard deviation as a part of the
+    /// duration, longer tasks counting more; zero where nobody measured.
+    pub fn spread(&self, graph: &Graph, unit: UnitId) -> f64 {
+        let (mut squares, mut total) = (0.0, 0.0);
+        for task in &graph.tasks {
+            let seconds = self.raw(task.class, unit);
+            if seconds.is_finite() {
+                squares += seconds * self.spread[self.place(task.class, unit)].powi(2);
+                total += seconds;
+            }
+        }
+        if total > 0.0 {
+            (squares / total).sqrt()
+        } else {
+            0.0
+        }
     }
 
     /// Whether every unit can run every task.

@@ -1,5 +1,6 @@
 //! `dahl bench`: measures DAHL itself.
 
+mod simulator;
 mod step;
 mod tasks;
 mod trace;
@@ -11,6 +12,8 @@ pub enum Command {
     Tasks(tasks::Args),
     /// Images per second of training steps, and the memory they take
     Step(step::Args),
+    /// What the simulator predicts beside what is measured, alternating
+    Simulator(simulator::Args),
     /// What recording a trace costs, alternating steps with and without
     Trace(trace::Args),
 }
@@ -20,6 +23,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Tasks(args) => tasks::run(args),
         Command::Step(args) => step::run(args),
+        Command::Simulator(args) => simulator::run(args),
         Command::Trace(args) => trace::run(args),
     }
 }

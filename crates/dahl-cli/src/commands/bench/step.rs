@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use dahl_core::UnitKind;
 use dahl_runtime::meter;
 
 use crate::commands::follow::Outcome;
 use crate::commands::measure::Measure;
-use crate::commands::run_options::{RunOptions, model};
+use crate::commands::run_options::{RunOptions, model, units_text};
 use crate::print;
 
 /// Arguments of `dahl bench step`.
@@ -33,7 +34,9 @@ struct Result {
     model: String,
     batch: u32,
     dtype: dahl_core::DType,
+    /// How many units.
     workers: usize,
+    units: Vec<String>,
     policy: String,
     /// Best of the measured stretches.
     images_per_second: f64,
@@ -56,7 +59,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let once = bench.steps(3)?;
     let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
     let (mut times, mut count) = (Vec::new(), 0);
-    let sampler = meter::Options::default().start();
+    let options = meter::Options {
+        gpus: args
+            .run
+            .gpu_watts(None)?
+            .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::Gpu))),
+        ..meter::Options::default()
+    };
+    let sampler = options.start();
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
     while times.is_empty() || Instant::now() < end {
         times.push(bench.steps(stretch)?);
@@ -70,7 +80,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         batch: args.batch,
         dtype: args.run.dtype,
         workers: bench.runtime.machine().units.len(),
-        policy: args.run.following(plan.as_ref()).policy,
+        units: bench
+            .runtime
+            .machine()
+            .units
+            .iter()
+            .map(|u| u.name.clone())
+            .collect(),
+        policy: args.run.following(plan.as_ref())?.policy().to_string(),
         images_per_second: batch as f64 / times[0],
         median_images_per_second: batch as f64 / times[times.len() / 2],
         step_seconds: times[0],
@@ -105,8 +122,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print::json(&line);
     }
     println!(
-        "{}: {:.0} images/s ({:.0} median), {} per step of {} tasks, peak memory {}",
+        "{}, {}: {:.0} images/s ({:.0} median), {} per step of {} tasks, peak memory {}",
         result.model,
+        units_text(&bench.runtime),
         result.images_per_second,
         result.median_images_per_second,
         dahl_core::Seconds(result.step_seconds),

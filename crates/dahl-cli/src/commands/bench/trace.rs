@@ -60,7 +60,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }));
     let options = |record: bool| RunOptions {
         workers: Some(args.workers),
-        policy: "ws".into(),
+        units: None,
+        gpu_memory: None,
+        policy: Some("ws".into()),
         dtype: dahl_core::DType::F32,
         grain: GrainChoice::Known(grain.clone()),
         plan: None,

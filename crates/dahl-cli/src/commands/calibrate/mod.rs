@@ -3,26 +3,38 @@
 //! Everything is measured as tasks of a real run, in their place among the others, from its trace: a
 //! codelet alone in a loop would find its data warm and the other cores idle. Each model runs with one
 //! worker, once for every rank of implementation that its tasks have; the fastest of each call go into
-//! the profile. Then it runs as it would from now on, with every number of workers that matters.
+//! the profile. Then it runs as it would from now on, with every number of workers that matters; on each GPU
+//! asked for alone, and on all units together.
 
 mod machine;
+mod record;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::trace::Trace;
-use dahl_core::{DType, Graph, Machine, Seconds, UnitKind};
-use dahl_nn::lower::{self, grain::Grain};
+use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
+use dahl_nn::lower::{
+    self,
+    grain::{Grain, Parts},
+};
 use dahl_nn::model::Model;
+use dahl_runtime::memory_name;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::gpu;
+use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
-use super::profile::{self, Profile};
-use super::run_options::{GrainChoice, RunOptions, model};
+use super::profile::{self, Profile, Speeds};
+use super::rhythm::Rhythm;
+use super::run_options::{GrainChoice, RunOptions, model, units_text};
+use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
+
+pub use record::record;
 
 /// Arguments of `dahl calibrate`.
 #[derive(clap::Args)]
@@ -40,6 +52,12 @@ pub struct Args {
     /// Most CPU workers to measure with [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
+    /// Units to measure, such as cpu:2,gpu:0; as for `dahl train`. GPUs are measured only if named
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
+    /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    gpu_memory: Option<Bytes>,
     /// How layers are cut into tasks, as for `dahl train`
     #[arg(long, default_value = "auto")]
     grain: Grain,
@@ -61,6 +79,8 @@ struct Report {
     alone: profile::Speeds,
     together: profile::Speeds,
     cores: usize,
+    /// GPUs that were measured.
+    gpus: BTreeMap<String, Speeds>,
     runs: usize,
     timed: u64,
     choices: usize,
@@ -87,14 +107,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // A profile that cannot be read is replaced: that is what this command is for.
     let known = profile::load(&path).ok();
     let mut profile = known.clone().unwrap_or_else(Profile::new);
-    let workers = args.workers.map_or(profile.cores, usize::from).max(1);
-    let bar = progress(4 + 6 * models.len() as u64);
+    let given = args.units.clone();
+    let units = given.unwrap_or_else(|| Units::cpus(args.workers));
+    let gpus = gpu::numbers(&units.gpus)?;
+    let workers = match units.cpus {
+        Cpus::Count(n) if n > 0 => n.into(),
+        _ => profile.cores.max(1),
+    };
+    let bar = progress(4 + (6 + gpus.len() as u64) * models.len() as u64);
     if args.again || known.is_none() {
         bar.set_message("this machine");
         profile.alone = machine::speeds(1, args.seconds)?;
         bar.inc(2);
         profile.together = machine::speeds(workers, args.seconds)?;
         bar.inc(2);
+    }
+    for device in gpu::look(&gpus, true) {
+        let State::Measured(figures) = &device.state else {
+            continue; // Whoever runs a model on it hears why it does not work.
+        };
+        if let Some(rated) = figures.rated {
+            let speeds = Speeds {
+                flops_f32: rated.flops,
+                flops_f64: rated.flops_f64,
+                bandwidth: rated.bandwidth,
+                overhead: figures.launch_seconds.0,
+            };
+            let name = memory_name(&device.unit, &device.name);
+            profile.gpus.insert(name, speeds);
+        }
     }
     let mut work = Work {
         args,
@@ -103,11 +144,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         runs: 0,
         timed: 0,
         changed: 0,
+        rhythms: profile.rhythms.clone(),
     };
     for model in &models {
-        let newer = work.model(model, &profile.choices, workers)?;
-        profile.choices.update(newer);
+        if units.cpus != Cpus::Count(0) {
+            let newer = work.model(model, &profile.choices, workers)?;
+            profile.choices.update(newer);
+            profile.rhythms.clone_from(&work.rhythms);
+        }
         profile.save(&path)?;
+        work.gpus(model, &units, &gpus, &profile.choices)?;
         if let Some(warning) = work.store.save()? {
             eprintln!("warning: {warning}");
         }
@@ -119,6 +165,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         alone: profile.alone,
         together: profile.together,
         cores: workers,
+        gpus: profile.gpus.clone(),
         runs: work.runs,
         timed: work.timed,
         choices: profile.choices.len(),
@@ -165,6 +212,15 @@ fn tell(report: &Report) {
         table.add_row([what.to_string(), alone, together]);
     }
     println!("{table}");
+    for (name, s) in &report.gpus {
+        println!(
+            "{name}: matrix product {} GFLOP/s f32, {} f64; copying {} GB/s; a launch {}",
+            giga(s.flops_f32),
+            giga(s.flops_f64),
+            giga(s.bandwidth),
+            Seconds(s.overhead)
+        );
+    }
     println!(
         "{} tasks timed in {} runs; {} calls have several implementations, {} now use another than static costs would choose",
         report.timed, report.runs, report.choices, report.changed
@@ -187,13 +243,24 @@ struct Work<'a> {
     runs: usize,
     timed: u64,
     changed: usize,
+    rhythms: Vec<Rhythm>,
+}
+
+/// A way to run a model's steps.
+#[derive(Clone)]
+struct Way {
+    units: Units,
+    policy: &'static str,
+    grain: Grain,
+    profile: Option<lower::Profile>,
 }
 
 impl Work<'_> {
     /// Measures a model's codelets and decides on implementations.
     fn model(&mut self, model: &Model, known: &Choices, workers: usize) -> anyhow::Result<Choices> {
         let unit = Machine::cpus(1).timed_as(&Machine::cpus(1).units[0]);
-        let first = self.step(model, 1, None)?;
+        let one = self.way(Units::cpus(Some(1)), None);
+        let first = self.step(model, &one)?;
         let ranks = (0..first.classes.len())
             .map(|c| rivals(&first, c).len())
             .max()
@@ -216,7 +283,14 @@ impl Work<'_> {
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {
-                self.step(model, 1, Some(by_rank(rank)))?;
+                let profile = Some(by_rank(rank));
+                self.step(
+                    model,
+                    &Way {
+                        profile,
+                        ..one.clone()
+                    },
+                )?;
             }
             self.bar.inc(1);
         }
@@ -230,88 +304,133 @@ impl Work<'_> {
         let mut all = known.clone();
         all.update(choices.clone());
         choices = all;
-        let chosen = Arc::new(choices.clone());
-        let profile = lower::Profile {
-            name: "calibrated".into(),
-            chooser: chosen.chooser(),
-        };
         let mut counts = vec![1, workers];
         counts.dedup();
         for n in counts {
-            self.step(model, n, Some(profile.clone()))?;
+            let units = Units::cpus(Some(n as u16));
+            self.rhythms(model, &self.way(units, Some(calibrated(&choices))), n)?;
             self.bar.inc(1);
         }
         Ok(choices)
     }
 
-    fn options(&self, workers: usize) -> RunOptions {
-        RunOptions {
-            workers: Some(workers as u16),
-            policy: "ws".into(),
+    /// Runs a model as it would be run, under policies that decide differently and with tasks as long as
+    /// usual and as short as can be, and notes what the runtime itself takes.
+    fn rhythms(&mut self, model: &Model, way: &Way, workers: usize) -> anyhow::Result<()> {
+        let finest = Grain::Fixed(Parts {
+            sample: self.args.batch as usize,
+            ..Parts::ONE
+        });
+        for grain in [way.grain.clone(), finest] {
+            for policy in ["ws", "dmda"] {
+                let what = format!("{}, {grain}", model.name);
+                let way = Way {
+                    policy,
+                    grain: grain.clone(),
+                    ..way.clone()
+                };
+                let trace = self.run(model, &way)?.1;
+                let machine = Machine::cpus(workers);
+                let seen = trace.and_then(|t| Rhythm::of(what, policy, &machine, &[t]));
+                if let Some(seen) = seen {
+                    let same = |r: &Rhythm| {
+                        (&r.what, &r.policy, r.workers) == (&seen.what, &seen.policy, seen.workers)
+                    };
+                    self.rhythms.retain(|r| !same(r));
+                    self.rhythms.push(seen);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures a model's codelets on each GPU alone, then on all units together: a task may take longer
+    /// while others use the same memory or the same cores.
+    fn gpus(
+        &mut self,
+        model: &Model,
+        units: &Units,
+        gpus: &[usize],
+        choices: &Choices,
+    ) -> anyhow::Result<()> {
+        let alone = gpus.iter().map(|&n| Units {
+            cpus: Cpus::Count(0),
+            gpus: Gpus::These(vec![n]),
+        });
+        let mut all: Vec<Units> = alone.collect();
+        if !gpus.is_empty() && !all.contains(units) {
+            all.push(units.clone());
+        }
+        for units in all {
+            let way = self.way(units, Some(calibrated(choices)));
+            self.step(model, &way)?;
+            self.bar.inc(1);
+        }
+        Ok(())
+    }
+
+    /// The usual way. Under no policy that estimates: every unit is to run some of everything.
+    fn way(&self, units: Units, profile: Option<lower::Profile>) -> Way {
+        Way {
+            units,
+            policy: "ws",
+            grain: self.args.grain.clone(),
+            profile,
+        }
+    }
+
+    fn prepare(&self, model: &Model, way: &Way) -> anyhow::Result<Measure> {
+        let run = RunOptions {
+            workers: None,
+            units: Some(way.units.clone()),
+            gpu_memory: self.args.gpu_memory.filter(|_| way.units.has_gpus()),
+            policy: Some(way.policy.into()),
             plan: None,
             dtype: self.args.dtype,
-            grain: GrainChoice::Known(self.args.grain.clone()),
+            grain: GrainChoice::Known(way.grain.clone()),
             profile: Some("none".into()),
             trace: None,
             trace_events: 1 << 18,
             record: true,
-        }
+        };
+        let batch = self.args.batch as usize;
+        Measure::with(model, batch, &run, &way.grain, way.profile.clone())
     }
 
-    fn prepare(
-        &self,
-        model: &Model,
-        workers: usize,
-        profile: Option<lower::Profile>,
-    ) -> anyhow::Result<Measure> {
-        let (batch, run) = (self.args.batch as usize, self.options(workers));
-        Measure::with(model, batch, &run, &self.args.grain, profile)
+    fn step(&mut self, model: &Model, way: &Way) -> anyhow::Result<Arc<Graph>> {
+        Ok(self.run(model, way)?.0)
     }
 
     /// Runs a model's steps for a while and records how long its tasks took.
-    fn step(
-        &mut self,
-        model: &Model,
-        workers: usize,
-        profile: Option<lower::Profile>,
-    ) -> anyhow::Result<Arc<Graph>> {
-        self.bar
-            .set_message(format!("{}, {workers} workers", model.name));
-        let mut measure = self.prepare(model, workers, profile)?;
+    fn run(&mut self, model: &Model, way: &Way) -> anyhow::Result<(Arc<Graph>, Option<Trace>)> {
+        let mut measure = self.prepare(model, way)?;
+        let text = units_text(&measure.runtime);
+        self.bar.set_message(format!("{}, {text}", model.name));
         // The first steps touch memory for the first time: they do not count.
         let once = measure.steps(3)?;
         measure.runtime.take_trace();
         let most = (1 << 17) / measure.graph.len().max(1) as u64;
         let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
         measure.steps(steps)?;
-        if let Some(trace) = measure.runtime.take_trace() {
-            self.timed += record(
-                &mut self.store,
-                &measure.graph,
-                &trace,
-                measure.runtime.machine(),
-            );
+        let trace = measure.runtime.take_trace();
+        if let Some(trace) = &trace {
+            let machine = measure.runtime.machine();
+            let traces = std::slice::from_ref(trace);
+            self.timed += record(&measure.graph, traces, machine, |key, cost, seconds| {
+                self.store.record(key, cost, seconds);
+            });
         }
         self.runs += 1;
-        Ok(measure.graph.clone())
+        Ok((measure.graph.clone(), trace))
     }
 }
 
-/// Takes a trace's durations into the performance model.
-pub fn record(store: &mut PerfStore, graph: &Graph, trace: &Trace, machine: &Machine) -> u64 {
-    let mut keys: HashMap<(u32, u16), Option<Key>> = HashMap::new();
-    for run in &trace.tasks {
-        let class = graph.tasks[run.id.task as usize].class;
-        let key = keys.entry((class, run.unit)).or_insert_with(|| {
-            let unit = &machine.units[usize::from(run.unit)];
-            Key::of(graph, class, &machine.timed_as(unit), unit.kind)
-        });
-        if let Some(key) = key {
-            let seconds = Seconds((run.end - run.start) as f64 * 1e-9);
-            store.record(key, graph.classes[class as usize].cost, seconds);
-        }
+/// What chooses implementations as a profile with these choices will.
+fn calibrated(choices: &Choices) -> lower::Profile {
+    lower::Profile {
+        name: "calibrated".into(),
+        chooser: Arc::new(choices.clone()).chooser(),
     }
-    trace.tasks.len() as u64
 }
 
 /// Implementations of a class that are worth timing: the reference is for comparing values.

@@ -53,7 +53,7 @@ pub fn csv(run: &Run) -> String {
 }
 
 fn is_exported(d: &DomainEnergy) -> bool {
-    d.joules.is_some() && (d.scope != Scope::Modelled || d.counted)
+    d.joules.is_some() && (!matches!(d.scope, Scope::Modelled | Scope::ModelledGpu) || d.counted)
 }
 
 /// A metric's name with its unit, and how many of that unit a joule is.
@@ -62,7 +62,7 @@ fn metric(d: &DomainEnergy) -> (&'static str, f64) {
         ("rapl" | "perf", _) => ("rapl_consumed_energy_J", 1.0),
         ("nvml", _) => ("nvml_energy_consumption_mJ", 1e3),
         ("hwmon", Scope::Gpu | Scope::Chip) => ("amd_gpu_energy_consumption_mJ", 1e3),
-        (_, Scope::Modelled) => ("modelled_energy_J", 1.0),
+        (_, Scope::Modelled | Scope::ModelledGpu) => ("modelled_energy_J", 1.0),
         _ => ("hwmon_consumed_energy_J", 1.0),
     }
 }
@@ -90,7 +90,7 @@ fn resource(d: &DomainEnergy) -> (&'static str, String, String) {
             ("cpu_package", id, domain(part))
         }
         Scope::Gpu | Scope::Chip => ("gpu", id, String::new()),
-        Scope::Modelled => ("local_machine", String::new(), String::new()),
+        Scope::Modelled | Scope::ModelledGpu => ("local_machine", String::new(), String::new()),
     }
 }
 

@@ -67,7 +67,7 @@ fn text(run: &Run) -> String {
 
 /// A model that was not needed is not worth a line.
 fn is_shown(d: &DomainEnergy) -> bool {
-    d.scope != Scope::Modelled || d.counted
+    !matches!(d.scope, Scope::Modelled | Scope::ModelledGpu) || d.counted
 }
 
 /// What somebody could open, and what is there but does not work; not what this machine lacks.

@@ -61,7 +61,7 @@ pub fn of(model: &PerfModel, profile: Option<&Profile>) -> Vec<Row> {
     let row = |(key, cost, history): (Key, dahl_core::Cost, &dahl_sched::model::History)| {
         let s = history.summary()?;
         let shapes: Vec<String> = key.shapes.iter().map(|s| s.to_string()).collect();
-        let roof = profile.map(|p| roof(p, &key, cost));
+        let roof = profile.and_then(|p| roof(p, &key, cost));
         Some(Row {
             codelet: key.codelet.clone(),
             implementation: key.implementation.clone(),
@@ -84,19 +84,20 @@ pub fn of(model: &PerfModel, profile: Option<&Profile>) -> Vec<Row> {
     model.iter().filter_map(row).collect()
 }
 
-/// The least time that this cost takes on the unit of a key.
-fn roof(profile: &Profile, key: &Key, cost: dahl_core::Cost) -> f64 {
-    let speeds: &Speeds = if key.unit.contains('/') {
-        &profile.together
-    } else {
-        &profile.alone
+/// The least time that this cost takes on the unit of a key, if its speeds were measured.
+fn roof(profile: &Profile, key: &Key, cost: dahl_core::Cost) -> Option<f64> {
+    let speeds: &Speeds = match profile.gpus.get(&key.unit) {
+        Some(speeds) => speeds,
+        None if key.unit == "cpu" => &profile.alone,
+        None if key.unit.starts_with("cpu/") => &profile.together,
+        None => return None,
     };
     let flops = match key.dtype {
         DType::F32 => speeds.flops_f32,
         DType::F64 => speeds.flops_f64,
     };
     let part = |amount: f64, rate: f64| if rate > 0.0 { amount / rate } else { 0.0 };
-    part(cost.flops, flops).max(part(cost.bytes, speeds.bandwidth))
+    Some(part(cost.flops, flops).max(part(cost.bytes, speeds.bandwidth)))
 }
 
 fn chosen(choices: &Choices, key: &Key) -> Option<String> {

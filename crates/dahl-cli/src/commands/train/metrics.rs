@@ -8,6 +8,7 @@ use dahl_runtime::meter::Energy;
 use serde_json::{Value, json};
 
 use super::report::{Epoch, Report};
+use super::summary::Work;
 
 /// An open metrics file.
 pub struct Metrics {
@@ -46,7 +47,7 @@ impl Metrics {
     }
 
     /// The run has ended.
-    pub fn done(&mut self, report: &Report) -> anyhow::Result<()> {
+    pub fn done(&mut self, report: &Report, work: &Work) -> anyhow::Result<()> {
         let last = report.epochs.last();
         let mut line = scores("done", last);
         let (images, seconds) = (report.images(), report.seconds());
@@ -55,6 +56,13 @@ impl Metrics {
         line["images"] = json!(images);
         line["seconds"] = json!(seconds);
         line["images_per_second"] = json!(images as f64 / seconds.max(1e-9));
+        let units = work.units.iter();
+        line["units"] = units
+            .map(|(unit, busy)| json!({ "unit": unit, "busy_seconds": busy }))
+            .collect();
+        line["bytes_to_devices"] = json!(work.traffic.bytes_in);
+        line["bytes_from_devices"] = json!(work.traffic.bytes_out);
+        line["evictions"] = json!(work.traffic.evictions);
         line["peak_rss_bytes"] = json!(crate::print::peak_resident());
         energy(&mut line, &report.energy);
         self.line(&line)

@@ -8,8 +8,8 @@ mod summary;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl_core::Seconds;
 use dahl_core::trace::Trace;
+use dahl_core::{Seconds, UnitKind};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::data::{self, DataSpec, Dataset, Split};
 use dahl_nn::model::Model;
@@ -21,7 +21,7 @@ use dahl_runtime::{Runtime, meter};
 use dahl_sched::plan::file::PlanFile;
 
 use super::follow::{self, Outcome};
-use super::run_options::{RunOptions, model};
+use super::run_options::{RunOptions, model, units_text};
 use metrics::Metrics;
 use report::Report;
 use summary::Work;
@@ -158,6 +158,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let model = model(args.model.as_deref())?;
     let (optimizer, rate) = args.optimizer()?;
+    let plan = args.run.plan(&model, args.batch as usize)?;
+    let run = args.run.following(plan.as_ref())?;
     let training = Training {
         batch: args.batch as usize,
         epochs: args.epochs,
@@ -171,7 +173,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         grain: args.run.grain(&model, args.batch as usize)?,
         clip: args.clip_norm,
         profile: args.run.profile()?,
-        extra: None,
+        extra: run.extra()?,
     };
     let train = args.data.open(&model, Split::Train)?;
     let validation = match args.data.val_limit {
@@ -183,19 +185,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         super::check_writable(path)?;
     }
     let mut metrics = args.metrics.as_deref().map(Metrics::create).transpose()?;
-    let plan = args.run.plan(&model, args.batch as usize)?;
-    let run = args.run.following(plan.as_ref());
     let mut runtime = recording(args, &run, plan.as_ref())?;
     if !args.quiet {
         let images = train.len();
         println!(
-            "{}: {} parameters, {} images ({} for validation), {} workers, {}",
+            "{}: {} parameters, {} images ({} for validation), {}, {}",
             model.name,
             model.parameter_count(),
             images,
             validation.as_ref().map_or(0, |v| v.len()),
-            runtime.machine().units.len(),
-            run.policy,
+            units_text(&runtime),
+            run.policy(),
         );
     }
     let (name, grain) = (model.name.clone(), training.grain.to_string());
@@ -223,11 +223,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let sampler = meter::Options {
         epoch: runtime.trace_start(),
         model: Some(super::machine::watts(args.machine.as_deref())?),
+        gpus: run
+            .gpu_watts(args.machine.as_deref())?
+            .map(|watts| (watts, runtime.busy_clock(UnitKind::Gpu))),
         ..meter::Options::default()
     }
     .start();
     let mut report = Report::new(args.quiet, grain, sampler);
-    let busy = total_busy(&runtime);
+    let before = runtime.busy();
     let mut failed = None;
     let result = session.run(&mut runtime, train, validation, &mut |event| {
         let Some(epoch) = report.tell(event) else {
@@ -246,8 +249,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(error);
     }
     let work = Work {
-        units: runtime.machine().units.len(),
-        busy: total_busy(&runtime) - busy,
+        units: busy(&runtime, &before),
+        traffic: runtime.traffic(),
         planned: session.planned_bytes(),
         in_use: runtime.temporary_bytes() as u64,
     };
@@ -255,7 +258,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         weights::write(path, &session.weights(&mut runtime)?)?;
     }
     if let Some(m) = &mut metrics {
-        m.done(&report)?;
+        m.done(&report, &work)?;
     }
     let power = report.samples();
     let (mut slowest, mut followed) = (None, None);
@@ -302,6 +305,10 @@ fn recording(args: &Args, run: &RunOptions, plan: Option<&PlanFile>) -> anyhow::
 /// Tasks per unit that are recorded if no trace was asked for.
 const LAST: usize = 1 << 13;
 
-fn total_busy(runtime: &Runtime) -> Seconds {
-    runtime.busy().into_iter().sum()
+/// Every unit, and how long it has worked since it had worked so long.
+fn busy(runtime: &Runtime, before: &[Seconds]) -> Vec<(String, Seconds)> {
+    let names = runtime.machine().units.iter().map(|u| u.name.clone());
+    let now = runtime.busy();
+    let since = now.iter().zip(before).map(|(n, b)| *n - *b);
+    names.zip(since).collect()
 }

@@ -2,6 +2,7 @@
 
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, Joules, Seconds};
+use dahl_runtime::Traffic;
 use dahl_trace::Summary;
 
 use super::report::Report;
@@ -9,10 +10,10 @@ use crate::print;
 
 /// What the executor did.
 pub struct Work {
-    /// Units.
-    pub units: usize,
-    /// Seconds they worked, all together.
-    pub busy: Seconds,
+    /// Units, and how long each worked.
+    pub units: Vec<(String, Seconds)>,
+    /// Bytes moved to devices and back.
+    pub traffic: Traffic,
     /// Bytes of temporaries as planned before the first step.
     pub planned: u64,
     /// Bytes of temporaries that were set apart.
@@ -110,15 +111,32 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
             Bytes(print::peak_resident()),
         ),
     );
-    let share = work.busy.0 / (seconds * work.units as f64).max(1e-9);
+    let share = |busy: f64, of: usize| 100.0 * busy / (seconds * of as f64).max(1e-9);
+    let all: Seconds = work.units.iter().map(|u| u.1).sum();
+    let n = work.units.len();
+    let gpus = work.units.iter().any(|(name, _)| !name.starts_with("cpu"));
+    let what = if gpus { "units" } else { "workers" };
     line(
         "efficiency",
         format!(
-            "{:.0} % of {} workers' time went into work",
-            100.0 * share,
-            work.units
+            "{:.0} % of {n} {what}' time went into work",
+            share(all.0, n)
         ),
     );
+    if gpus {
+        let each = work.units.iter();
+        let each: Vec<String> = each
+            .map(|(name, busy)| format!("{name} {:.0} %", share(busy.0, 1)))
+            .collect();
+        line("units", format!("{} of the time", each.join(", ")));
+        let t = &work.traffic;
+        let (to, back) = (Bytes(t.bytes_in), Bytes(t.bytes_out));
+        let evictions = t.evictions;
+        line(
+            "transfers",
+            format!("{to} to devices, {back} back, {evictions} evictions"),
+        );
+    }
     if let Some(s) = slowest {
         line(
             "slowest",

@@ -45,6 +45,60 @@ fn cores_are_in_their_package_and_memory_is_not() {
     assert_eq!(got, (text.to_string(), 112.0));
 }
 
+/// A card without a meter is modelled, beside whatever is known of the processors; and says its watts.
+#[test]
+fn cards_are_modelled_where_none_is_measured() {
+    let watts = WattsModel {
+        busy: dahl_core::Watts(115.0),
+        idle: dahl_core::Watts(12.0),
+        unit: "gpu".into(),
+        ..WattsModel::cores(1)
+    };
+    let busy = Clock::Told(std::sync::Arc::new(|| Seconds(0.0)));
+    let mut meter = model::ModelMeter::of_gpus(watts, busy);
+    let name = meter.domains()[0].name.clone();
+    assert_eq!(name, "1 gpu: 115 W busy, 12 W idle per gpu");
+    meter.read(0, Seconds(1.0)).expect("a model");
+    assert_eq!(meter.read(0, Seconds(3.0)), Ok(24_000_000_000));
+
+    let card = || domain("model", &name, Scope::ModelledGpu, 90.0);
+    let cores = || domain("model", "2 cores", Scope::Modelled, 50.0);
+    let package = || domain("rapl", "package-0", Scope::Package, 10.0);
+    let (text, joules) = sum(vec![package(), cores(), card()]);
+    let by = format!("modelled ({name})");
+    assert_eq!(
+        (text, joules),
+        (format!("measured (rapl: package-0) + {by}"), 100.0)
+    );
+    let (text, joules) = sum(vec![cores(), card()]);
+    assert_eq!((text, joules), (format!("modelled (W) + {by}"), 140.0));
+    let measured = domain("nvml", "gpu-0", Scope::Gpu, 70.0);
+    let (_, joules) = sum(vec![package(), measured, cores(), card()]);
+    assert_eq!(joules, 80.0);
+    let (_, joules) = sum(vec![
+        domain("rapl", "psys", Scope::Platform, 200.0),
+        package(),
+        card(),
+    ]);
+    assert_eq!(joules, 200.0);
+
+    // Of two modelled parts, each is counted from where it was itself.
+    let at = |cores: f64, card: f64| Energy {
+        elapsed: Seconds(cores),
+        parts: [("W", cores), (&*name, card)]
+            .map(|(by, joules)| Part {
+                kind: PartKind::Modelled,
+                joules: Joules(joules),
+                by: by.into(),
+            })
+            .into(),
+        ..Energy::default()
+    };
+    let since = at(50.0, 90.0).since(&at(20.0, 30.0));
+    let parts: Vec<f64> = since.parts.iter().map(|p| p.joules.0).collect();
+    assert_eq!(parts, [30.0, 60.0]);
+}
+
 #[test]
 fn cores_count_where_their_package_is_unknown() {
     let got = sum(vec![

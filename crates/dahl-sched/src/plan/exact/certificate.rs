@@ -13,7 +13,7 @@
 //! `T − q`: the same with `w × q` added. The best `q` is taken.
 
 use super::sequence::State;
-use crate::plan::bound::{Sides, play};
+use crate::plan::bound::{Carries, Sides, play};
 use crate::plan::network::Network;
 
 /// Prices for `w × T + v × joules`.
@@ -37,8 +37,10 @@ impl Certificate {
     /// Finds prices in this many rounds.
     pub fn new(net: &Network, w: f64, v: f64, rounds: usize) -> Self {
         let resources = net.resources.len();
-        let game = play(net, w, v, rounds, Sides::Plain);
-        let work = play(net, w, v, rounds, Sides::Work);
+        // Memories are known here, and transfers are activities.
+        let none = Carries::default();
+        let game = play(net, &none, w, v, rounds, Sides::Plain);
+        let work = play(net, &none, w, v, rounds, Sides::Work);
         let price: Vec<f64> = (0..resources)
             .map(|r| game.work.get(r).copied().unwrap_or(0.0))
             .collect();

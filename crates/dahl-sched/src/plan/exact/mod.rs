@@ -12,7 +12,7 @@ mod compare;
 mod sequence;
 mod symmetry;
 
-use super::bound::{Game, Sides, play};
+use super::bound::{Carries, Game, Sides, play};
 use super::network::Frame;
 use super::problem::{Goal, Objective, Origin};
 use super::timeline::Started;
@@ -48,9 +48,14 @@ pub fn solve(
     let relaxed = frame.relaxed();
     let standing = relaxed.standing_watts;
     let rounds = if open { 1000 } else { 1 };
+    let (carries, none) = (Carries::new(frame), Carries::default());
+    let game = |carries, w, v, rounds| play(&relaxed, carries, w, v, rounds, Sides::All);
+    // In the order of `Places::prices`.
     let games = [
-        (0.0, play(&relaxed, 1.0, 0.0, rounds, Sides::All)),
-        (1.0, play(&relaxed, standing, 1.0, rounds, Sides::All)),
+        (0.0, game(&carries, 1.0, 0.0, rounds)),
+        (1.0, game(&carries, standing, 1.0, rounds)),
+        (1.0, game(&none, standing, 1.0, rounds)),
+        (1.0, game(&none, 0.0, 1.0, 1)),
     ];
     let priced = |(v, game): &(f64, Game)| -> Vec<Vec<f64>> {
         (0..tasks)
@@ -63,8 +68,8 @@ pub fn solve(
             .collect()
     };
     let mut search = Places {
-        prices: [priced(&games[0]), priced(&games[1])],
-        constants: [games[0].1.constant, games[1].1.constant],
+        prices: games.each_ref().map(priced),
+        constants: games.each_ref().map(|g| g.1.constant),
         memory: vec![None; tasks],
         columns: if open {
             task_columns(frame)
@@ -90,9 +95,12 @@ pub fn solve(
 /// The cheapest way of a task in a memory at a game's prices.
 fn price(frame: &Frame<'_>, game: &Game, v: f64, task: usize, memory: usize) -> f64 {
     let resources = game.on_work.len();
+    // Empty where transfers are not priced.
+    let place = task * frame.problem.memories.len() + memory;
+    let place = game.place.get(place).copied().unwrap_or(0.0);
     let cost = |w: &super::network::Way| {
         let price = game.path[task] + game.work[task * resources + usize::from(w.resource)];
-        v * w.joules + price * w.seconds
+        v * w.joules + price * w.seconds + place
     };
     frame
         .ways_in(task, Some(memory))
@@ -155,9 +163,10 @@ struct Places<'a, 'p> {
     frame: &'a Frame<'p>,
     goal: &'a Goal,
     choices: Vec<Vec<usize>>,
-    /// For time and for energy: the price of each task in each memory it can be in.
-    prices: [Vec<Vec<f64>>; 2],
-    constants: [f64; 2],
+    /// The price of each task in each memory it can be in: of time, of energy, of energy without the
+    /// transfers, and the joules of the tasks alone.
+    prices: [Vec<Vec<f64>>; 4],
+    constants: [f64; 4],
     memory: Vec<Option<usize>>,
     /// Groups of interchangeable columns of tasks, each in the order in which tasks are decided.
     columns: Vec<Vec<Vec<u32>>>,
@@ -219,7 +228,8 @@ impl Places<'_, '_> {
         };
         let seconds = path.max(sum(0));
         let standing = self.frame.problem.standing_watts();
-        let joules = (sum(1) + moves).max(standing * seconds + moves);
+        let alone = standing * seconds + sum(3) + moves;
+        let joules = sum(1).max(sum(2) + moves).max(alone);
         let limit = self.result.cost * (1.0 - SAME);
         !self.goal.in_time(seconds) || self.goal.cost(seconds, joules) >= limit
     }

@@ -73,6 +73,15 @@ fn overhead_is_paid_per_task() {
         .iter_mut()
         .for_each(|u| u.overhead = Seconds(0.5));
     assert_eq!(run(&graph, &machine, "ws", 1).makespan, Seconds(6.0));
+    // The first one finds a unit without work, which takes longer to notice it.
+    machine
+        .units
+        .iter_mut()
+        .for_each(|u| u.notice = Seconds(2.0));
+    let late = run(&graph, &machine, "ws", 1);
+    assert_eq!(late.makespan, Seconds(7.5));
+    let busy: f64 = late.units.iter().map(|u| u.busy.0).sum();
+    assert_eq!(busy, 6.0, "noticing is no work");
 }
 
 #[test]

@@ -1,0 +1,163 @@
+//! Lower bounds: what no plan can beat, and why.
+//!
+//! The bound is the value of a linear relaxation in which tasks may be divided between ways. For weights
+//! `w` of time and `v` of joules, with `p(i)` the expected time of task `i` under its division,
+//!
+//! ```text
+//! minimise  w × T + v × Σ joules     subject to
+//!   T ≥ Σ p(i) over the tasks of any path                                        (critical path)
+//!   T ≥ h + q + Σ p(i on r) / units(r)  over tasks with head ≥ h and tail ≥ q     (work on r)
+//! ```
+//!
+//! where heads and tails are the longest paths before and after a task at the shortest times. [Transfers](carry)
+//! that the division makes necessary add their joules, lengthen paths, and are work of their links. It is solved as a game (Brown's fictitious play): one side divides the tasks, the other spreads the weight
+//! `w` over the right-hand sides. The second side's average is a price for each task's time on each
+//! resource, and *any* prices give a valid bound: each task takes its cheapest way. So iterations only
+//! make the bound better, and stopping early never makes it wrong.
+
+mod carry;
+mod game;
+mod windows;
+
+pub use carry::Carries;
+pub use game::{Game, Sides, play};
+
+use super::network::Network;
+use super::problem::{Goal, Objective};
+
+/// What a lower bound rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// No plan costs less.
+    pub cost: f64,
+    /// No plan is faster.
+    pub seconds: f64,
+    /// No plan (within the deadline) uses fewer joules.
+    pub joules: f64,
+    /// Part of the weight of time that rests on critical paths.
+    pub path: f64,
+    /// Part that rests on the work of each resource.
+    pub work: Vec<f64>,
+}
+
+/// A proven line under all plans: `joules ≥ value − price × T`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// The joules at `T = 0`.
+    pub value: f64,
+    /// How many a second more may save; not negative.
+    pub price: f64,
+}
+
+impl Goal {
+    /// The least cost of anything that takes at least `seconds` and lies above all lines.
+    pub(super) fn floor(&self, seconds: f64, lines: &[Line]) -> f64 {
+        let joules = |t: f64| {
+            let under = |l: &Line| match l.price {
+                0.0 => l.value,
+                price => l.value - price * t,
+            };
+            lines.iter().map(under).fold(0.0, f64::max)
+        };
+        match self.objective {
+            Objective::Time => seconds,
+            Objective::Energy => joules(self.deadline.unwrap_or(f64::INFINITY)),
+            // On each line the product is concave in T, so it is least where lines meet or T begins.
+            Objective::Edp => {
+                let mut least = seconds * joules(seconds);
+                for (i, a) in lines.iter().enumerate() {
+                    for b in &lines[..i] {
+                        let t = (a.value - b.value) / (a.price - b.price);
+                        if t > seconds && t.is_finite() {
+                            least = least.min(t * joules(t));
+                        }
+                    }
+                }
+                let end = self.deadline.unwrap_or(f64::INFINITY).max(seconds);
+                if end.is_finite() {
+                    least = least.min(end * joules(end));
+                }
+                least
+            }
+        }
+    }
+}
+
+/// The bound of a network for a goal.
+pub fn bound(net: &Network, carries: &Carries, goal: &Goal, rounds: usize) -> (Bound, Game) {
+    let standing = net.standing_watts;
+    let time = play(net, carries, 1.0, 0.0, rounds, Sides::All);
+    let seconds = time.value.max(0.0);
+    let mut energy = play(net, carries, standing, 1.0, rounds, Sides::All);
+    let least = energy.value.max(standing * seconds + least_joules(net));
+    let mut lines = vec![Line {
+        value: least,
+        price: 0.0,
+    }];
+    // Prices of time beside the standing watts. Which one is best depends on what the deadline or the
+    // product is worth; the bound is concave in the price, so a coarse search and a finer one do.
+    if goal.deadline.is_some() || goal.objective == Objective::Edp {
+        let unit = standing
+            .max(least / seconds.max(f64::MIN_POSITIVE))
+            .max(1e-9);
+        let mut best = (goal.floor(seconds, &lines), 0.0);
+        let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
+            let game = play(
+                net,
+                carries,
+                standing + price,
+                1.0,
+                rounds / 4 + 1,
+                Sides::All,
+            );
+            lines.push(Line {
+                value: game.value,
+                price,
+            });
+            let floor = goal.floor(seconds, lines);
+            if floor > best.0 {
+                *best = (floor, price);
+                energy = game;
+            }
+        };
+        for power in -3..=5 {
+            at(unit * 2.0_f64.powi(power), &mut lines, &mut best);
+        }
+        for step in [1.4, 1.2, 1.1] {
+            let centre = best.1;
+            at(centre * step, &mut lines, &mut best);
+            at(centre / step, &mut lines, &mut best);
+        }
+    }
+    let joules = Goal {
+        objective: Objective::Energy,
+        ..*goal
+    }
+    .floor(seconds, &lines);
+    let cost = goal.floor(seconds, &lines);
+    let game = if goal.objective == Objective::Time {
+        time
+    } else {
+        energy
+    };
+    let bound = Bound {
+        cost,
+        seconds,
+        joules,
+        path: game.on_path,
+        work: game.on_work.clone(),
+    };
+    (bound, game)
+}
+
+/// What the tasks cost when each takes its cheapest way.
+pub fn least_joules(net: &Network) -> f64 {
+    let least = |i: usize| {
+        net.activities[i]
+            .ways
+            .iter()
+            .map(|w| w.joules)
+            .fold(f64::INFINITY, f64::min)
+    };
+    (0..net.activities.len()).map(least).sum()
+}
