@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::Program;
 use common::frail::{FAULTS, Fate, Fault, device};
-use dahl_core::{Arena, MemoryId, UnitKind};
-use dahl_runtime::{RunError, Runtime};
+use dahl_core::{Arena, Graph, MemoryId, UnitKind};
+use dahl_runtime::{RunError, Runtime, Schedule};
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,20 @@ enum End {
     Right,
     /// An error that names the loss.
     Error,
+}
+
+/// A policy of its own: tasks dealt to units beforehand.
+const PLAN: &str = "plan";
+
+fn plan(graph: &Graph, units: usize) -> Schedule {
+    let mut order = vec![Vec::new(); units];
+    for task in 0..graph.len() {
+        order[task % units].push(task as u32);
+    }
+    Schedule {
+        graph: graph.fingerprint(),
+        order,
+    }
 }
 
 struct Case {
@@ -40,9 +54,15 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
     let (frail, sound) = (Fate::new(fault, after), Fate::new(fault, -1));
     let told = Arc::new(Mutex::new(Vec::new()));
     let list = told.clone();
-    let mut builder = Runtime::builder()
-        .workers(case.workers)
-        .policy(case.policy)
+    let program = Program::random(case.seed, case.seed.is_multiple_of(2));
+    let arena = Arena::new();
+    let (graph, handles) = program.record(&arena);
+    let mut builder = Runtime::builder().workers(case.workers);
+    builder = match case.policy {
+        PLAN => builder.schedule(plan(&graph, case.workers + 1 + usize::from(case.second))),
+        policy => builder.policy(policy),
+    };
+    let mut builder = builder
         .pin(false)
         .watchdog(Duration::from_secs(30))
         .on_device_lost(move |name, why| {
@@ -53,9 +73,6 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         builder = builder.device(device("sound", &sound, 1 << 20));
     }
     let mut runtime = builder.build().unwrap();
-    let program = Program::random(case.seed, case.seed.is_multiple_of(2));
-    let arena = Arena::new();
-    let (graph, handles) = program.record(&arena);
     let begin = |runtime: &mut Runtime| {
         for (handle, values) in handles.iter().zip(program.initial()) {
             let mut array = runtime.write_handle::<f64>(handle).unwrap();
@@ -125,7 +142,8 @@ fn explore(case: &Case, ends: &mut [[usize; 3]; 5]) {
 fn failures_end_in_right_results_or_clear_errors() {
     let mut ends = [[0; 3]; 5];
     for seed in 0..120 {
-        let policies = common::POLICIES;
+        let [eager, ws, dm, dmda, dmdas] = common::POLICIES;
+        let policies = [eager, ws, dm, dmda, dmdas, PLAN];
         explore(
             &Case {
                 seed,

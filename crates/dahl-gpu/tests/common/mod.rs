@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::{Bytes, DType, MemoryId};
+use dahl_core::{Bytes, DType, MemoryId, Seconds};
+use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::fault::Fault;
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
@@ -137,7 +138,12 @@ pub fn runtime(how: &How, session: &Session) -> (Runtime, Vec<Arc<OpenClDevice>>
         let device = OpenClDevice::open(i, settings).unwrap();
         devices.push(device.clone());
         let device: Arc<dyn Device> = device;
-        let memory = GpuMemory::measured(device.clone()).unwrap();
+        // A fixed speed: to measure it for every run would take longer than many runs.
+        let link = LinkSpeed {
+            bandwidth: 5e9,
+            latency: Seconds(20e-6),
+        };
+        let memory = GpuMemory::new(device.clone(), [link; 2]);
         let links = memory.links().map(|l| (l.bandwidth, l.latency));
         builder = builder.device(DeviceSpec {
             name: format!("gpu:{i}"),
