@@ -143,10 +143,13 @@ fn whole(lowering: &Lowering<'_>) -> Vec<Grain> {
 /// Most parts along a dimension other than the batch.
 const MOST_PARTS: usize = 16;
 
+/// The parts along one dimension of a cut.
+type Dimension = fn(&mut Parts) -> &mut usize;
+
 /// The same cut with twice or half as many parts along one dimension.
 fn neighbours(parts: Parts, batch: usize) -> Vec<Parts> {
     let mut all = Vec::new();
-    let dimensions: [(fn(&mut Parts) -> &mut usize, usize); 4] = [
+    let dimensions: [(Dimension, usize); 4] = [
         (|p| &mut p.sample, batch),
         (|p| &mut p.channel, MOST_PARTS),
         (|p| &mut p.height, MOST_PARTS),
