@@ -15,6 +15,7 @@ use super::network::{Frame, Network};
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
+use super::slack;
 use super::why;
 
 /// How long and how hard to look.
@@ -122,7 +123,10 @@ pub(super) fn attempt(
         },
         enough,
     };
-    if let Some(start) = best.take() {
+    if let Some(mut start) = best.take() {
+        if goal.deadline.is_some() && goal.objective != Objective::Time {
+            start = slack::spend(&frame, &mut lister, start);
+        }
         best = Some(search.improve(&mut lister, start, keep_going));
     }
     let mut proven = false;

@@ -167,3 +167,31 @@ fn the_frontier_trades_time_for_energy() {
     assert_eq!(picture.matches("<circle").count(), points.len());
     assert!(picture.contains("a &lt; b") && picture.ends_with("</svg>\n"));
 }
+
+#[test]
+fn time_to_spare_is_spent_on_slower_states() {
+    // Sixteen tasks on four units: 4 s at full speed, 8 s at half of it for a third of the joules.
+    let p = Problem {
+        classes: vec![class("work", vec![vec![1.0, 2.0]])],
+        tasks: vec![0; 16],
+        groups: vec![group("core", 4, 0, 0.0, &[6.0, 1.0])],
+        memories: vec![Memory {
+            name: "host".into(),
+            capacity: None,
+        }],
+        ..Problem::default()
+    };
+    let search = Effort {
+        rounds: 0,
+        exact: 0,
+        ..light()
+    };
+    for (deadline, joules) in [(4.0, 96.0), (6.0, 64.0), (8.0, 32.0)] {
+        let goal = goal(Objective::Energy, Some(deadline));
+        let s = solve(&p, &goal, &search, &mut || true).unwrap();
+        assert!(
+            s.schedule.seconds <= deadline * (1.0 + 1e-9) && (s.cost - joules).abs() < 1e-9,
+            "{deadline} s: {s:?}"
+        );
+    }
+}

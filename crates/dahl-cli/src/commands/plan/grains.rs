@@ -143,7 +143,7 @@ fn whole(lowering: &Lowering<'_>) -> Vec<Grain> {
 /// Most parts along a dimension other than the batch.
 const MOST_PARTS: usize = 16;
 
-/// One of the numbers of parts.
+/// The parts along one dimension of a cut.
 type Dimension = fn(&mut Parts) -> &mut usize;
 
 /// The same cut with twice or half as many parts along one dimension.

@@ -9,7 +9,7 @@
 //!   T ≥ h + q + Σ p(i on r) / units(r)  over tasks with head ≥ h and tail ≥ q     (work on r)
 //! ```
 //!
-//! where heads and tails are the longest paths before and after a task at the shortest times. [Transfers](carry)
+//! where heads and tails are the longest paths before and after a task at the shortest times. Transfers
 //! that the division makes necessary add their joules, lengthen paths, and are work of their links. It is solved as a game (Brown's fictitious play): one side divides the tasks, the other spreads the weight
 //! `w` over the right-hand sides. The second side's average is a price for each task's time on each
 //! resource, and *any* prices give a valid bound: each task takes its cheapest way. So iterations only
