@@ -58,6 +58,10 @@ impl Memories {
         }
         let prepared = &instance.prepared;
         let m = usize::from(memory.0);
+        // What never fits will run elsewhere.
+        if self.together(&state, &keys, memory) > state.directory.capacity[m] {
+            return;
+        }
         state.requests.push_back(Request {
             task: instance.task(task),
             memory,

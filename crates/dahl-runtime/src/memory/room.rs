@@ -74,31 +74,25 @@ impl Memories {
                 .for_each(|&key| state.directory.pin(key, memory));
             return (state, Ok(()));
         }
-        let distinct = || {
-            keys.iter()
-                .enumerate()
-                .filter(|(i, k)| !keys[..*i].contains(k))
-                .map(|(_, k)| *k)
-        };
         let bytes_of = |state: &StateGuard<'_>, key: u64| self.footprint(state, key, memory);
         loop {
             if state.directory.is_lost(memory) {
                 return (state, Err(NoRoom::Lost));
             }
-            let total = distinct().map(|key| bytes_of(&state, key)).sum::<u64>();
+            let total = self.together(&state, keys, memory);
             let capacity = state.directory.capacity[m];
             if total > capacity {
                 return (state, Err(NoRoom::TooSmall(total)));
             }
             let lacks =
                 |state: &StateGuard<'_>, key: &u64| state.directory.address(*key, memory).is_none();
-            let missing: u64 = distinct()
+            let missing: u64 = distinct(keys)
                 .filter(|k| lacks(&state, k))
                 .map(|key| bytes_of(&state, key))
                 .sum();
             let (mut refused, used) = (None, state.directory.used[m]);
             if used + missing <= capacity {
-                for key in distinct() {
+                for key in distinct(keys) {
                     if lacks(&state, &key) && !self.allocate(&mut state, key, memory) {
                         refused = Some(bytes_of(&state, key));
                         break;
@@ -151,6 +145,13 @@ impl Memories {
         let m = usize::from(memory.0);
         let mut entries = state.directory.entries.values();
         entries.all(|e| e.copies[m].pins == 0 && e.copies[m].arriving.is_empty())
+    }
+
+    /// Bytes that storages take in a memory, all at once; some may be named twice.
+    pub(super) fn together(&self, state: &StateGuard<'_>, keys: &[u64], memory: MemoryId) -> u64 {
+        distinct(keys)
+            .map(|key| self.footprint(state, key, memory))
+            .sum()
     }
 
     /// Bytes of a memory that a storage takes there.
@@ -251,4 +252,9 @@ impl Memories {
         self.changed.notify_all();
         state
     }
+}
+
+fn distinct(keys: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    let first = |(i, k): &(usize, &u64)| !keys[..*i].contains(k);
+    keys.iter().enumerate().filter(first).map(|(_, k)| *k)
 }

@@ -127,7 +127,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         assume: !args.strict,
         step: &args.step,
     };
-    let step = match &args.grain {
+    let mut step = match &args.grain {
         Some(grain) => lowering.one(grain)?,
         None => grains::choose(&lowering, &goal, &mut || begin.elapsed() < limit / 3)?,
     };
@@ -137,13 +137,26 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         rounds: u64::MAX,
         ..Effort::default()
     };
-    let solution = solve(&step.lowered.problem, &goal, &effort, &mut || {
-        begin.elapsed() < limit
-    })?;
-    let usual = match step.grain {
+    // Cuts were compared with little effort each; the usual one gets a chance with as much as the best.
+    let mut usual = match step.grain {
         Grain::Auto => None,
         _ => Some(lowering.one(&Grain::Auto)?),
     };
+    let compete = usual.is_some() && args.grain.is_none();
+    let solved = |step: &grains::Candidate, until: Duration| {
+        let problem = &step.lowered.problem;
+        solve(problem, &goal, &effort, &mut || begin.elapsed() < until)
+    };
+    let mut solution = solved(&step, if compete { limit * 2 / 3 } else { limit })?;
+    if let Some(rival) = usual.as_mut().filter(|_| compete)
+        && let Ok(better) = solved(rival, limit)
+        && better.cost < solution.cost
+    {
+        solution = better;
+        std::mem::swap(rival, &mut step);
+    }
+    // Where the usual cut won, there is no other to compare with.
+    usual = usual.filter(|_| step.grain != Grain::Auto);
     let others = compare::others(&step, usual.as_ref(), &machine, &goal);
     let made_for = made_for(args, &model, &machine, &goal, &step);
     let plan = PlanFile::new(
