@@ -143,6 +143,10 @@ impl Condvar {
         ))
     }
 
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
