@@ -84,6 +84,23 @@ impl std::str::FromStr for GrainChoice {
 }
 
 impl RunOptions {
+    /// For whoever measures by himself: no plan, no file, no profile but the one he gives.
+    pub fn measuring(units: Units, policy: &str, grain: &Grain, record: bool) -> RunOptions {
+        RunOptions {
+            workers: None,
+            units: Some(units),
+            gpu_memory: None,
+            policy: Some(policy.into()),
+            dtype: DType::F32,
+            grain: GrainChoice::Known(grain.clone()),
+            plan: None,
+            profile: Some("none".into()),
+            trace: None,
+            trace_events: 1 << 18,
+            record,
+        }
+    }
+
     /// The grain to use for a model; says what was chosen if it was measured.
     pub fn grain(&self, model: &Model, batch: usize) -> anyhow::Result<Grain> {
         if let Some(plan) = self.plan(model, batch)? {

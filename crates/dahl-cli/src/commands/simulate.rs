@@ -173,6 +173,27 @@ pub(super) fn lowered(
     measure::lowered(model, batch, dtype, grain, profile, &step)
 }
 
+/// Seconds of a step in the middle of a run under a policy: between the ends of two numbers of steps.
+pub(super) fn steady(
+    graph: &Graph,
+    machine: &Machine,
+    times: &Times,
+    policy: &str,
+    options: &Options,
+    [few, more]: [usize; 2],
+) -> anyhow::Result<f64> {
+    let total = |steps| -> anyhow::Result<f64> {
+        let options = Options {
+            steps,
+            ..options.clone()
+        };
+        let policy = policy::by_name(policy, machine)?;
+        let outcome = simulate(graph, machine, times, &*policy, &options)?;
+        Ok(outcome.makespan.0)
+    };
+    Ok((total(more)? - total(few)?) / (more - few) as f64)
+}
+
 /// The machine with what the runtime itself takes under this policy, if it is this one and was calibrated.
 fn paced(args: &Args, machine: &Machine, graph: &Graph, times: &Times) -> anyhow::Result<Machine> {
     let mut paced = machine.clone();

@@ -12,14 +12,14 @@ use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store::PerfStore;
-use dahl_sched::policy;
-use dahl_sched::sim::{Options, Times, simulate};
+use dahl_sched::sim::{Options, Times};
 
 use super::calibrate::record;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile;
 use super::rhythm::{self, Rhythm};
 use super::run_options::RunOptions;
+use super::simulate::steady;
 
 /// How long one candidate is measured, in seconds.
 const MEASURED: f64 = 0.2;
@@ -180,18 +180,12 @@ impl Search<'_> {
             graph,
             &times,
         );
-        let machine = &machine;
-        let policy = policy::by_name(self.run.policy(), machine)?;
-        let options = |steps| Options {
-            steps,
+        let options = Options {
             // Without CPU workers nobody who launches works.
             launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
             ..Options::default()
         };
-        let few = simulate(graph, machine, &times, &*policy, &options(2))?;
-        let policy = policy::by_name(self.run.policy(), machine)?;
-        let more = simulate(graph, machine, &times, &*policy, &options(5))?;
-        Ok((more.makespan.0 - few.makespan.0) / 3.0)
+        steady(graph, &machine, &times, self.run.policy(), &options, [2, 5])
     }
 
     /// Varies one layer's cut after another, as long as the prediction gets better.

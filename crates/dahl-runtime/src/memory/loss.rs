@@ -15,7 +15,7 @@
 //! Nobody waits for a lost device. Copies under way end, well or not; each takes its marks away and wakes
 //! those who wait for them, who look again.
 
-use dahl_core::{Handle, MemoryId, Region};
+use dahl_core::{Handle, MemoryId, Region, Shape};
 
 use super::transfer::{Stop, Why};
 use super::{Memories, StateGuard};
@@ -108,23 +108,8 @@ impl Memories {
 
     /// Brings what is left of an array to the host, to be written there. What is gone is not-a-number.
     pub fn to_host_to_write(&self, handle: &Handle) {
-        let mut state = lock(&self.state);
-        let (key, host) = (handle.storage.id, MemoryId::HOST);
-        loop {
-            let (guard, fetched) = self.fetch(
-                state,
-                key,
-                &handle.whole,
-                &handle.region,
-                host,
-                Why::NO_TASK,
-            );
-            state = guard;
-            match fetched {
-                Err(Stop::Gone) => give_up(&mut state, key),
-                _ => return,
-            }
-        }
+        let state = lock(&self.state);
+        drop(self.salvage(state, handle.storage.id, &handle.whole, &handle.region));
     }
 
     /// Brings everything that is current only on a device back to the host: nobody will afterwards. What
@@ -138,18 +123,29 @@ impl Memories {
             .map(|(k, e)| (*k, e.shape))
             .collect();
         for (key, shape) in dirty {
-            loop {
-                let (whole, host) = (Region::whole(&shape), MemoryId::HOST);
-                let (guard, fetched) = self.fetch(state, key, &shape, &whole, host, Why::NO_TASK);
-                state = guard;
-                match fetched {
-                    Err(Stop::Gone) => give_up(&mut state, key),
-                    _ => break,
-                }
-            }
+            state = self.salvage(state, key, &shape, &Region::whole(&shape));
         }
         for (_, entry) in state.directory.entries.iter_mut() {
             entry.mind_lease(self.runtime);
+        }
+    }
+
+    /// Brings a region to the host, with not-a-number for what is gone.
+    fn salvage<'s>(
+        &'s self,
+        mut state: StateGuard<'s>,
+        key: u64,
+        shape: &Shape,
+        region: &Region,
+    ) -> StateGuard<'s> {
+        loop {
+            let (guard, fetched) =
+                self.fetch(state, key, shape, region, MemoryId::HOST, Why::NO_TASK);
+            state = guard;
+            match fetched {
+                Err(Stop::Gone) => give_up(&mut state, key),
+                _ => return state,
+            }
         }
     }
 }

@@ -9,17 +9,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dahl_core::trace::Trace;
-use dahl_core::{DType, Machine, Seconds, UnitId};
+use dahl_core::{Machine, Seconds, UnitId};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_sched::model::PerfModel;
-use dahl_sched::policy;
-use dahl_sched::sim::{Noise, Options, Times, simulate};
+use dahl_sched::sim::{Noise, Options, Times};
 
 use crate::commands::calibrate::record;
 use crate::commands::measure::{Measure, in_flight};
 use crate::commands::rhythm::{self, Rhythm};
-use crate::commands::run_options::{GrainChoice, RunOptions, model};
+use crate::commands::run_options::{RunOptions, model};
+use crate::commands::simulate::steady;
+use crate::commands::units::Units;
 use crate::print;
 
 /// Seconds of a stretch.
@@ -142,17 +143,8 @@ impl Way {
     ) -> anyhow::Result<Way> {
         let measure = |record: bool| {
             let run = RunOptions {
-                workers: Some(workers),
-                units: None,
-                gpu_memory: None,
-                policy: Some(policy.into()),
-                plan: None,
-                dtype: DType::F32,
-                grain: GrainChoice::Known(grain.clone()),
                 profile: None,
-                trace: None,
-                trace_events: 1 << 18,
-                record,
+                ..RunOptions::measuring(Units::cpus(Some(workers)), policy, grain, record)
             };
             Measure::new(model, batch, &run, grain)
         };
@@ -206,21 +198,16 @@ impl Way {
         let times = Times::estimate(graph, &machine, Some(known), false)?;
         rhythm::apply(&mut machine, rhythms, &self.policy, graph, &times);
         let sigma = times.spread(graph, UnitId(0));
-        let total = |steps: usize| -> anyhow::Result<f64> {
-            let options = Options {
-                steps,
-                in_flight: in_flight(graph),
-                launcher: Some(UnitId(0)),
-                noise: Some(Noise { seed: 0, sigma }),
-                ..Options::default()
-            };
-            let policy = policy::by_name(&self.policy, &machine)?;
-            let outcome = simulate(graph, &machine, &times, &*policy, &options)?;
-            Ok(outcome.makespan.0)
+        let options = Options {
+            in_flight: in_flight(graph),
+            launcher: Some(UnitId(0)),
+            noise: Some(Noise { seed: 0, sigma }),
+            ..Options::default()
         };
         // Enough steps for what varies to even out, but not more than a moment's work.
         let steps = (1_000_000 / graph.len().max(1)).clamp(12, 240);
-        Ok((total(steps)? - total(steps / 3)?) / (steps - steps / 3) as f64)
+        let between = [steps / 3, steps];
+        steady(graph, &machine, &times, &self.policy, &options, between)
     }
 }
 

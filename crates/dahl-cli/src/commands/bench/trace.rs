@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use dahl_nn::lower::grain::{Grain, Parts};
 
 use crate::commands::measure::Measure;
-use crate::commands::run_options::{GrainChoice, RunOptions, model};
+use crate::commands::run_options::{RunOptions, model};
+use crate::commands::units::Units;
 use crate::print;
 
 /// Arguments of `dahl bench trace`.
@@ -59,17 +60,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ..Parts::ONE
     }));
     let options = |record: bool| RunOptions {
-        workers: Some(args.workers),
-        units: None,
-        gpu_memory: None,
-        policy: Some("ws".into()),
-        dtype: dahl_core::DType::F32,
-        grain: GrainChoice::Known(grain.clone()),
-        plan: None,
-        profile: Some("none".into()),
-        trace: None,
         trace_events: args.trace_events,
-        record,
+        ..RunOptions::measuring(Units::cpus(Some(args.workers)), "ws", &grain, record)
     };
     let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
     let mut traced = Measure::new(&model, batch, &options(true), &grain)?;

@@ -30,7 +30,7 @@ use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
 use super::rhythm::Rhythm;
-use super::run_options::{GrainChoice, RunOptions, model, units_text};
+use super::run_options::{RunOptions, model, units_text};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
 
@@ -381,17 +381,9 @@ impl Work<'_> {
 
     fn prepare(&self, model: &Model, way: &Way) -> anyhow::Result<Measure> {
         let run = RunOptions {
-            workers: None,
-            units: Some(way.units.clone()),
             gpu_memory: self.args.gpu_memory.filter(|_| way.units.has_gpus()),
-            policy: Some(way.policy.into()),
-            plan: None,
             dtype: self.args.dtype,
-            grain: GrainChoice::Known(way.grain.clone()),
-            profile: Some("none".into()),
-            trace: None,
-            trace_events: 1 << 18,
-            record: true,
+            ..RunOptions::measuring(way.units.clone(), way.policy, &way.grain, true)
         };
         let batch = self.args.batch as usize;
         Measure::with(model, batch, &run, &way.grain, way.profile.clone())
