@@ -8,7 +8,7 @@
 //! | `schedule` | a complete plan, and a check of it that trusts nobody |
 //! | `bound` | what no plan can beat |
 //! | `exact` | proven best plans of small problems |
-//! | `construct`, `dispatch`, `slack`, `quick`, `search` | good plans of large ones |
+//! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
@@ -17,6 +17,7 @@
 pub mod bound;
 pub mod construct;
 pub mod dispatch;
+pub mod even;
 pub mod exact;
 pub mod explain;
 pub mod file;

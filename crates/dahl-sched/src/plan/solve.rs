@@ -9,6 +9,7 @@
 use super::bound::{self, Bound, Carries, Game};
 use super::construct::greedy;
 use super::dispatch::{self, Dispatch};
+use super::even::even;
 use super::exact;
 use super::list::{Candidate, Choice, Lister};
 use super::network::{Frame, Network};
@@ -17,6 +18,9 @@ use super::schedule::{Schedule, verify};
 use super::search::Search;
 use super::slack;
 use super::why;
+
+/// Tries to make equal units end together.
+const EVENED: usize = 300;
 
 /// How long and how hard to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,13 +134,22 @@ pub(super) fn attempt(
         best = Some(search.improve(&mut lister, start, keep_going));
     }
     let mut proven = false;
+    let mut floor = bound.cost;
     let mut plan = best
         .filter(|b| b.cost.is_finite())
         .map(|b| (b.cost, b.memory, b.log));
+    if let Some((cost, memory, log)) = &mut plan
+        && *cost > enough
+        && let Some(net) = frame.network(memory)
+        && let Some(better) = even(&net, goal, log, enough, EVENED, keep_going)
+    {
+        (*cost, *log) = better;
+    }
     if small && plan.as_ref().is_none_or(|p| p.0 > enough) {
         let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-        let exact = exact::solve(&frame, goal, beat, keep_going);
+        let exact = exact::solve(&frame, goal, beat, effort.gap, keep_going);
         proven = exact.proven;
+        floor = floor.max(exact.floor);
         if let Some((memory, log)) = exact.found {
             plan = Some((exact.cost, memory, log));
         }
@@ -146,9 +159,16 @@ pub(super) fn attempt(
     };
     let schedule = complete(frame, &memory, &log)?;
     let cost = goal.cost(schedule.seconds, schedule.energy.total());
-    let lower_bound = if proven { cost } else { bound.cost.min(cost) };
+    // What is proven to a gap of zero is proven.
+    let lower_bound = if proven && effort.gap == 0.0 {
+        cost
+    } else {
+        floor.min(cost)
+    };
     let reason = if proven {
         "every other plan was tried or ruled out".to_string()
+    } else if floor > bound.cost {
+        "every plan that could be cheaper was tried or ruled out".to_string()
     } else {
         why::bound(problem, goal, &bound)
     };

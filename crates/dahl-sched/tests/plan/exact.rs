@@ -110,7 +110,7 @@ fn equals_exhaustive_search() {
         };
         compared[tasks] += 1;
         let frame = Frame::new(&problem).unwrap();
-        let exact = exact::solve(&frame, &goal, f64::INFINITY, &mut || true);
+        let exact = exact::solve(&frame, &goal, f64::INFINITY, 0.0, &mut || true);
         assert!(exact.proven);
         let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
         assert!(
