@@ -101,7 +101,10 @@ pub fn even(
         return None;
     }
     let latest = |p: &Plan| p.ends.iter().copied().fold(0.0, f64::max);
-    let cost = |p: &Plan| goal.cost(latest(p), joules + net.standing_watts * latest(p));
+    let cost = |p: &Plan| match latest(p) {
+        late if !goal.in_time(late) => f64::INFINITY,
+        seconds => goal.cost(seconds, joules + net.standing_watts * seconds),
+    };
     let sum = |p: &Plan| p.ends.iter().sum::<f64>();
     let (first, mut best) = (latest(&start), start.clone());
     let mut now = start;
@@ -178,12 +181,13 @@ impl Evener<'_> {
     }
 
     /// Random exchanges between equal units, or in the order of one, that leave no more gaps than there
-    /// are; many while there are any.
+    /// are; many, and moves from one place to another too, while there are any.
     fn shuffle(&mut self, plan: &mut Plan) {
         let work: f64 = self.seconds.iter().sum();
         let mut ends: f64 = plan.ends.iter().sum();
         for k in 0..SHUFFLES {
-            if k >= FEW && ends <= work * (1.0 + 1e-9) {
+            let gaps = ends > work * (1.0 + 1e-9);
+            if k >= FEW && !gaps {
                 break;
             }
             let r = self.below(self.net.resources.len());
@@ -196,7 +200,13 @@ impl Evener<'_> {
             );
             if i < plan.units[a].len() && j < plan.units[b].len() && (a, i) != (b, j) {
                 let mut next = plan.clone();
-                swap(&mut next, a, b, i, j);
+                if gaps && self.below(2) == 0 {
+                    let task = next.units[a].remove(i);
+                    let at = j.min(next.units[b].len());
+                    next.units[b].insert(at, task);
+                } else {
+                    swap(&mut next, a, b, i, j);
+                }
                 if self.holds(&mut next, ends) {
                     *plan = next;
                     ends = plan.ends.iter().sum();
@@ -272,19 +282,22 @@ impl Evener<'_> {
             }
         }
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for &(_, k, l) in near.iter().take(PERFORMED) {
-            let mut all = vec![
-                single[usize::from(double[k].1)],
-                single[usize::from(double[k].2)],
-            ];
-            let more = [
-                single[usize::from(double[l].1)],
-                single[usize::from(double[l].2)],
-            ];
-            if !more.iter().all(|m| all.iter().all(|x| apart(x, m))) {
+        near.truncate(PERFORMED);
+        // Or of two, however near.
+        let far = |d: &(f64, u16, u16)| (d.0 - want).abs();
+        let mut pairs: Vec<usize> = (0..double.len())
+            .filter(|&k| far(&double[k]) < want)
+            .collect();
+        pairs.sort_by(|&a, &b| far(&double[a]).total_cmp(&far(&double[b])));
+        pairs.truncate(PERFORMED);
+        let four = near.into_iter().map(|(_, k, l)| vec![k, l]);
+        for combined in four.chain(pairs.into_iter().map(|k| vec![k])) {
+            let each = combined.iter().flat_map(|&k| [double[k].1, double[k].2]);
+            let all: Vec<Exchange> = each.map(|x| single[usize::from(x)]).collect();
+            let clash = |(x, e): (usize, &Exchange)| all[..x].iter().any(|o| !apart(e, o));
+            if all.iter().enumerate().any(clash) {
                 continue;
             }
-            all.extend(more);
             let mut next = plan.clone();
             for x in all.iter().filter(|x| x.first != u16::MAX) {
                 swap(&mut next, a, b, usize::from(x.first), usize::from(x.second));

@@ -7,6 +7,7 @@
 //! | `timeline`, `list` | performing it in virtual time; plans from choices and priorities |
 //! | `schedule` | a complete plan, and a check of it that trusts nobody |
 //! | `bound` | what no plan can beat |
+//! | `fix` | ways that no better plan can use |
 //! | `exact` | proven best plans of small problems |
 //! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
@@ -21,6 +22,7 @@ pub mod even;
 pub mod exact;
 pub mod explain;
 pub mod file;
+pub mod fix;
 pub mod frontier;
 pub mod list;
 pub mod lowered;
