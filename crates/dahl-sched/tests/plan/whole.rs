@@ -204,7 +204,7 @@ fn equal_units_end_together() {
     p.classes.clear();
     let mut dice = Dice::new(5);
     for t in 0..50 {
-        let seconds = 1e-3 * (200 + dice.below(100_000)) as f64;
+        let seconds = 1e-7 * (2_000_000 + dice.below(1_000_000_000)) as f64;
         p.classes.push(class("work", vec![vec![seconds]]));
         p.tasks.push(t);
         if t >= 12 && dice.chance(50) {
@@ -214,15 +214,12 @@ fn equal_units_end_together() {
     let effort = Effort {
         gap: 1e-6,
         rounds: 2000,
+        // By trying everything it would take for ever.
+        exact: 0,
         ..Effort::default()
     };
-    for objective in [Objective::Time, Objective::Energy, Objective::Edp] {
-        let mut asked = 0;
-        let found = solve(&p, &goal(objective, None), &effort, &mut || {
-            asked += 1;
-            asked < 20_000
-        })
-        .unwrap();
+    for objective in [Objective::Time, Objective::Energy] {
+        let found = solve(&p, &goal(objective, None), &effort, &mut || true).unwrap();
         verify(&p, &found.schedule).unwrap();
         assert!(found.gap <= 1.001e-6, "{objective}: {}", found.gap);
     }
