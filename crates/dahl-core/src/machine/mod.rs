@@ -119,7 +119,7 @@ pub struct Power {
 /// Another speed that a unit can run at.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Compared with the usual speed: 0.5 takes twice as long.
+    /// Compared with the usual speed: 0.5 computes half as fast. Memory delivers as before.
     pub speed: f64,
     /// What it draws while it computes.
     pub busy: Watts,

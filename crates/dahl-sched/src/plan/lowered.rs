@@ -68,14 +68,15 @@ impl Lowered {
         for (c, class) in graph.classes.iter().enumerate() {
             let seconds = units.iter().map(|alike| {
                 let unit = &machine.units[usize::from(alike[0].0)];
-                let Some(time) = times.get(c as u32, alike[0]) else {
+                let (class, unit_id) = (c as u32, alike[0]);
+                if times.get(class, unit_id).is_none() {
                     return Vec::new();
-                };
+                }
                 let speeds = (0..=unit.states.len())
                     .filter_map(|s| unit.state(s))
                     .map(|s| s.0);
                 speeds
-                    .map(|speed| unit.overhead.0 + time.0 / speed)
+                    .map(|speed| unit.overhead.0 + times.at_speed(class, unit_id, speed).0)
                     .collect()
             });
             let name = graph.codelets[class.codelet as usize].name.clone();
@@ -98,7 +99,7 @@ fn groups(graph: &Graph, machine: &Machine, times: &Times) -> Vec<Vec<UnitId>> {
         );
         (x.kind, x.memory, x.power, x.overhead) == (y.kind, y.memory, y.power, y.overhead)
             && x.states == y.states
-            && (0..graph.classes.len() as u32).all(|c| times.get(c, a) == times.get(c, b))
+            && (0..graph.classes.len() as u32).all(|c| times.alike(c, a, b))
     };
     for u in (0..machine.units.len() as u16).map(UnitId) {
         match groups.iter_mut().find(|g| alike(g[0], u)) {

@@ -7,8 +7,9 @@
 //! | `timeline`, `list` | performing it in virtual time; plans from choices and priorities |
 //! | `schedule` | a complete plan, and a check of it that trusts nobody |
 //! | `bound` | what no plan can beat |
+//! | `fix` | ways that no better plan can use |
 //! | `exact` | proven best plans of small problems |
-//! | `construct`, `dispatch`, `slack`, `quick`, `search` | good plans of large ones |
+//! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
@@ -17,9 +18,11 @@
 pub mod bound;
 pub mod construct;
 pub mod dispatch;
+pub mod even;
 pub mod exact;
 pub mod explain;
 pub mod file;
+pub mod fix;
 pub mod frontier;
 pub mod list;
 pub mod lowered;

@@ -9,14 +9,20 @@
 use super::bound::{self, Bound, Carries, Game};
 use super::construct::greedy;
 use super::dispatch::{self, Dispatch};
+use super::even::even;
 use super::exact;
+use super::fix::fix;
 use super::list::{Candidate, Choice, Lister};
 use super::network::{Frame, Network};
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
 use super::slack;
+use super::timeline::Started;
 use super::why;
+
+/// Tries to make equal units end together.
+const EVENED: usize = 300;
 
 /// How long and how hard to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,15 +136,40 @@ pub(super) fn attempt(
         best = Some(search.improve(&mut lister, start, keep_going));
     }
     let mut proven = false;
-    let mut plan = best
-        .filter(|b| b.cost.is_finite())
-        .map(|b| (b.cost, b.memory, b.log));
+    let mut floor = bound.cost;
+    let mut plan: Option<(f64, Vec<usize>, Vec<Started>)> = None;
+    if let Some(best) = best.filter(|b| b.cost.is_finite()) {
+        let rounded = (best.cost > enough)
+            .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
+            .flatten();
+        plan = Some((best.cost, best.memory, best.log));
+        let starts = plan.clone().into_iter();
+        let starts = starts.chain(rounded.map(|r| (r.cost, r.memory, r.log)));
+        for (_, memory, log) in starts.collect::<Vec<_>>() {
+            let known = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
+            if known > enough
+                && let Some(net) = frame.network(&memory)
+                && let Some((cost, log)) = even(&net, goal, &log, enough, EVENED, keep_going)
+                && cost < known
+            {
+                plan = Some((cost, memory, log));
+            }
+        }
+    }
     if small && plan.as_ref().is_none_or(|p| p.0 > enough) {
         let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-        let exact = exact::solve(&frame, goal, beat, keep_going);
-        proven = exact.proven;
-        if let Some((memory, log)) = exact.found {
-            plan = Some((exact.cost, memory, log));
+        let limit = beat * (1.0 - effort.gap.max(1e-9));
+        match fix(&frame, goal, limit, effort.bound_rounds) {
+            None => (proven, floor) = (true, limit),
+            Some((fixed, tighter)) => {
+                let exact = exact::solve(&fixed, goal, beat, effort.gap, keep_going);
+                proven = exact.proven;
+                floor = floor.max(tighter.cost.min(limit)).max(exact.floor);
+                if let Some((memory, log)) = exact.found {
+                    plan = Some((exact.cost, memory, log));
+                    frame = fixed;
+                }
+            }
         }
     }
     let Some((_, memory, log)) = plan else {
@@ -146,9 +177,16 @@ pub(super) fn attempt(
     };
     let schedule = complete(frame, &memory, &log)?;
     let cost = goal.cost(schedule.seconds, schedule.energy.total());
-    let lower_bound = if proven { cost } else { bound.cost.min(cost) };
+    // What is proven to a gap of zero is proven.
+    let lower_bound = if proven && effort.gap == 0.0 {
+        cost
+    } else {
+        floor.min(cost)
+    };
     let reason = if proven {
         "every other plan was tried or ruled out".to_string()
+    } else if floor > bound.cost {
+        "every plan that could be cheaper was tried or ruled out".to_string()
     } else {
         why::bound(problem, goal, &bound)
     };
@@ -171,7 +209,7 @@ pub(super) fn attempt(
 fn complete(
     mut frame: Frame<'_>,
     memory: &[usize],
-    log: &[super::timeline::Started],
+    log: &[Started],
 ) -> Result<Schedule, PlanError> {
     frame.copies = true;
     let broken = |rule: String| PlanError::Problem {
@@ -237,14 +275,19 @@ fn first_plans(
             take(greedy(frame, relaxed, watts, &near), lister);
         }
     }
+    take(rounded(shares), lister);
+    let best = best?;
+    lister.plan(&best.choice, &best.nudge)
+}
+
+/// For each task the way that the relaxation uses most.
+fn rounded(shares: &[Vec<f64>]) -> Choice {
     let most = |s: &Vec<f64>| {
         (0..s.len())
             .max_by(|&a, &b| s[a].total_cmp(&s[b]))
             .unwrap_or(0) as u16
     };
-    take(shares.iter().map(most).collect(), lister);
-    let best = best?;
-    lister.plan(&best.choice, &best.nudge)
+    shares.iter().map(most).collect()
 }
 
 /// The plan in which every task that can runs on one group, at its cheapest for the objective; the others

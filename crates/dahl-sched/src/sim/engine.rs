@@ -252,10 +252,6 @@ impl<'a> Engine<'a> {
         let task = self.units[u].task;
         let class = self.graph.tasks[task.task as usize].class;
         let of = &self.machine.units[u];
-        let mut seconds = self.times.raw(class, UnitId(unit));
-        if let Some(noise) = self.options.noise {
-            seconds *= noise.factor(task);
-        }
         let state = self.options.states.get(task.task as usize);
         let state = state.copied().unwrap_or(0);
         let Some((speed, watts)) = of.state(usize::from(state)) else {
@@ -265,12 +261,16 @@ impl<'a> Engine<'a> {
                 unit: of.name.clone(),
             });
         };
+        let mut seconds = self.times.at_speed(class, UnitId(unit), speed).0;
+        if let Some(noise) = self.options.noise {
+            seconds *= noise.factor(task);
+        }
         // Who looks for work draws what working draws; who notices late was idle until then.
         let late = match std::mem::take(&mut self.units[u].roused) {
             true => (of.notice.0 - of.overhead.0).max(0.0),
             false => 0.0,
         };
-        let seconds = of.overhead.0 + seconds / speed;
+        let seconds = of.overhead.0 + seconds;
         let used = &mut self.out.units[u];
         used.tasks += 1;
         used.busy.0 += seconds;

@@ -17,7 +17,7 @@
 //! | `world` | what policies see |
 //! | `memories`, `copies`, `cells` | where data is, room, eviction |
 //! | `moves`, `links` | transfers and the lines they stand in |
-//! | `times` | how long tasks take, and how we know |
+//! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
 //! | `fixed` | a schedule decided beforehand, as a policy |
 //! | `outcome`, `trace` | what came of it |
 
@@ -31,6 +31,7 @@ mod links;
 mod memories;
 mod moves;
 mod outcome;
+mod sides;
 #[cfg(test)]
 mod tests;
 mod times;

@@ -8,12 +8,14 @@
 //!     seconds = max(flops / peak, bytes / bandwidth)
 //! ```
 //!
-//! What a task costs beside its own duration is the unit's `overhead`, which the simulator adds.
+//! In another frequency state a task takes what [`sides`](super::sides) says. What it costs beside its own
+//! duration is the unit's `overhead`, which the simulator adds.
 
 use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
 use serde::Serialize;
 
 use super::SimError;
+use super::sides::Sides;
 use crate::model::{History, Key, PerfModel, Rates, Source};
 
 /// Where a duration comes from.
@@ -55,15 +57,14 @@ impl Known {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     units: usize,
-    /// Infinite where a task cannot run.
-    seconds: Vec<f64>,
+    sides: Vec<Sides>,
     known: Vec<Known>,
     /// Standard deviations, as parts of the durations; zero where nobody measured.
     spread: Vec<f64>,
 }
 
 /// A duration, how we know, and how much it varies.
-type Entry = (Seconds, Known, f64);
+type Entry = (Sides, Known, f64);
 
 impl Times {
     /// From a function of class and unit; `None` where such a task cannot run.
@@ -73,7 +74,7 @@ impl Times {
         mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
     ) -> Result<Times, SimError> {
         Times::fill(graph, machine, |class, unit| {
-            Ok(time(class, unit).map(|t| (t, Known::Static, 0.0)))
+            Ok(time(class, unit).map(|t| (Sides::compute(t.0), Known::Static, 0.0)))
         })
     }
 
@@ -93,6 +94,11 @@ impl Times {
                 None if assume => Known::Assumed,
                 None => return Ok(None),
             };
+            let rates = unit.rated.map(|rated| Rates {
+                flops: rated.flops(record.call.dtype),
+                bytes: rated.bandwidth,
+                overhead: Seconds(0.0),
+            });
             if let (Some(model), Some(key)) = (model, &key)
                 && let Some(e) = model.estimate(key, record.cost)
             {
@@ -102,20 +108,20 @@ impl Times {
                     Source::Static => Known::Static,
                 };
                 let spread = model.history(key).and_then(History::spread);
-                return Ok(Some((e.seconds, known, spread.unwrap_or(0.0))));
+                let sides = match &rates {
+                    Some(rates) => Sides::of(e.seconds.0, record.cost, rates),
+                    None => Sides::compute(e.seconds.0),
+                };
+                return Ok(Some((sides, known, spread.unwrap_or(0.0))));
             }
-            let Some(rated) = unit.rated else {
+            let Some(rates) = rates else {
                 return Err(SimError::Unrated {
                     unit: unit.name.clone(),
                     codelet: graph.codelets[record.codelet as usize].name.clone(),
                 });
             };
-            let rates = Rates {
-                flops: rated.flops(record.call.dtype),
-                bytes: rated.bandwidth,
-                overhead: Seconds(0.0),
-            };
-            Ok(Some((rates.time(record.cost), known, 0.0)))
+            let seconds = rates.time(record.cost).0;
+            Ok(Some((Sides::of(seconds, record.cost, &rates), known, 0.0)))
         };
         // Equal units stand next to each other: one answer does for all of them.
         let mut last = None;
@@ -140,26 +146,24 @@ impl Times {
         let units = machine.units.len();
         let mut times = Times {
             units,
-            seconds: Vec::with_capacity(units * graph.classes.len()),
+            sides: Vec::with_capacity(units * graph.classes.len()),
             known: Vec::with_capacity(units * graph.classes.len()),
             spread: Vec::with_capacity(units * graph.classes.len()),
         };
         for (class, record) in graph.classes.iter().enumerate() {
             for unit in &machine.units {
-                let (seconds, known, spread) = match time(class as u32, unit)? {
-                    None => (f64::INFINITY, Known::Assumed, 0.0),
-                    Some((t, known, spread)) if t.0.is_finite() && t.0 >= 0.0 => {
-                        (t.0, known, spread)
-                    }
+                let (sides, known, spread) = match time(class as u32, unit)? {
+                    None => (Sides::compute(f64::INFINITY), Known::Assumed, 0.0),
+                    Some(entry) if entry.0.usual.is_finite() && entry.0.usual >= 0.0 => entry,
                     Some((t, ..)) => {
                         return Err(SimError::BadTime {
                             unit: unit.name.clone(),
                             codelet: graph.codelets[record.codelet as usize].name.clone(),
-                            seconds: t.0.to_string(),
+                            seconds: t.usual.to_string(),
                         });
                     }
                 };
-                times.seconds.push(seconds);
+                times.sides.push(sides);
                 times.known.push(known);
                 times.spread.push(spread);
             }
@@ -180,7 +184,18 @@ impl Times {
     /// As [`Times::get`], infinite where it cannot run.
     #[inline]
     pub(super) fn raw(&self, class: u32, unit: UnitId) -> f64 {
-        self.seconds[self.place(class, unit)]
+        self.sides[self.place(class, unit)].usual
+    }
+
+    /// As [`Times::get`], at this part of the unit's usual speed; infinite where it cannot run.
+    #[inline]
+    pub fn at_speed(&self, class: u32, unit: UnitId, speed: f64) -> Seconds {
+        Seconds(self.sides[self.place(class, unit)].at(speed))
+    }
+
+    /// Whether tasks of a class take the same on two units, at any speed.
+    pub fn alike(&self, class: u32, a: UnitId, b: UnitId) -> bool {
+        self.sides[self.place(class, a)] == self.sides[self.place(class, b)]
     }
 
     /// Where that duration comes from.
@@ -209,7 +224,7 @@ impl Times {
 
     /// Whether every unit can run every task.
     pub(super) fn is_uniform(&self) -> bool {
-        self.seconds.iter().all(|s| s.is_finite())
+        self.sides.iter().all(|s| s.usual.is_finite())
     }
 
     /// How many units the table is for.

@@ -1,6 +1,7 @@
 //! The exact solver against trying everything.
 
 use dahl_sched::plan::exact;
+use dahl_sched::plan::fix::fix;
 use dahl_sched::plan::network::{Frame, Network, Way};
 use dahl_sched::plan::problem::{Goal, Problem};
 use dahl_sched::plan::schedule::{Schedule, verify};
@@ -110,7 +111,7 @@ fn equals_exhaustive_search() {
         };
         compared[tasks] += 1;
         let frame = Frame::new(&problem).unwrap();
-        let exact = exact::solve(&frame, &goal, f64::INFINITY, &mut || true);
+        let exact = exact::solve(&frame, &goal, f64::INFINITY, 0.0, &mut || true);
         assert!(exact.proven);
         let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
         assert!(
@@ -141,4 +142,60 @@ fn equals_exhaustive_search() {
     // The cases mean something: all sizes, and enough of each difficulty.
     assert!(compared[2..].iter().all(|&n| n >= 50) && infeasible >= 50);
     assert!(limited >= 300 && moving >= 200 && late >= 500);
+}
+
+#[test]
+fn what_is_ruled_out_holds_no_better_plan() {
+    let (mut compared, mut dropped) = (0, 0);
+    for seed in 0..700 {
+        let mut dice = Dice::new(60_000 + seed);
+        let tasks = 3 + dice.below(5);
+        let (problem, goal) = random::problem(&mut dice, tasks);
+        let Some(best) = exhaustive(&problem, &goal).filter(|b| b.is_finite()) else {
+            continue;
+        };
+        let frame = Frame::new(&problem).unwrap();
+        // Ways are dropped for the sake of plans that cost less than a little more than the best.
+        let limit = best * (1.0 + 0.01 * dice.below(5) as f64) + 1e-9 * best;
+        let (fixed, bound) = fix(&frame, &goal, limit, 200).expect("there is such a plan");
+        dropped += usize::from(fixed.ways != frame.ways);
+        assert!(bound.cost <= best * (1.0 + 1e-9), "seed {seed}");
+        let exact = exact::solve(&fixed, &goal, f64::INFINITY, 0.0, &mut || true);
+        assert!(
+            (exact.cost - best).abs() <= 1e-8 * best,
+            "seed {seed}: {} after fixing, {best} before\n{problem:#?} {goal:?}",
+            exact.cost
+        );
+        compared += 1;
+    }
+    println!("{compared} compared, {dropped} with fewer ways");
+    assert!(compared >= 300 && dropped >= 100);
+}
+
+#[test]
+fn a_search_that_is_stopped_has_proven_no_more_than_it_may() {
+    let (mut compared, mut raised) = (0, 0);
+    for seed in 0..120 {
+        let mut dice = Dice::new(70_000 + seed);
+        let (problem, goal) = random::problem(&mut dice, 12);
+        let frame = Frame::new(&problem).unwrap();
+        let solve = |asks: usize| {
+            let mut left = asks;
+            exact::solve(&frame, &goal, f64::INFINITY, 0.0, &mut || {
+                left = left.saturating_sub(1);
+                left > 0
+            })
+        };
+        let whole = solve(1500);
+        let part = solve(2 + dice.below(8));
+        if !whole.proven || whole.cost.is_infinite() || part.proven {
+            continue;
+        }
+        compared += 1;
+        raised += usize::from(part.floor > 0.0);
+        assert!(part.floor <= whole.cost * (1.0 + 1e-9), "seed {seed}");
+        assert!(part.cost >= whole.cost * (1.0 - 1e-9), "seed {seed}");
+    }
+    println!("{compared} stopped, {raised} of them with a bound of their own");
+    assert!(compared >= 5);
 }

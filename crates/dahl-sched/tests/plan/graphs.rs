@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dahl_core::{
     Arena, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode, Operand,
-    Param, Power, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
+    Param, Power, Rated, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
 };
 use dahl_sched::plan::explain::{units, words};
 use dahl_sched::plan::file::{FileError, For, PlanFile, fingerprint};
@@ -13,11 +13,11 @@ use dahl_sched::plan::problem::{Goal, Objective, Origin};
 use dahl_sched::plan::solve::{Effort, Solution, solve};
 use dahl_sched::sim::{Fixed, Options, Times, simulate};
 
-/// A step: `parts` samples go through one layer, whose weights are then updated.
+/// A step: `parts` samples go through one layer, whose weights are then updated: more bytes than arithmetic.
 fn step(parts: usize) -> Arc<Graph> {
     let work = Codelet::new("work").cost(|call| Cost {
         flops: call.int(0) as f64,
-        bytes: 0.0,
+        bytes: call.int(1) as f64,
     });
     let work = work.implement("reference", UnitKind::Cpu, |_| Ok(()));
     let work = Arc::new(work.implement("card", UnitKind::Gpu, |_| Ok(())));
@@ -27,15 +27,19 @@ fn step(parts: usize) -> Arc<Graph> {
     let ins: Vec<Handle> = (0..parts).map(|_| array("in")).collect();
     let outs: Vec<Handle> = (0..parts).map(|_| array("out")).collect();
     let r = Recorder::new();
-    let task = |seconds: i64, operands: &[Operand<'_>]| {
-        r.submit(Task::new(&work, operands).params(&[Param::Int(seconds)]));
+    let task = |flops: i64, bytes: i64, operands: &[Operand<'_>]| {
+        r.submit(Task::new(&work, operands).params(&[Param::Int(flops), Param::Int(bytes)]));
     };
     for (input, out) in ins.iter().zip(&outs) {
         let weights = weights.with(Mode::Read);
-        task(2, &[input.with(Mode::Read), weights, out.with(Mode::Write)]);
+        task(
+            2,
+            1,
+            &[input.with(Mode::Read), weights, out.with(Mode::Write)],
+        );
     }
     for out in &outs {
-        task(1, &[out.with(Mode::Read), weights.with(Mode::ReadWrite)]);
+        task(1, 3, &[out.with(Mode::Read), weights.with(Mode::ReadWrite)]);
     }
     r.finish().unwrap()
 }
@@ -80,7 +84,16 @@ fn planned(
     machine: &Machine,
     objective: Objective,
 ) -> (Lowered, Solution, PlanFile) {
-    let lowered = Lowered::new(graph, machine, &times(graph, machine));
+    planned_with(graph, machine, &times(graph, machine), objective)
+}
+
+fn planned_with(
+    graph: &Graph,
+    machine: &Machine,
+    times: &Times,
+    objective: Objective,
+) -> (Lowered, Solution, PlanFile) {
+    let lowered = Lowered::new(graph, machine, times);
     let goal = Goal {
         objective,
         deadline: None,
@@ -145,6 +158,34 @@ fn the_simulator_follows_a_plan_to_the_predicted_end() {
             "{objective}"
         );
     }
+}
+
+#[test]
+fn slower_states_cost_no_time_where_memory_binds() {
+    let (graph, mut machine) = (step(3), machine(1, false));
+    machine.units[0].rated = Some(Rated {
+        flops: 1.0,
+        flops_f64: 1.0,
+        bandwidth: 1.0,
+    });
+    let times = Times::estimate(&graph, &machine, None, false).unwrap();
+    // As fast as can be: three layers of two seconds, three updates of three.
+    let (_, _, file) = planned_with(&graph, &machine, &times, Objective::Energy);
+    let updates = file.tasks.iter().skip(3);
+    assert!(updates.clone().all(|t| t.state == 1), "{file:?}");
+    let (_, _, fast) = planned_with(&graph, &machine, &times, Objective::Time);
+    assert_eq!(fast.seconds, Seconds(15.0));
+    let fixed = Fixed::new(graph.len(), file.orders()).unwrap();
+    let options = Options {
+        states: file.states(),
+        ..Options::default()
+    };
+    let out = simulate(&graph, &machine, &times, &fixed, &options).unwrap();
+    assert!((out.makespan.0 - file.seconds.0).abs() < 1e-9, "{file:?}");
+    assert!((out.joules().0 - file.joules.total.0).abs() < 1e-9);
+    // Nine seconds of updates in either state, twice the time for the layers in the slower one.
+    let slow = file.tasks.iter().take(3).filter(|t| t.state == 1).count();
+    assert_eq!(out.makespan, Seconds(15.0 + 2.0 * slow as f64));
 }
 
 #[test]

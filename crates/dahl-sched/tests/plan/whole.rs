@@ -195,3 +195,32 @@ fn time_to_spare_is_spent_on_slower_states() {
         );
     }
 }
+
+#[test]
+fn equal_units_end_together() {
+    // Fifty tasks of unequal lengths, some in chains, on four equal units: a perfect division is there.
+    let mut p = independent(0);
+    p.groups = vec![group("core", 4, 0, 1.0, &[7.0])];
+    p.classes.clear();
+    let mut dice = Dice::new(5);
+    for t in 0..50 {
+        let seconds = 1e-7 * (2_000_000 + dice.below(1_000_000_000)) as f64;
+        p.classes.push(class("work", vec![vec![seconds]]));
+        p.tasks.push(t);
+        if t >= 12 && dice.chance(50) {
+            p.edges.push((t - 3 - dice.below(9) as u32, t));
+        }
+    }
+    let effort = Effort {
+        gap: 1e-6,
+        rounds: 2000,
+        // By trying everything it would take for ever.
+        exact: 0,
+        ..Effort::default()
+    };
+    for objective in [Objective::Time, Objective::Energy] {
+        let found = solve(&p, &goal(objective, None), &effort, &mut || true).unwrap();
+        verify(&p, &found.schedule).unwrap();
+        assert!(found.gap <= 1.001e-6, "{objective}: {}", found.gap);
+    }
+}

@@ -12,6 +12,8 @@ use crate::plan::network::Network;
 pub struct Game {
     /// A lower bound on `w × T + v × joules` beyond the standing ones.
     pub value: f64,
+    /// What a second costs in it beside the standing watts; set by whoever plays several.
+    pub price: f64,
     /// The constant of the best prices.
     pub constant: f64,
     /// Best prices: for each activity, the part that follows from paths.
@@ -113,6 +115,7 @@ impl Game {
         };
         Game {
             value: 0.0,
+            price: 0.0,
             constant: 0.0,
             path: zeros(n),
             work: zeros(n * resources),

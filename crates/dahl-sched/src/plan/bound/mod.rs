@@ -102,7 +102,7 @@ pub fn bound(net: &Network, carries: &Carries, goal: &Goal, rounds: usize) -> (B
             .max(1e-9);
         let mut best = (goal.floor(seconds, &lines), 0.0);
         let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
-            let game = play(
+            let mut game = play(
                 net,
                 carries,
                 standing + price,
@@ -110,6 +110,7 @@ pub fn bound(net: &Network, carries: &Carries, goal: &Goal, rounds: usize) -> (B
                 rounds / 4 + 1,
                 Sides::All,
             );
+            game.price = price;
             lines.push(Line {
                 value: game.value,
                 price,

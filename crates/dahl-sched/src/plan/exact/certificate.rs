@@ -12,7 +12,7 @@
 //! and, with other prices and no flow, counting only remaining tasks of tail ≥ `q`, which must be done by
 //! `T − q`: the same with `w × q` added. The best `q` is taken.
 
-use super::sequence::State;
+use super::moment::{MOST, Moment};
 use crate::plan::bound::{Carries, Sides, play};
 use crate::plan::network::Network;
 
@@ -77,66 +77,62 @@ impl Certificate {
         }
     }
 
-    /// A bound for a partial plan. `by_tail` lists activities by tail, the longest first.
-    pub fn value(&self, net: &Network, s: &State, by_tail: &[u32], tails: &[f64]) -> f64 {
-        let mut value = self.v * s.joules;
-        for (r, units) in s.units.iter().enumerate() {
-            if self.price[r] > 0.0 {
-                let free: f64 = units.iter().map(|u| u.free.max(s.now)).sum();
-                value += self.price[r] * free;
-            }
+    /// A bound for a partial plan. `end` has the ends of what runs, and the present for what has ended;
+    /// `of` the resource of each slot; `by_tail` activities by tail, the longest first.
+    pub fn value(
+        &self,
+        net: &Network,
+        m: &Moment,
+        end: &[f64; MOST],
+        of: &[u16],
+        by_tail: &[u32],
+        tails: &[f64],
+    ) -> f64 {
+        let mut value = self.v * m.joules;
+        for (s, &r) in m.slots.iter().zip(of) {
+            value += self.price[usize::from(r)] * s.free.max(m.now);
         }
         for (i, a) in net.activities.iter().enumerate() {
-            if s.started >> i & 1 == 1 {
-                value += self.sink[i] * s.end[i];
+            if m.has_started(i) {
+                value += self.sink[i] * end[i];
                 continue;
             }
-            value += self.cost[i] + self.source[i] * s.now;
+            value += self.cost[i] + self.source[i] * m.now;
             for (&b, &flow) in a.before.iter().zip(&self.inflow[i]) {
-                if flow > 0.0 && s.started >> b & 1 == 1 {
-                    value += flow * s.end[b as usize].max(s.now);
+                if flow > 0.0 && m.has_started(b as usize) {
+                    value += flow * end[b as usize];
                 }
             }
         }
-        value.max(self.by_tails(s, by_tail, tails))
+        value.max(self.by_tails(m, of, by_tail, tails))
     }
 
-    fn by_tails(&self, s: &State, by_tail: &[u32], tails: &[f64]) -> f64 {
-        let mut value = self.v * s.joules;
-        let mut running: [(f64, f64); 64] = [(0.0, 0.0); 64];
-        let mut runs = 0;
-        for (r, units) in s.units.iter().enumerate() {
-            for u in units {
-                value += self.work_price[r] * s.now;
-                if u.free > s.now && runs < running.len() && self.work_price[r] > 0.0 {
-                    running[runs] = (u.tail, self.work_price[r] * (u.free - s.now));
-                    runs += 1;
+    fn by_tails(&self, m: &Moment, of: &[u16], by_tail: &[u32], tails: &[f64]) -> f64 {
+        let mut sum = self.v * m.joules;
+        for &r in of {
+            sum += self.work_price[usize::from(r)] * m.now;
+        }
+        let mut left = by_tail
+            .iter()
+            .map(|&i| i as usize)
+            .filter(|&i| !m.has_started(i));
+        sum += left.clone().map(|i| self.least[i]).sum::<f64>();
+        let mut best = f64::NEG_INFINITY;
+        let mut next = left.next();
+        while let Some(i) = next {
+            sum += self.work_cost[i] - self.least[i];
+            let q = tails[i];
+            next = left.next();
+            // Only where the tail changes: a longer set at the same tail is better.
+            if next.is_some_and(|j| tails[j] == q) {
+                continue;
+            }
+            let mut busy = 0.0;
+            for (s, &r) in m.slots.iter().zip(of) {
+                if s.runs().is_some_and(|i| tails[i] >= q) {
+                    busy += self.work_price[usize::from(r)] * (s.free - m.now);
                 }
             }
-        }
-        for &i in by_tail {
-            if s.started >> i & 1 == 0 {
-                value += self.least[i as usize];
-            }
-        }
-        let mut best = f64::NEG_INFINITY;
-        let mut sum = value;
-        for (k, &i) in by_tail.iter().enumerate() {
-            if s.started >> i & 1 == 1 {
-                continue;
-            }
-            sum += self.work_cost[i as usize] - self.least[i as usize];
-            let q = tails[i as usize];
-            // Only where the tail changes: a longer set at the same tail is better.
-            let next = by_tail[k + 1..].iter().find(|&&j| s.started >> j & 1 == 0);
-            if next.is_some_and(|&j| tails[j as usize] == q) {
-                continue;
-            }
-            let busy: f64 = running[..runs]
-                .iter()
-                .filter(|u| u.0 >= q)
-                .map(|u| u.1)
-                .sum();
             best = best.max(sum + busy + self.w * q);
         }
         best

@@ -1,144 +1,180 @@
-//! Nodes of the search compared: twins that need not both be tried, and nodes that another one covers.
+//! Partial plans compared: twins of which one need not be tried, and plans that another one covers.
+//!
+//! A plan covers another one if the same activities have started, up to an exchange of columns, and
+//! everything that matters later is there no later and for no more joules: every unit, and the end of
+//! everything that something waits for. Whatever the other goes on to do, this one can do too.
 
-use super::sequence::{MOST, Search, State};
-use super::symmetry::{Labelled, columns, hash};
-use crate::plan::network::{Activity, Way};
+use super::facts::Facts;
+use super::moment::{MOST, Moment};
 
-/// Most nodes that are remembered to be compared with.
-const REMEMBERED: usize = 4_000_000;
-
-impl Search<'_> {
-    /// Activities with the same ways, tied together in the same way. Copies tie in other ways too, so
-    /// there are no columns where memory is limited.
-    pub(super) fn find_columns(&mut self) {
-        if !self.net.copies.is_empty() {
-            return;
-        }
-        let label = |a: &Activity| {
-            let way = |w: &Way| (w.resource, w.seconds.to_bits(), w.joules.to_bits());
-            hash(a.ways.iter().map(way).collect::<Vec<_>>())
-        };
-        let all = &self.net.activities;
-        self.columns = columns(&Labelled {
-            labels: all.iter().map(label).collect(),
-            before: all.iter().map(|a| a.before.clone()).collect(),
-            after: all.iter().map(|a| a.after.clone()).collect(),
-        });
-        for (g, group) in self.columns.iter().enumerate() {
-            for (c, column) in group.iter().enumerate() {
-                for (r, &i) in column.iter().enumerate() {
-                    self.cell[i as usize] = Some((g as u16, c as u16, r as u16));
-                }
-            }
-        }
+impl Facts<'_> {
+    /// Whether somebody waits for the end of an activity; where memory is limited, all ends matter.
+    fn matters(&self, m: &Moment, i: usize) -> bool {
+        let after = &self.net.activities[i].after;
+        !self.net.copies.is_empty() || after.iter().any(|&n| !m.has_started(n as usize))
     }
 
     /// What distinguishes an activity from its twins in other columns: not started, or when it ends.
-    fn condition(&self, s: &State, i: u32) -> f64 {
-        if s.started >> i & 1 == 0 {
+    fn condition(&self, m: &Moment, i: usize) -> f64 {
+        if !m.has_started(i) {
             return f64::INFINITY;
         }
-        let matters = self.net.activities[i as usize]
-            .after
-            .iter()
-            .any(|&n| s.started >> n & 1 == 0);
-        if matters {
-            s.end[i as usize].max(s.now)
-        } else {
-            f64::NEG_INFINITY
+        let end = m.running().find(|r| r.0 == i).map(|r| r.1);
+        match end {
+            Some(end) if self.matters(m, i) => end,
+            _ => f64::NEG_INFINITY,
         }
     }
 
     /// Whether a twin in the same condition could start instead, and is tried before this activity.
-    pub(super) fn has_elder(&self, depth: usize, i: u32) -> bool {
-        let Some((g, c, row)) = self.cell[i as usize] else {
+    pub fn has_elder(&self, m: &Moment, i: usize) -> bool {
+        let Some((g, c, row)) = self.cell[i] else {
             return false;
         };
-        let s = &self.stack[depth];
         let group = &self.columns[usize::from(g)];
         let mine = &group[usize::from(c)];
-        let rank = |i: u32| self.rank[i as usize];
         group.iter().enumerate().any(|(k, other)| {
-            let twin = other[usize::from(row)];
+            let twin = other[usize::from(row)] as usize;
+            let same = |(&a, &b): (&u32, &u32)| {
+                self.condition(m, a as usize) == self.condition(m, b as usize)
+            };
             k != usize::from(c)
-                && rank(twin) < rank(i)
-                && s.started >> twin & 1 == 0
-                && other
-                    .iter()
-                    .zip(mine)
-                    .all(|(&a, &b)| self.condition(s, a) == self.condition(s, b))
+                && self.rank[twin] < self.rank[i]
+                && !m.has_started(twin)
+                && other.iter().zip(mine).all(same)
         })
     }
 
-    /// What has been started, with columns in a fixed order, and what nodes with the same started are
-    /// compared by: all of it the less the better.
-    pub(super) fn profile(&self, depth: usize) -> (u128, Vec<f64>) {
-        let s = &self.stack[depth];
-        let mut profile: Vec<f64> = Vec::with_capacity(32);
-        for units in &s.units {
-            let from = profile.len();
-            profile.extend(units.iter().map(|u| u.free.max(s.now)));
-            profile[from..].sort_by(f64::total_cmp);
-        }
-        // Which activity stands in the place of which, once columns are sorted by their condition.
-        let mut stands: [u8; MOST] = std::array::from_fn(|i| i as u8);
+    /// Which place each activity takes once columns are sorted by their condition.
+    fn places(&self, m: &Moment) -> [u8; MOST] {
+        let mut places: [u8; MOST] = std::array::from_fn(|i| i as u8);
+        let mut sorted: Vec<(u128, &[u32])> = Vec::new();
         for group in &self.columns {
-            let mut sorted: Vec<&Vec<u32>> = group.iter().collect();
-            let order = |a: &Vec<u32>, b: &Vec<u32>| {
-                let by = |x: &u32, y: &u32| self.condition(s, *x).total_cmp(&self.condition(s, *y));
-                let all = a.iter().zip(b).map(|(x, y)| by(x, y));
+            sorted.clear();
+            for column in group {
+                let bit = |set: u128, (row, &i): (usize, &u32)| {
+                    set | u128::from(m.has_started(i as usize)) << row
+                };
                 // First by what has started, so that equal sets look equal whatever the times.
-                let sets = a
-                    .iter()
-                    .zip(b)
-                    .map(|(x, y)| (s.started >> x & 1).cmp(&(s.started >> y & 1)));
-                sets.chain(all)
-                    .find(|o| o.is_ne())
-                    .unwrap_or(std::cmp::Ordering::Equal)
-            };
-            sorted.sort_by(|a, b| order(a, b));
-            for (place, column) in group.iter().zip(sorted) {
-                for (&p, &i) in place.iter().zip(column) {
-                    stands[p as usize] = i as u8;
+                sorted.push((column.iter().enumerate().fold(0, bit), column));
+            }
+            sorted.sort_by(|a, b| {
+                let times = |a: &[u32], b: &[u32]| {
+                    let of = |i: u32| self.condition(m, i as usize);
+                    let each = a.iter().zip(b).map(|(&x, &y)| of(x).total_cmp(&of(y)));
+                    each.fold(std::cmp::Ordering::Equal, |all, o| all.then(o))
+                };
+                a.0.cmp(&b.0).then_with(|| times(a.1, b.1))
+            });
+            for (place, (_, column)) in group.iter().zip(&sorted) {
+                for (&p, &i) in place.iter().zip(*column) {
+                    places[i as usize] = p as u8;
                 }
             }
         }
-        let all = !self.net.copies.is_empty();
-        let mut started = 0_u128;
-        for (place, &i) in stands[..self.net.activities.len()].iter().enumerate() {
-            if s.started >> i & 1 == 0 {
-                continue;
-            }
-            started |= 1 << place;
-            let after = &self.net.activities[usize::from(i)].after;
-            if all || after.iter().any(|&n| s.started >> n & 1 == 0) {
-                profile.push(s.end[usize::from(i)].max(s.now));
-            }
-        }
-        profile.extend([s.joules, s.makespan, s.sum]);
-        (started, profile)
+        places
     }
 
-    /// Whether a node that is done with is no worse in any respect.
-    pub(super) fn is_dominated(&self, (started, profile): &(u128, Vec<f64>)) -> bool {
-        let nodes = self.table.get(started);
-        nodes.is_some_and(|nodes| nodes.iter().any(|old| covers(old, profile)))
-    }
-
-    pub(super) fn remember(&mut self, (started, profile): (u128, Vec<f64>)) {
-        if self.stopped || self.remembered >= REMEMBERED {
-            return;
+    /// What plans are compared by: the set of what has started, and the rest.
+    pub fn profile(&self, m: &Moment, into: &mut Profile) -> u128 {
+        let places = self.places(m);
+        let mut set = 0;
+        let mut rest = m.started;
+        while rest != 0 {
+            set |= 1 << places[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
         }
-        let nodes = self.table.entry(started).or_default();
-        let before = nodes.len();
-        nodes.retain(|old| !covers(&profile, old));
-        nodes.push(profile);
-        self.remembered = self.remembered + nodes.len() - before;
+        into.row.clear();
+        into.row.extend([m.now, m.joules]);
+        into.row.extend(m.slots.iter().map(|s| s.free.max(m.now)));
+        for r in self.first.windows(2) {
+            into.row[r[0] + 2..r[1] + 2].sort_unstable_by(f64::total_cmp);
+        }
+        into.ends.clear();
+        let awaited = m.running().filter(|&(i, _)| self.matters(m, i));
+        into.ends.extend(awaited.map(|(i, end)| (places[i], end)));
+        set
     }
 }
 
-/// Whether no figure of `a` is larger. Sums in another order differ in their last bits; that must not make
-/// equal nodes differ.
-fn covers(a: &[f64], b: &[f64]) -> bool {
-    a.iter().zip(b).all(|(&a, &b)| a <= b + 1e-12 * b.abs())
+/// Sums in another order differ in their last bits; that must not make equal plans differ.
+const ROUNDING: f64 = 1e-12;
+
+/// What plans with the same set of activities started are compared by, all of it the less the better.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Profile {
+    /// The present, joules, and when each slot is free, sorted within a resource.
+    row: Vec<f64>,
+    /// The places and ends of what runs and is waited for.
+    ends: Vec<(u8, f64)>,
+}
+
+/// Plans with the same set of activities started, none of which covers another one.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    /// All their rows, in one piece: most of the search is spent here.
+    rows: Vec<f64>,
+    ends: Vec<(u8, f64)>,
+    /// Where the ends of each plan begin and stop, and its number.
+    plans: Vec<(u32, u32, u32)>,
+}
+
+impl Front {
+    /// Adds a plan unless another one covers it; says which ones it covers.
+    pub fn add(&mut self, plan: &Profile, number: u32, mut gone: impl FnMut(u32)) -> bool {
+        let stride = plan.row.len();
+        let most: Vec<f64> = plan.row.iter().map(|x| x * (1.0 + ROUNDING)).collect();
+        let now = plan.row[0];
+        let covered = |k: usize| {
+            let row = &self.rows[k * stride..(k + 1) * stride];
+            below(row, &most) && {
+                let (from, to, _) = self.plans[k];
+                in_time(&self.ends[from as usize..to as usize], &plan.ends, now)
+            }
+        };
+        if (0..self.plans.len()).any(covered) {
+            return false;
+        }
+        let least: Vec<f64> = plan.row.iter().map(|x| x * (1.0 - ROUNDING)).collect();
+        let mut k = 0;
+        while k < self.plans.len() {
+            let row = &self.rows[k * stride..(k + 1) * stride];
+            let (from, to, old) = self.plans[k];
+            let theirs = &self.ends[from as usize..to as usize];
+            if below(&least, row) && in_time(&plan.ends, theirs, row[0]) {
+                gone(old);
+                self.plans.swap_remove(k);
+                let last = self.plans.len();
+                self.rows.copy_within(last * stride.., k * stride);
+                self.rows.truncate(last * stride);
+            } else {
+                k += 1;
+            }
+        }
+        let from = self.ends.len() as u32;
+        self.ends.extend(&plan.ends);
+        self.rows.extend(&plan.row);
+        self.plans.push((from, self.ends.len() as u32, number));
+        true
+    }
+}
+
+/// Whether no figure of `a` is larger.
+fn below(a: &[f64], b: &[f64]) -> bool {
+    let mut k = 0;
+    while k < a.len() && k < b.len() {
+        if a[k] > b[k] {
+            return false;
+        }
+        k += 1;
+    }
+    true
+}
+
+/// Whether the first plan's ends are no later than the second one's, whose present is `now`.
+fn in_time(first: &[(u8, f64)], second: &[(u8, f64)], now: f64) -> bool {
+    first.iter().all(|&(place, end)| {
+        let other = second.iter().find(|e| e.0 == place);
+        end <= other.map_or(now, |e| e.1) * (1.0 + ROUNDING)
+    })
 }

@@ -3,23 +3,29 @@
 //! Where there is one memory only the second part is left. Otherwise memories are tried task by task, in
 //! an order in which each task comes after those it waits for; a branch is cut off when the prices of the
 //! [relaxation](super::bound), with the transfers that are already certain, leave no room for anything
-//! better. With all memories known, `sequence` finds the best units, states and order.
+//! better. With all memories known, `layers` finds the best units, states and order.
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
 mod certificate;
 mod compare;
-mod sequence;
+mod facts;
+mod layers;
+mod moment;
 mod symmetry;
 
 use super::bound::{Carries, Game, Sides, play};
 use super::network::Frame;
 use super::problem::{Goal, Objective, Origin};
 use super::timeline::Started;
-use sequence::{SAME, Search};
+use facts::Facts;
+use layers::Layers;
 use symmetry::{Labelled, columns, hash};
 
-pub use sequence::MOST;
+pub use moment::MOST;
+
+/// Plans within this part of each other count as equal.
+const SAME: f64 = 1e-9;
 
 /// What an exact search found.
 #[derive(Clone, Debug)]
@@ -28,18 +34,21 @@ pub struct Exact {
     pub cost: f64,
     /// If a plan better than the one to beat was found: each task's memory, and the plan.
     pub found: Option<(Vec<usize>, Vec<Started>)>,
-    /// Whether nothing better exists.
+    /// Whether nothing better exists, but for the tolerance.
     pub proven: bool,
+    /// No plan costs less, whether proven or not; may be negative infinity.
+    pub floor: f64,
     /// Nodes looked at.
     pub nodes: u64,
 }
 
-/// Looks for a plan that costs less than `beat`, which may be infinite, until there is none or
-/// `keep_going` says no.
+/// Looks for a plan that costs less than `beat`, which may be infinite, by more than the part `tolerance`,
+/// until there is none or `keep_going` says no.
 pub fn solve(
     frame: &Frame<'_>,
     goal: &Goal,
     beat: f64,
+    tolerance: f64,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Exact {
     let tasks = frame.problem.tasks.len();
@@ -81,15 +90,22 @@ pub fn solve(
             cost: beat,
             found: None,
             proven: true,
+            floor: f64::NEG_INFINITY,
             nodes: 0,
         },
+        alone: !open,
+        tolerance: tolerance.max(SAME),
         frame,
         goal,
         choices,
         keep_going,
     };
     search.visit(0);
-    search.result
+    let mut result = search.result;
+    if result.proven {
+        result.floor = result.cost * (1.0 - tolerance.max(SAME));
+    }
+    result
 }
 
 /// The cheapest way of a task in a memory at a game's prices.
@@ -171,6 +187,9 @@ struct Places<'a, 'p> {
     /// Groups of interchangeable columns of tasks, each in the order in which tasks are decided.
     columns: Vec<Vec<Vec<u32>>>,
     rounds: usize,
+    tolerance: f64,
+    /// Whether there is only one way to give tasks memories.
+    alone: bool,
     keep_going: &'a mut dyn FnMut() -> bool,
     result: Exact,
 }
@@ -230,7 +249,7 @@ impl Places<'_, '_> {
         let standing = self.frame.problem.standing_watts();
         let alone = standing * seconds + sum(3) + moves;
         let joules = sum(1).max(sum(2) + moves).max(alone);
-        let limit = self.result.cost * (1.0 - SAME);
+        let limit = self.result.cost * (1.0 - self.tolerance);
         !self.goal.in_time(seconds) || self.goal.cost(seconds, joules) >= limit
     }
 
@@ -304,14 +323,12 @@ impl Places<'_, '_> {
             self.result.proven = false;
             return;
         }
-        let mut search = Search::new(
-            &net,
-            *self.goal,
-            self.result.cost,
-            self.rounds,
-            self.keep_going,
-        );
+        let facts = Facts::new(&net, *self.goal, self.rounds);
+        let mut search = Layers::new(&facts, self.result.cost, self.tolerance, self.keep_going);
         search.run();
+        if self.alone {
+            self.result.floor = search.floor;
+        }
         self.result.nodes += search.nodes;
         self.result.proven &= !search.stopped;
         if let Some(log) = search.found.take() {

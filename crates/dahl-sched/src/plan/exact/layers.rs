@@ -1,0 +1,397 @@
+//! The best performance of a network, layer by layer: all partial plans with one activity started, then
+//! those with two, and so on.
+//!
+//! A partial plan is looked at when something has just ended. Each set of activities that can start is
+//! tried, and then the next end; not to start anything is one of the choices. That covers every plan in
+//! which things start only when others end, which contains a best one. Left out are
+//!
+//! - plans whose [bound](Facts::bound) is no better than the best plan known;
+//! - plans [covered](super::compare) by another one of their layer;
+//! - beyond a *width*, those with the worst bounds.
+//!
+//! The search begins with a small width and repeats with larger ones. What it leaves out for lack of
+//! width had a least bound: no plan can cost less than that and than the best plan found, so every round
+//! may raise the lower bound and better the plan. When nothing was left out the best plan is proven.
+//!
+//! That leaving covered plans out loses nothing: count activities not yet started, then plans of a layer
+//! in the order in which they came. What covers a plan came earlier in the same layer, or is kept; what a
+//! plan goes on to is in a later layer. So going from a covered plan to the one that covers it, and from
+//! a plan to its best successor, ends, with a plan that is no worse.
+
+use std::collections::HashMap;
+
+use dahl_core::hash::FastBuild;
+
+use super::compare::{Front, Profile};
+use super::facts::Facts;
+use super::moment::{Moment, Slot};
+use crate::plan::timeline::Started;
+
+/// Width of the first round; each further round has this many times more.
+const WIDTH: usize = 40;
+const WIDER: usize = 8;
+
+/// Most partial plans of one layer that are kept: what fits in about a gigabyte.
+const MOST_KEPT: usize = 2_000_000;
+
+/// How a partial plan came about: what was started, when, and after what.
+struct Step {
+    parent: u32,
+    start: f64,
+    from: u32,
+    to: u32,
+}
+
+/// A partial plan of a layer.
+struct Kept {
+    moment: Moment,
+    bound: f64,
+    step: u32,
+}
+
+/// Partial plans with as many activities started.
+#[derive(Default)]
+struct Layer {
+    kept: Vec<Option<Kept>>,
+    fronts: HashMap<u128, Front, FastBuild>,
+    count: usize,
+}
+
+/// What is searched and what is found.
+pub(super) struct Layers<'a, 'n> {
+    facts: &'a Facts<'n>,
+    /// Plans this little better are not looked for, as a part of the cost.
+    tolerance: f64,
+    keep_going: &'a mut dyn FnMut() -> bool,
+    layers: Vec<Layer>,
+    steps: Vec<Step>,
+    moves: Vec<(u8, u8)>,
+    /// What is being started at the present moment.
+    choice: Vec<(u8, u8)>,
+    used: Vec<u64>,
+    profile: Profile,
+    /// The least bound of what was left out.
+    dropped: f64,
+    /// Partial plans looked at.
+    pub nodes: u64,
+    /// Whether `keep_going` said no.
+    pub stopped: bool,
+    /// The cost of the best plan known.
+    pub best: f64,
+    /// No plan costs less.
+    pub floor: f64,
+    /// The plan, if it was found here.
+    pub found: Option<Vec<Started>>,
+}
+
+impl<'a, 'n> Layers<'a, 'n> {
+    /// Prepares a search for something cheaper than `best`.
+    pub fn new(
+        facts: &'a Facts<'n>,
+        best: f64,
+        tolerance: f64,
+        keep_going: &'a mut dyn FnMut() -> bool,
+    ) -> Self {
+        Layers {
+            facts,
+            tolerance,
+            keep_going,
+            layers: Vec::new(),
+            steps: Vec::new(),
+            moves: Vec::new(),
+            choice: Vec::new(),
+            used: Vec::new(),
+            profile: Profile::default(),
+            dropped: f64::INFINITY,
+            nodes: 0,
+            stopped: false,
+            best,
+            floor: f64::NEG_INFINITY,
+            found: None,
+        }
+    }
+
+    /// Searches. Afterwards `best` and `found` hold the best plan, and unless `stopped` there is none
+    /// better.
+    pub fn run(&mut self) {
+        let mut width = WIDTH;
+        loop {
+            self.round(width.min(MOST_KEPT));
+            if self.stopped {
+                return;
+            }
+            let limit = self.limit();
+            self.floor = self.floor.max(self.dropped.min(limit));
+            if self.dropped >= limit {
+                return;
+            }
+            if width >= MOST_KEPT {
+                self.stopped = true;
+                return;
+            }
+            width *= WIDER;
+        }
+    }
+
+    /// What a plan must cost less than to be looked for.
+    fn limit(&self) -> f64 {
+        self.best * (1.0 - self.tolerance)
+    }
+
+    fn round(&mut self, width: usize) {
+        let n = self.facts.net.activities.len();
+        self.layers.clear();
+        self.layers.resize_with(n, Layer::default);
+        self.steps.clear();
+        self.moves.clear();
+        self.dropped = f64::INFINITY;
+        let root = Moment::new(self.facts.of.len());
+        self.occupy(&root);
+        if n == 0 || !self.fits_at_all() {
+            return;
+        }
+        self.layers[0].kept.push(Some(Kept {
+            bound: self.facts.bound(&root),
+            moment: root,
+            step: u32::MAX,
+        }));
+        for layer in 0..n {
+            let all = std::mem::take(&mut self.layers[layer]);
+            for kept in self.narrow(all, width) {
+                self.nodes += 1;
+                if self.nodes.is_multiple_of(128) && !(self.keep_going)() {
+                    self.stopped = true;
+                }
+                if self.stopped {
+                    return;
+                }
+                if kept.bound < self.limit() {
+                    self.expand(layer, kept);
+                }
+            }
+        }
+    }
+
+    /// The plans of a layer with the best bounds, the best first.
+    fn narrow(&mut self, layer: Layer, width: usize) -> Vec<Kept> {
+        let limit = self.limit();
+        let mut all: Vec<Kept> = layer.kept.into_iter().flatten().collect();
+        all.retain(|k| k.bound < limit);
+        all.sort_by(|a, b| a.bound.total_cmp(&b.bound));
+        if let Some(first) = all.get(width) {
+            self.dropped = self.dropped.min(first.bound);
+            all.truncate(width);
+        }
+        all
+    }
+
+    /// Tries whatever can follow a partial plan.
+    fn expand(&mut self, layer: usize, kept: Kept) {
+        let mut m = kept.moment;
+        loop {
+            self.occupy(&m);
+            let ended = m.ended();
+            let facts = self.facts;
+            let ready: Vec<u32> = facts
+                .order
+                .iter()
+                .copied()
+                .filter(|&i| !m.has_started(i as usize) && facts.before[i as usize] & !ended == 0)
+                .collect();
+            self.choose(layer, kept.step, &mut m, &ready);
+            // Nothing starts before the next end.
+            if !m.advance() || self.facts.bound(&m) >= self.limit() {
+                return;
+            }
+        }
+    }
+
+    /// Starts one of the ready activities, and perhaps others after it in their order.
+    fn choose(&mut self, layer: usize, step: u32, m: &mut Moment, ready: &[u32]) {
+        let net = self.facts.net;
+        for (k, &i) in ready.iter().enumerate() {
+            let i = i as usize;
+            if !self.fits(i) || self.facts.has_elder(m, i) {
+                continue;
+            }
+            for way in 0..net.activities[i].ways.len() {
+                let r = usize::from(net.activities[i].ways[way].resource);
+                let mut slots = self.facts.first[r]..self.facts.first[r + 1];
+                let Some(slot) = slots.find(|&s| m.slots[s].runs().is_none()) else {
+                    continue;
+                };
+                let (old, joules) = (m.slots[slot], m.joules);
+                m.start(net, i, way, slot);
+                self.hold(i, true);
+                self.choice.push((i as u8, way as u8));
+                self.emit(layer, step, m);
+                self.choose(layer, step, m, &ready[k + 1..]);
+                self.choice.pop();
+                self.hold(i, false);
+                m.started &= !(1 << i);
+                (m.slots[slot], m.joules) = (old, joules);
+            }
+        }
+    }
+
+    /// Nothing else starts now: on to the next end, and into the layer, if it is worth it.
+    fn emit(&mut self, layer: usize, step: u32, m: &Moment) {
+        let count = layer + self.choice.len();
+        if count == self.layers.len() {
+            let seconds = m.makespan();
+            let joules = self.facts.net.standing_watts * seconds + m.joules;
+            let cost = self.facts.goal.cost(seconds, joules);
+            if self.facts.goal.in_time(seconds) && cost < self.best {
+                self.best = cost;
+                self.found = Some(self.replay(step, m.now));
+            }
+            return;
+        }
+        let mut next = m.clone();
+        next.advance();
+        let bound = self.facts.bound(&next);
+        if bound >= self.limit() {
+            return;
+        }
+        let set = self.facts.profile(&next, &mut self.profile);
+        let into = &mut self.layers[count];
+        let front = into.fronts.entry(set).or_default();
+        let number = into.kept.len() as u32;
+        let gone = |k: u32| {
+            into.kept[k as usize] = None;
+            into.count -= 1;
+        };
+        if !front.add(&self.profile, number, gone) {
+            return;
+        }
+        into.count += 1;
+        if into.count > 2 * MOST_KEPT {
+            self.stopped = true;
+        }
+        let from = self.moves.len() as u32;
+        self.moves.extend(&self.choice);
+        into.kept.push(Some(Kept {
+            moment: next,
+            bound,
+            step: self.steps.len() as u32,
+        }));
+        self.steps.push(Step {
+            parent: step,
+            start: m.now,
+            from,
+            to: self.moves.len() as u32,
+        });
+    }
+
+    /// The plan that led here, with the present choice at its end.
+    fn replay(&self, mut step: u32, now: f64) -> Vec<Started> {
+        let mut starts: Vec<(f64, u8, u8)> = Vec::new();
+        let push = |starts: &mut Vec<_>, moves: &[(u8, u8)], at: f64| {
+            starts.extend(moves.iter().rev().map(|&(i, way)| (at, i, way)));
+        };
+        push(&mut starts, &self.choice, now);
+        while step != u32::MAX {
+            let s = &self.steps[step as usize];
+            push(
+                &mut starts,
+                &self.moves[s.from as usize..s.to as usize],
+                s.start,
+            );
+            step = s.parent;
+        }
+        let mut slots = vec![Slot::IDLE; self.facts.of.len()];
+        let net = self.facts.net;
+        let begin = |(start, i, way): (f64, u8, u8)| {
+            let w = &net.activities[usize::from(i)].ways[usize::from(way)];
+            let r = usize::from(w.resource);
+            let units = &mut slots[self.facts.first[r]..self.facts.first[r + 1]];
+            let unit = units.iter().position(|s| s.free <= start).unwrap_or(0);
+            units[unit].free = start + w.seconds;
+            Started {
+                activity: u32::from(i),
+                way: u16::from(way),
+                unit: unit as u16,
+                start,
+                end: start + w.seconds,
+            }
+        };
+        starts.into_iter().rev().map(begin).collect()
+    }
+}
+
+/// Memories with a limit: what is in them.
+impl Layers<'_, '_> {
+    /// Counts the copies that exist.
+    fn occupy(&mut self, m: &Moment) {
+        let net = self.facts.net;
+        if net.copies.is_empty() {
+            return;
+        }
+        self.used.clear();
+        self.used.resize(net.capacity.len(), 0);
+        let mut users: Vec<u32> = net.copies.iter().map(|c| c.users).collect();
+        let mut exists: Vec<bool> = net.copies.iter().map(|c| c.initial).collect();
+        let ended = m.ended();
+        for (i, a) in net.activities.iter().enumerate() {
+            if ended >> i & 1 == 1 {
+                a.uses.iter().for_each(|&c| users[c as usize] -= 1);
+            }
+            if m.has_started(i) {
+                a.makes.iter().for_each(|&c| exists[c as usize] = true);
+            }
+        }
+        for (i, a) in net.activities.iter().enumerate() {
+            if m.has_started(i) {
+                a.ends.iter().for_each(|&c| exists[c as usize] = false);
+            }
+        }
+        for (c, copy) in net.copies.iter().enumerate() {
+            if exists[c] && (copy.stays || users[c] > 0) {
+                self.used[usize::from(copy.memory)] += copy.bytes;
+            }
+        }
+    }
+
+    fn fits_at_all(&self) -> bool {
+        let mut each = self.used.iter().zip(&self.facts.net.capacity);
+        each.all(|(&u, c)| c.is_none_or(|c| u <= c))
+    }
+
+    /// Whether there is room for what an activity makes.
+    fn fits(&self, i: usize) -> bool {
+        let net = self.facts.net;
+        let a = &net.activities[i];
+        a.makes.iter().all(|&c| {
+            let m = net.copies[c as usize].memory;
+            let bytes = |list: &[u32]| -> u64 {
+                let here = list.iter().map(|&c| net.copies[c as usize]);
+                here.filter(|c| c.memory == m).map(|c| c.bytes).sum()
+            };
+            let m = usize::from(m);
+            net.capacity[m]
+                .is_none_or(|most| self.used[m] + bytes(&a.makes) <= most + bytes(&a.ends))
+        })
+    }
+
+    /// An activity starts, or its start is taken back.
+    fn hold(&mut self, i: usize, starts: bool) {
+        let net = self.facts.net;
+        if net.copies.is_empty() {
+            return;
+        }
+        let a = &net.activities[i];
+        let (more, less) = if starts {
+            (&a.makes, &a.ends)
+        } else {
+            (&a.ends, &a.makes)
+        };
+        for &c in more {
+            let copy = &net.copies[c as usize];
+            self.used[usize::from(copy.memory)] += copy.bytes;
+        }
+        for &c in less {
+            let copy = &net.copies[c as usize];
+            self.used[usize::from(copy.memory)] -= copy.bytes;
+        }
+    }
+}
