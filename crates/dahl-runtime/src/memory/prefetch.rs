@@ -9,9 +9,10 @@ use std::sync::Arc;
 use dahl_core::{MemoryId, Region, Shape};
 use dahl_sched::policy::TaskRef;
 
+use super::join::Asker;
 use super::needs::Need;
 use super::room::Wish;
-use super::transfer::Why;
+use super::transfer::{Ask, Why};
 use super::{Memories, StateGuard};
 use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
@@ -24,7 +25,8 @@ pub(super) struct Request {
     task: TaskRef,
     memory: MemoryId,
     keys: Vec<u64>,
-    parts: Vec<(u64, Shape, Region)>,
+    /// Storages, by key and in the task's graph, with what is to be there of them.
+    parts: Vec<(u64, u32, Shape, Region)>,
     why: Why,
     /// The task's moment.
     now: u64,
@@ -53,7 +55,7 @@ impl Memories {
             let key = instance.keys[array.storage as usize];
             keys.push(key);
             if access.mode.reads() && access.fresh.is_none() {
-                parts.push((key, array.shape, access.region));
+                parts.push((key, array.storage, array.shape, access.region));
             }
         }
         let prepared = &instance.prepared;
@@ -106,8 +108,10 @@ impl Memories {
             let memory = request.memory;
             // Under the same lock that takes the request: from here on its task waits for us.
             state.serving.push(request.task);
-            for (key, shape, region) in &request.parts {
-                let (guard, has_room) = self.room_ahead(state, &request, *key);
+            // SAFETY: its task has not run, since it waits for us first, so its launch has not ended.
+            let instance = unsafe { Instance::of(request.task) };
+            for &(key, storage, ref shape, ref region) in &request.parts {
+                let (guard, has_room) = self.room_ahead(state, &request, key);
                 state = guard;
                 if !has_room {
                     continue;
@@ -116,11 +120,23 @@ impl Memories {
                     at: request.now,
                     reads: true,
                 };
-                state.directory.touch(*key, memory, need);
-                state.directory.pin(*key, memory);
-                let (guard, fetched) = self.fetch(state, *key, shape, region, memory, request.why);
+                state.directory.touch(key, memory, need);
+                state.directory.pin(key, memory);
+                let ask = Ask {
+                    key,
+                    shape,
+                    region,
+                    memory,
+                    why: request.why,
+                    asker: Some(Asker {
+                        instance,
+                        task: request.task.task,
+                        storage,
+                    }),
+                };
+                let (guard, fetched) = self.fetch(state, &ask);
                 state = guard;
-                state.directory.unpin(*key, memory);
+                state.directory.unpin(key, memory);
                 self.counters
                     .prefetched
                     .fetch_add(fetched.unwrap_or(0) as u64, Ordering::Relaxed);

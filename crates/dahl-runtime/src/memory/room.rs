@@ -7,7 +7,7 @@ use dahl_core::{Bytes, MemoryId};
 use super::needs::Needs;
 use super::transfer::{Move, Why};
 use super::victims::{Shortage, victims};
-use super::{Direction, Memories, StateGuard};
+use super::{Memories, StateGuard};
 use crate::error::RunError;
 use crate::sync::{Ordering, lock};
 
@@ -234,12 +234,10 @@ impl Memories {
         if entry.copies[m].pins > 0 || entry.copies[m].buffer.is_none() {
             return state;
         }
-        let pieces = entry.only_in(memory).into_iter();
-        let moves: Vec<Move> = pieces
-            .map(|p| Move::plan(entry, p, memory, Direction::Out))
-            .collect();
-        if !moves.is_empty() {
-            state = self.carry_out(state, key, &moves, Why::NO_TASK).0;
+        let pieces = entry.only_in(memory);
+        if !pieces.is_empty() {
+            let back = Move::back(entry, pieces, memory);
+            state = self.carry_out(state, key, &[back], Why::NO_TASK).0;
         }
         if let Some(entry) = state.directory.entries.get_mut(&key)
             && entry.copies[m].pins == 0
