@@ -112,6 +112,7 @@ impl Memories {
             memory: hold.memory,
             now: needs.moment(m, instance.serial(), task),
             needs,
+            launch: &instance.keys,
         };
         self.reserve(state, &wish)
     }

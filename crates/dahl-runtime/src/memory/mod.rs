@@ -28,6 +28,7 @@ mod hold;
 mod join;
 mod loss;
 pub(crate) mod needs;
+mod outlook;
 mod prefetch;
 pub(crate) mod readers;
 mod room;

@@ -18,7 +18,7 @@ use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
 
 /// How much more than the least it may cost to make room ahead of time: waiting costs time, too.
-const WORTH: f64 = 1.25;
+const WORTH: f64 = 1.05;
 
 /// Operands to fetch before their task asks for them.
 pub(super) struct Request {
@@ -111,7 +111,7 @@ impl Memories {
             // SAFETY: its task has not run, since it waits for us first, so its launch has not ended.
             let instance = unsafe { Instance::of(request.task) };
             for &(key, storage, ref shape, ref region) in &request.parts {
-                let (guard, has_room) = self.room_ahead(state, &request, key);
+                let (guard, has_room) = self.room_ahead(state, &request, key, &instance.keys);
                 state = guard;
                 if !has_room {
                     continue;
@@ -153,6 +153,7 @@ impl Memories {
         mut state: StateGuard<'s>,
         request: &Request,
         key: u64,
+        launch: &[u64],
     ) -> (StateGuard<'s>, bool) {
         let memory = request.memory;
         let m = usize::from(memory.0);
@@ -166,23 +167,28 @@ impl Memories {
             memory,
             now: request.now,
             needs: &request.prepared.needs,
+            launch,
         };
-        let (chosen, loss) = self.victims(&state, &wish, short, false);
+        let chosen = self.victims(&state, &wish, short, false);
         // If something in use now will be much cheaper to give up when it is the task's turn, better
         // wait until then.
-        let (_, least) = self.victims(&state, &wish, short, true);
+        let least = self.victims(&state, &wish, short, true);
+        let dear = chosen.is_tried != least.is_tried || chosen.cost > WORTH * least.cost;
         let later = |key: &u64| {
             let entry = state.directory.entries.get(key);
             entry.is_some_and(|e| e.copies[m].need.at > request.now)
         };
-        if short == 0 || loss > WORTH * least || !chosen.iter().all(later) {
+        if short == 0 || dear || !chosen.keys.iter().all(later) {
             return (state, false);
         }
-        for victim in chosen {
+        for victim in chosen.keys {
             state = self.evict(state, victim, memory);
+            // What was chosen makes room for all that the task needs, this is for one array of it.
+            if self.allocate(&mut state, key, memory) {
+                return (state, true);
+            }
         }
-        let has_room = self.allocate(&mut state, key, memory);
-        (state, has_room)
+        (state, false)
     }
 
     /// Lets [`Memories::serve`] return.
