@@ -17,8 +17,8 @@
 //! runtime would see old values in the host, and an arena must not reuse the bytes they will be
 //! written back to.
 //!
-//! What goes when room is short is decided by the order of the tasks to come (`needs`, `victims`). A
-//! device that fails is taken out (`loss`).
+//! What goes when room is short is decided by the order of the tasks to come (`needs`, `victims`,
+//! `outlook`). A device that fails is taken out (`loss`).
 //!
 //! A machine with host memory only has none of this, and pays nothing for it.
 

@@ -18,14 +18,14 @@ use super::needs::Needs;
 use super::victims::{Candidate, Shortage, can_go, candidate};
 
 /// Tasks played through.
-const TASKS: u32 = 32;
+const TASKS: u32 = 24;
 /// Arrays thought of; as many as a set has bits.
 const ARRAYS: usize = 128;
 /// Copies that no task of the outlook needs, and copies to choose from at each shortage: the cheapest.
 const OTHERS: usize = 16;
 const CHOICES: usize = 10;
 /// Sets tried.
-const TRIES: usize = 2000;
+const TRIES: usize = 400;
 
 /// What is asked.
 pub(super) struct Outlook<'a> {

@@ -3,7 +3,8 @@
 //! What is needed last goes first, as Bélády's rule has it, weighed by what giving it up costs: bytes to
 //! write back if they are current nowhere else, bytes to fetch again if somebody will read them. A copy
 //! is worth its cost per byte it frees, spread over the time until it is needed; the cheapest go until
-//! there is room, and those that turn out not to be needed for that are spared.
+//! there is room, and those that turn out not to be needed for that are spared. A rule of thumb, which
+//! `outlook` improves on where it can look further.
 
 use dahl_core::MemoryId;
 
