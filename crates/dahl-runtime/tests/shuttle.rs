@@ -252,45 +252,48 @@ fn devices_share_and_evict() {
 /// its neighbour to a device where both are wanted, and then the host writes it.
 #[test]
 fn parts_travel_together_while_others_write() {
-    static COPY: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
-        let body = |ops: &dahl_core::Operands<'_>| {
-            shuttle::thread::yield_now();
-            let value = ops.read::<f64>(0).row([0, 0, 0])[0];
-            ops.write::<f64>(1).fill(value);
-            Ok(())
-        };
-        let copy = Codelet::new("copy").implement("reference", UnitKind::Cpu, body);
-        Arc::new(copy.implement("reference", UnitKind::Gpu, body))
-    });
+    let body = |ops: &dahl_core::Operands<'_>| {
+        shuttle::thread::yield_now();
+        let value = ops.read::<f64>(0).row([0, 0, 0])[0];
+        ops.write::<f64>(1).fill(value);
+        Ok(())
+    };
+    let there = Codelet::new("there").implement("reference", UnitKind::Gpu, body);
+    let both = Codelet::new("both").implement("reference", UnitKind::Cpu, body);
+    let both = both.implement("reference", UnitKind::Gpu, body);
+    let (there, both) = (Arc::new(there), Arc::new(both));
     let element = |i: usize| Region::new([0, 0, 0, i], [1, 1, 1, i + 1]).unwrap();
     for policy in ["eager", "ws"] {
-        explore(1500, move || {
+        let (there, both) = (there.clone(), both.clone());
+        explore(2000, move || {
             let arena = Arena::new();
             let x = arena.zeros::<f64, 1>([3]).unwrap();
             let y = arena.zeros::<f64, 1>([3]).unwrap();
             let recorder = Recorder::new();
-            let first = x.handle().part(&element(1));
+            let second = x.handle().part(&element(1));
             let one = [Param::Float(1.0)];
-            recorder.submit(Task::new(&BUMP, &[first.with(Mode::ReadWrite)]).params(&one));
+            recorder.submit(Task::new(&BUMP, &[second.with(Mode::ReadWrite)]).params(&one));
             let bump = recorder.finish().unwrap();
-            let recorder = Recorder::new();
-            for i in 0..3 {
-                let (from, to) = (x.handle().part(&element(i)), y.handle().part(&element(i)));
-                let operands = [from.with(Mode::Read), to.with(Mode::Write)];
-                recorder.submit(Task::new(&COPY, &operands));
-            }
-            let copy = recorder.finish().unwrap();
+            let copies = |of: &[(&Arc<Codelet>, usize)]| {
+                let recorder = Recorder::new();
+                for &(copy, i) in of {
+                    let (from, to) = (x.handle().part(&element(i)), y.handle().part(&element(i)));
+                    let operands = [from.with(Mode::Read), to.with(Mode::Write)];
+                    recorder.submit(Task::new(copy, &operands));
+                }
+                recorder.finish().unwrap()
+            };
+            let all = copies(&[(&there, 0), (&there, 1), (&both, 2)]);
+            let last = copies(&[(&there, 2)]);
             let builder = Runtime::builder().workers(1).policy(policy).pin(false);
             let gpu = gpu::gpu(1e9, Duration::from_millis(1));
             let mut runtime = builder.device(gpu).build().unwrap();
             runtime.launch(&bump).unwrap();
-            runtime.launch(&copy).unwrap();
-            runtime.launch(&bump).unwrap();
-            runtime
-                .write_handle::<f64>(&x.handle().part(&element(2)))
-                .unwrap()[0] = 5.0;
-            runtime.launch(&copy).unwrap();
-            assert_eq!(runtime.read(&y).unwrap()[..], [0.0, 2.0, 5.0]);
+            runtime.launch(&all).unwrap();
+            let third = x.handle().part(&element(2));
+            runtime.write_handle::<f64>(&third).unwrap()[0] = 5.0;
+            runtime.launch(&last).unwrap();
+            assert_eq!(runtime.read(&y).unwrap()[..], [0.0, 1.0, 5.0]);
         });
     }
 }
