@@ -113,3 +113,41 @@ fn numbers_out_of_range_are_refused() {
         &["plaid", "independent", "chain", "pairs"],
     );
 }
+
+#[test]
+fn units_are_chosen_as_everywhere() {
+    let args = [
+        "bench",
+        "tasks",
+        "--tasks",
+        "100",
+        "--replays",
+        "1",
+        "--json",
+    ];
+    let with = |units: &str| {
+        let out = dahl(&[&args[..], &["--units", units]].concat());
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let report = with("cpu:3");
+    assert_eq!(report["workers"], 3);
+    assert_eq!(report["units"], "3 workers");
+    refuse(
+        &["bench", "tasks", "--units", "cpu:2", "--workers", "1"],
+        "",
+        2,
+        &["--workers"],
+    );
+    refuse(
+        &["bench", "tasks", "--units", "gpu:99"],
+        "",
+        1,
+        &["gpu", "99"],
+    );
+    refuse(
+        &["bench", "simulator", "--units", "gpu:0"],
+        "",
+        1,
+        &["calibrate", "bench step --units"],
+    );
+}

@@ -461,3 +461,19 @@ fn traces_show_transfers() {
         "the page knows the device's memory"
     );
 }
+
+#[test]
+fn every_bench_takes_units() {
+    if !have() {
+        return;
+    }
+    let both = ["--units", "cpu:1,gpu:0", "--json"];
+    let tasks = ["bench", "tasks", "--tasks", "200", "--replays", "2"];
+    let report = json(&[&tasks[..], &both[..]].concat());
+    assert_eq!(report["workers"], 2, "{report}");
+    let units = report["units"].as_str().expect("a text");
+    assert!(units.starts_with("1 worker and gpu:0"), "{report}");
+    let trace = ["bench", "trace", "--batch", "4", "--seconds", "0.1"];
+    let report = json(&[&trace[..], &both[..]].concat());
+    assert_eq!(report["workers"], 2, "{report}");
+}

@@ -123,10 +123,49 @@ pub struct Transfer {
     pub for_task: TaskId,
     /// Whether it was made before the task asked for it.
     pub ahead: bool,
+    /// What it carries, and why that much.
+    pub load: Load,
     /// When it began.
     pub start: Nanos,
     /// When it ended.
     pub end: Nanos,
+}
+
+/// What a copy carries. Whether a part of an array travels alone or with parts that later tasks want is
+/// decided by cost; this says what was decided, and among how many parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Bytes that the task itself needs; the rest is for tasks to come.
+    pub asked: u64,
+    /// Parts that travel, the task's own among them.
+    pub parts: u32,
+    /// Parts that are wanted there, the task's own among them. Those that do not travel would have taken
+    /// longer on the way than a copy of their own takes to start.
+    pub wanted: u32,
+    /// Whether this is the whole array.
+    pub whole: bool,
+}
+
+impl Load {
+    /// What was asked for, where nothing else was thought of.
+    pub fn asked(bytes: u64) -> Load {
+        Load {
+            asked: bytes,
+            parts: 1,
+            wanted: 1,
+            whole: false,
+        }
+    }
+
+    /// What was decided, in two words.
+    pub fn choice(&self) -> &'static str {
+        match (self.whole, self.parts, self.wanted) {
+            (true, ..) => "whole array",
+            (false, 2.., _) => "parts joined",
+            (false, _, 2..) => "part alone",
+            _ => "only part",
+        }
+    }
 }
 
 /// Bytes in use in a memory from now on.

@@ -1,10 +1,11 @@
 //! Whole training runs against PyTorch, in double precision: losses of every epoch, weights and
-//! statistics at the end. The runs are made by `fixtures/make_runs.py`.
+//! statistics at the end. The runs are made by `fixtures/make_runs.py`; those of the models that come with the
+//! project, in both precisions, by `fixtures/make_models.py`.
 
 mod support;
 
 use dahl_nn::weights;
-use support::{How, assert_close, cases, fixtures, run};
+use support::{How, assert_as_kept, assert_close, cases, fixtures, models, run};
 
 const TOLERANCE: f64 = 1e-10;
 
@@ -68,4 +69,16 @@ fn so_do_runs_cut_by_height_and_width() {
 #[test]
 fn so_do_runs_cut_in_all_dimensions() {
     as_pytorch("sample=2,channel=2,height=2,width=2");
+}
+
+#[test]
+fn so_do_the_models_that_come_with_the_project() {
+    for (case, dtype, tolerance) in models() {
+        let how = How {
+            dtype,
+            ..How::default()
+        };
+        let name = format!("{} {dtype}", case.name);
+        assert_as_kept(&name, &run(&case, &how), &case, tolerance);
+    }
 }

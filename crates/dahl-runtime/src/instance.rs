@@ -15,6 +15,7 @@ use crate::countdown::Countdown;
 use crate::error::RunError;
 use crate::exit::Exit;
 use crate::memory::needs::Needs;
+use crate::memory::readers::Readers;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Tasks that nobody outside the graph can wait for have no exit.
@@ -42,6 +43,8 @@ pub struct Prepared {
     pub is_planned: bool,
     /// When its storages are needed, on a machine with devices.
     pub needs: Needs,
+    /// Who reads parts of them, on a machine with devices.
+    pub readers: Readers,
 }
 
 impl Prepared {
@@ -50,7 +53,7 @@ impl Prepared {
         graph: std::sync::Arc<Graph>,
         kinds: &[UnitKind],
         is_planned: bool,
-        needs: Needs,
+        (needs, readers): (Needs, Readers),
     ) -> Self {
         let mut exit_of = vec![NO_EXIT; graph.len()];
         let mut exits = 0;
@@ -98,6 +101,7 @@ impl Prepared {
             units: kinds.len(),
             is_planned,
             needs,
+            readers,
         }
     }
 
@@ -126,6 +130,17 @@ fn static_estimate(cost: &Cost) -> f64 {
     1e-6 + (cost.flops / 10e9).max(cost.bytes / 5e9)
 }
 
+/// How far a task has got, as memories see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not asked for its operands.
+    Waits,
+    /// It has asked for them, and has not ended.
+    Asked,
+    /// It has ended.
+    Ended,
+}
+
 /// The state of one launch.
 pub struct Instance {
     /// What it shares with others.
@@ -147,6 +162,9 @@ pub struct Instance {
     /// Identifies storages in the coherence directory: persistent ones by their own id, temporaries by
     /// one that only this instance has.
     pub keys: Box<[u64]>,
+    /// On a machine with devices, the [`Stage`] of every task: a hint, changed and looked at under the
+    /// memories' lock. No ordering hangs on it, so it is not the model checker's.
+    stages: Box<[std::sync::atomic::AtomicU8]>,
 }
 
 impl Instance {
@@ -185,6 +203,10 @@ impl Instance {
                 dahl_core::Storage::new(None, shape, dtype, home).id
             }
         };
+        let stages = match prepared.readers.is_empty() {
+            true => 0,
+            false => graph.len(),
+        };
         Ok(Instance {
             pending: (0..graph.len()).map(|_| Countdown::new()).collect(),
             exits: (0..prepared.exits).map(|_| Exit::new(true)).collect(),
@@ -194,6 +216,7 @@ impl Instance {
             serial: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             keys: graph.storages.iter().map(key).collect(),
+            stages: (0..stages).map(|_| Default::default()).collect(),
             _block: block,
             prepared,
         })
@@ -232,6 +255,9 @@ impl Instance {
             pending.reset(degree.max(1));
         }
         self.exits.iter().for_each(Exit::reopen);
+        for stage in &self.stages {
+            stage.store(Stage::Waits as u8, std::sync::atomic::Ordering::Relaxed);
+        }
         self.remaining.store(self.graph().len(), Ordering::Relaxed);
         self.serial.store(serial, Ordering::Relaxed);
     }
@@ -283,6 +309,25 @@ impl Instance {
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.has_ended(self.serial.load(Ordering::Relaxed))
+    }
+
+    /// A task has got to a stage.
+    pub fn advance(&self, task: u32, stage: Stage) {
+        self.stages[task as usize].store(stage as u8, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// How far a task has got.
+    pub fn stage(&self, task: u32) -> Stage {
+        match self.stages[task as usize].load(std::sync::atomic::Ordering::Relaxed) {
+            0 => Stage::Waits,
+            1 => Stage::Asked,
+            _ => Stage::Ended,
+        }
+    }
+
+    /// The storage that an access goes to, in the graph.
+    pub fn storage_of(&self, access: &Access) -> u32 {
+        self.graph().arrays[access.array as usize].storage
     }
 
     /// The accesses of a task.

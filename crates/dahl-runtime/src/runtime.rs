@@ -22,6 +22,7 @@ use crate::layers::{Entry, Layer, Slot, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::memory::needs::Needs;
+use crate::memory::readers::Readers;
 use crate::meter;
 use crate::perf_store::PerfStore;
 use crate::shared::{Sample, Shared, UnitState};
@@ -422,8 +423,8 @@ impl Runtime {
             let planned = self.planned.as_ref().filter(|planned| {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
             });
-            let needs = self.needs(graph, planned);
-            let prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), needs);
+            let foreseen = self.foresee(graph, planned);
+            let prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), foreseen);
             let prepared = Arc::new(prepared);
             let entry = Entry {
                 prepared,
@@ -440,19 +441,25 @@ impl Runtime {
         Ok(graph.id)
     }
 
-    /// When the storages of a graph are needed, if anybody will ask.
-    fn needs(&self, graph: &Graph, planned: Option<&Planned>) -> Needs {
+    /// When the storages of a graph are needed, and by whom, if anybody will ask.
+    fn foresee(&self, graph: &Graph, planned: Option<&Planned>) -> (Needs, Readers) {
         if self.shared.memories.is_none() {
-            return Needs::default();
+            return Default::default();
         }
+        let units = || self.shared.units.iter();
+        let kinds: Vec<_> = units().map(|u| (u.driver.kind(), u.memory.0)).collect();
         let Some(planned) = planned else {
-            return Needs::new(graph, None);
+            let readers = Readers::new(graph, &kinds, None);
+            return (Needs::new(graph, None), readers);
         };
         let mut lists = vec![Vec::new(); self.shared.machine.memories.len()];
-        for (unit, list) in self.shared.units.iter().zip(&planned.order) {
+        let mut homes = vec![0; graph.len()];
+        for (unit, list) in units().zip(&planned.order) {
             lists[usize::from(unit.memory.0)].push(&list[..]);
+            list.iter().for_each(|&t| homes[t as usize] = unit.memory.0);
         }
-        Needs::new(graph, Some(&lists))
+        let readers = Readers::new(graph, &kinds, Some(homes));
+        (Needs::new(graph, Some(&lists)), readers)
     }
 
     /// Forgets graphs that nobody else knows any more, and arrays without launches in flight.

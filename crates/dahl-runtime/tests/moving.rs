@@ -164,7 +164,7 @@ fn device(capacity: u64, bandwidth: f64) -> HostDeviceSpec {
 #[test]
 fn little_more_is_moved_than_must_be() {
     let (mut sum, mut least, mut above, mut graphs) = (0, 0, Vec::new(), 0);
-    for seed in 0..400 {
+    for seed in 0..4000 {
         let little = Little::random(seed);
         let capacity = little.least() + seed as usize % 3;
         let fewest = little.fewest(capacity);
@@ -199,10 +199,8 @@ fn little_more_is_moved_than_must_be() {
     }
     let ratio = f64::from(sum as u32) / f64::from(least as u32);
     println!("{graphs} graphs: {ratio:.3} times the fewest; above 1.3: {above:?}");
-    assert!(ratio <= 1.05, "{ratio}");
-    // A choice made one task at a time cannot always be the best: one graph in fifty, and not by much.
-    assert!(above.len() * 50 <= graphs, "{above:?}");
-    assert!(above.iter().all(|&(_, m, f)| 2 * m <= 3 * f), "{above:?}");
+    assert!(ratio <= 1.01, "{ratio}");
+    assert!(above.is_empty(), "{above:?}");
 }
 
 /// Nanoseconds of transfers, and how many of them lie in the time of tasks.

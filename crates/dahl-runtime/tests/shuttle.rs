@@ -8,11 +8,15 @@
 
 #[path = "common/frail.rs"]
 mod frail;
+#[path = "common/gpu.rs"]
+mod gpu;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use dahl_core::{Arena, Bytes, Codelet, Graph, Param, Recorder, Task, TaskError, UnitKind, Vector};
+use dahl_core::{
+    Arena, Bytes, Codelet, Graph, Mode, Param, Recorder, Region, Task, TaskError, UnitKind, Vector,
+};
 use dahl_runtime::{HostDeviceSpec, RunError, Runtime};
 use frail::{Fate, Fault};
 use shuttle::Config;
@@ -240,6 +244,56 @@ fn devices_share_and_evict() {
             runtime.launch(&graph).unwrap();
             runtime.launch(&graph).unwrap();
             check(&runtime, &arrays, 2);
+        });
+    }
+}
+
+/// Parts that travel along for later tasks: one launch writes an element on the CPU while the next sends
+/// its neighbour to a device where both are wanted, and then the host writes it.
+#[test]
+fn parts_travel_together_while_others_write() {
+    let body = |ops: &dahl_core::Operands<'_>| {
+        shuttle::thread::yield_now();
+        let value = ops.read::<f64>(0).row([0, 0, 0])[0];
+        ops.write::<f64>(1).fill(value);
+        Ok(())
+    };
+    let there = Codelet::new("there").implement("reference", UnitKind::Gpu, body);
+    let both = Codelet::new("both").implement("reference", UnitKind::Cpu, body);
+    let both = both.implement("reference", UnitKind::Gpu, body);
+    let (there, both) = (Arc::new(there), Arc::new(both));
+    let element = |i: usize| Region::new([0, 0, 0, i], [1, 1, 1, i + 1]).unwrap();
+    for policy in ["eager", "ws"] {
+        let (there, both) = (there.clone(), both.clone());
+        explore(2000, move || {
+            let arena = Arena::new();
+            let x = arena.zeros::<f64, 1>([3]).unwrap();
+            let y = arena.zeros::<f64, 1>([3]).unwrap();
+            let recorder = Recorder::new();
+            let second = x.handle().part(&element(1));
+            let one = [Param::Float(1.0)];
+            recorder.submit(Task::new(&BUMP, &[second.with(Mode::ReadWrite)]).params(&one));
+            let bump = recorder.finish().unwrap();
+            let copies = |of: &[(&Arc<Codelet>, usize)]| {
+                let recorder = Recorder::new();
+                for &(copy, i) in of {
+                    let (from, to) = (x.handle().part(&element(i)), y.handle().part(&element(i)));
+                    let operands = [from.with(Mode::Read), to.with(Mode::Write)];
+                    recorder.submit(Task::new(copy, &operands));
+                }
+                recorder.finish().unwrap()
+            };
+            let all = copies(&[(&there, 0), (&there, 1), (&both, 2)]);
+            let last = copies(&[(&there, 2)]);
+            let builder = Runtime::builder().workers(1).policy(policy).pin(false);
+            let gpu = gpu::gpu(1e9, Duration::from_millis(1));
+            let mut runtime = builder.device(gpu).build().unwrap();
+            runtime.launch(&bump).unwrap();
+            runtime.launch(&all).unwrap();
+            let third = x.handle().part(&element(2));
+            runtime.write_handle::<f64>(&third).unwrap()[0] = 5.0;
+            runtime.launch(&last).unwrap();
+            assert_eq!(runtime.read(&y).unwrap()[..], [0.0, 1.0, 5.0]);
         });
     }
 }

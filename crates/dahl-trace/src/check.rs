@@ -185,6 +185,10 @@ fn transfer(trace: &Trace, t: &Transfer, last: &mut u64) -> Result<(), String> {
     if t.start > t.end {
         return Err(format!("start at {} and end at {} ns", t.start, t.end));
     }
+    let load = &t.load;
+    if load.asked > t.bytes || load.parts == 0 || load.parts > load.wanted {
+        return Err(format!("{load:?} of {} bytes", t.bytes));
+    }
     ordered(last, t.start)
 }
 
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn broken_traces_are_found() {
         type Break = fn(&mut Trace);
-        let cases: [(&str, Break); 17] = [
+        let cases: [(&str, Break); 18] = [
             ("units[0]", |t| t.units[0].memory = 9),
             ("launches[1]", |t| t.launches[1].graph = 1),
             ("tasks[5]: unit 40", |t| t.tasks[5].unit = 40),
@@ -211,6 +215,7 @@ mod tests {
             ("is busy until", |t| t.tasks[0].end += 1 << 40),
             ("transfers[0]: memory 7", |t| t.transfers[0].to = 7),
             ("transfers[1]: start", |t| t.transfers[1].end = 0),
+            ("transfers[0]: Load", |t| t.transfers[0].load.parts = 2),
             ("memory[0]: memory", |t| t.memory[0].memory = 5),
             ("power[3]: at", |t| t.power[2].at = u64::MAX),
             ("power[2]: NaN", |t| t.power[2].watts = f64::NAN),

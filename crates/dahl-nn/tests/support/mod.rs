@@ -1,9 +1,10 @@
 //! What tests of whole training runs share: the images and first weights of `fixtures/make_runs.py`,
-//! and running a session on the real runtime.
+//! and running a session on the real runtime. Tests of other crates include this file, too.
 
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +38,18 @@ pub struct Case {
     pub correct: Vec<f64>,
     /// Mean loss on the same images at the end, in evaluation.
     pub evaluated: f64,
+    /// For `models.json`: the precision, and what is kept of the last weights.
+    pub dtype: Option<String>,
+    #[serde(default)]
+    pub tensors: BTreeMap<String, Digest>,
+}
+
+/// As `digest` of `make_models.py`.
+#[derive(Clone, serde::Deserialize)]
+pub struct Digest {
+    mean: f64,
+    rms: f64,
+    values: Vec<f64>,
 }
 
 #[derive(serde::Deserialize)]
@@ -46,16 +59,35 @@ struct File {
 }
 
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dahl-nn/tests/fixtures")
+}
+
+fn read(file: &str) -> Vec<Case> {
+    let text =
+        std::fs::read_to_string(fixtures().join(file)).expect("fixtures are in the repository");
+    let file: File = serde_json::from_str(&text).expect("the scripts write JSON");
+    assert!(!file.torch.is_empty());
+    file.cases
 }
 
 /// All runs of the fixtures.
 pub fn cases() -> Vec<Case> {
-    let text = std::fs::read_to_string(fixtures().join("runs.json"))
-        .expect("fixtures are in the repository");
-    let file: File = serde_json::from_str(&text).expect("make_runs.py writes JSON");
-    assert!(!file.torch.is_empty() && file.cases.len() >= 10);
-    file.cases
+    let cases = read("runs.json");
+    assert!(cases.len() >= 10);
+    cases
+}
+
+/// Runs of the models that come with the project, with their precision and how near two runs of it are.
+pub fn models() -> Vec<(Case, DType, f64)> {
+    let cases = read("models.json").into_iter();
+    let all: Vec<_> = cases
+        .map(|case| match case.dtype.as_deref() {
+            Some("f64") => (case, DType::F64, 1e-9),
+            _ => (case, DType::F32, 1e-3),
+        })
+        .collect();
+    assert_eq!(all.len(), 8, "four models in two precisions");
+    all
 }
 
 pub fn case(name: &str) -> Case {
@@ -148,6 +180,8 @@ pub struct How {
     pub grain: &'static str,
     pub dtype: DType,
     pub shuffle: bool,
+    /// Implementations for other units.
+    pub extra: Option<fn(&str) -> Option<dahl_core::Implementation>>,
 }
 
 impl Default for How {
@@ -158,6 +192,7 @@ impl Default for How {
             grain: "auto",
             dtype: DType::F64,
             shuffle: false,
+            extra: None,
         }
     }
 }
@@ -194,7 +229,7 @@ pub fn session(case: &Case, how: &How) -> Session {
     let model = Model::from_toml(&case.toml, &case.name).expect("a model");
     let training = Training {
         profile: None,
-        extra: None,
+        extra: how.extra,
         batch: case.batch,
         epochs: case.epochs,
         steps: None,
@@ -219,13 +254,16 @@ pub struct Run {
 
 /// Trains from the case's first weights.
 pub fn run(case: &Case, how: &How) -> Run {
-    let mut runtime = how.runtime();
-    let mut session = session(case, how);
+    run_on(&mut how.runtime(), &mut session(case, how), case)
+}
+
+/// As [`run`], on the caller's runtime.
+pub fn run_on(runtime: &mut Runtime, session: &mut Session, case: &Case) -> Run {
     let first = first_weights(session.model());
     session
-        .set_weights(&mut runtime, &first)
+        .set_weights(runtime, &first)
         .expect("the weights fit");
-    finish(&mut session, &mut runtime, case)
+    finish(session, runtime, case)
 }
 
 /// Trains to the end.
@@ -274,6 +312,52 @@ pub fn assert_close(name: &str, got: &Weights, want: &Weights, tolerance: f64) {
                 error <= tolerance,
                 "{name}: {key}[{i}] is {g}, not {w}: {error:e}"
             );
+        }
+    }
+}
+
+/// Panics unless a run of a model is what PyTorch made of it: losses, and what is kept of the weights, compared
+/// with the size of the values of each tensor.
+pub fn assert_as_kept(name: &str, got: &Run, case: &Case, tolerance: f64) {
+    let near = |what: &str, got: f64, want: f64, size: f64| {
+        let error = (got - want).abs();
+        // What is not a number is not near.
+        let is_near = error <= tolerance * size;
+        assert!(
+            is_near,
+            "{name}: {what} is {got}, not {want}: {error:e} of {size}"
+        );
+    };
+    let losses: Vec<f64> = got.epochs.iter().map(Totals::mean_loss).collect();
+    assert_eq!(losses.len(), case.losses.len(), "{name}");
+    for (loss, &want) in losses.into_iter().zip(&case.losses) {
+        near("the loss", loss, want, want);
+    }
+    let evaluated = got.evaluated.mean_loss();
+    near(
+        "the loss at the end",
+        evaluated,
+        case.evaluated,
+        case.evaluated,
+    );
+    let keys = |all: &mut dyn Iterator<Item = &String>| all.cloned().collect::<Vec<_>>();
+    let mut kept = case.tensors.keys();
+    assert_eq!(keys(&mut got.weights.keys()), keys(&mut kept), "{name}");
+    for (key, want) in &case.tensors {
+        let values = got.weights[key].data.to_f64();
+        let (n, last) = (values.len() as f64, want.values.len() - 1);
+        let rms = (values.iter().map(|v| v * v).sum::<f64>() / n).sqrt();
+        let size = want.rms.max(1e-3);
+        near(
+            &format!("{key}'s mean"),
+            values.iter().sum::<f64>() / n,
+            want.mean,
+            size,
+        );
+        near(&format!("{key}'s size"), rms, want.rms, size);
+        for (i, &w) in want.values.iter().enumerate() {
+            let at = i * (values.len() - 1) / last;
+            near(&format!("{key}[{at}]"), values[at], w, size);
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct Entry {
     pub host: *mut u8,
     /// One per memory.
     pub copies: Vec<Copy>,
+    /// Elements that tasks write just now, in whichever memory.
+    pub writing: RegionSet,
     /// For a temporary: how many accesses of this launch are still to come.
     pub uses_left: usize,
     /// Keeps a persistent storage's memory.
@@ -266,6 +268,20 @@ impl Directory {
         entry.mind_lease(self.runtime);
     }
 
+    /// Marks a region, seen under `shape`, as being written by a task, or takes the mark back. Those who
+    /// write an element take turns, by their dependencies.
+    pub fn mark_writing(&mut self, key: u64, shape: &Shape, region: &Region, is_written: bool) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        let mut writing = std::mem::take(&mut entry.writing);
+        entry.translate(shape, region, |p| match is_written {
+            true => writing.add(&p),
+            false => writing.remove(&p),
+        });
+        entry.writing = writing;
+    }
+
     /// Keeps a copy in place.
     pub fn pin(&mut self, key: u64, memory: MemoryId) {
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -383,6 +399,7 @@ fn new_entry(
         size: storage.dtype.size(),
         host,
         copies: (0..memories).map(copy).collect(),
+        writing: RegionSet::default(),
         uses_left,
         owner,
         leased: false,

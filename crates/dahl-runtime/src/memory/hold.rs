@@ -4,21 +4,23 @@ use dahl_core::MemoryId;
 use dahl_core::access::Access;
 use dahl_core::operands::Placed;
 
+use super::join::Asker;
 use super::room::{NoRoom, Wish};
-use super::transfer::{Stop, Why};
+use super::transfer::{Ask, Stop, Why};
 use super::{Memories, Refusal, StateGuard};
-use crate::instance::Instance;
+use crate::instance::{Instance, Stage};
 use crate::sync::lock;
 
 impl Memories {
     /// Brings a task's operands to a memory and keeps them there.
-    pub fn acquire(
-        &self,
-        instance: &Instance,
+    pub fn acquire<'a>(
+        &'a self,
+        instance: &'a Instance,
         task: u32,
         memory: MemoryId,
-    ) -> Result<Hold<'_>, Refusal> {
+    ) -> Result<Hold<'a>, Refusal> {
         let mut state = self.drop_request(lock(&self.state), instance.task(task));
+        instance.advance(task, Stage::Asked);
         let (mut accesses, mut placed, mut keys) = state.spare.pop().unwrap_or_default();
         let graph = instance.graph();
         for (i, access) in instance.accesses(task).iter().enumerate() {
@@ -37,6 +39,8 @@ impl Memories {
         }
         let mut hold = Hold {
             memories: self,
+            instance,
+            task,
             memory,
             accesses,
             placed,
@@ -50,12 +54,11 @@ impl Memories {
             return Err(Refusal::Elsewhere(error));
         }
         self.note_usage(&mut state);
-        let (mut state, filled) = self.fill(state, &mut hold, Why::task(instance, task, false));
+        let (mut state, filled) = self.fill(state, &mut hold);
         let Err((operand, stop)) = filled else {
             return Ok(hold);
         };
-        let keys = hold.keys.iter();
-        keys.for_each(|&key| state.directory.unpin(key, memory));
+        hold.let_go(&mut state);
         hold.recycle(&mut state);
         drop(state);
         self.changed.notify_all();
@@ -109,6 +112,7 @@ impl Memories {
             memory: hold.memory,
             now: needs.moment(m, instance.serial(), task),
             needs,
+            launch: &instance.keys,
         };
         self.reserve(state, &wish)
     }
@@ -119,15 +123,26 @@ impl Memories {
         &'s self,
         mut state: StateGuard<'s>,
         hold: &mut Hold<'_>,
-        why: Why,
     ) -> (StateGuard<'s>, Result<(), (usize, Stop)>) {
-        let memory = hold.memory;
+        let (memory, instance, task) = (hold.memory, hold.instance, hold.task);
+        let recorded = instance.accesses(task);
         let operands = hold.accesses.iter().zip(&mut hold.placed).zip(&hold.keys);
         for (i, ((access, place), &key)) in operands.enumerate() {
             let reads = access.mode.reads() && access.fresh.is_none();
             if reads {
-                let (guard, fetched) =
-                    self.fetch(state, key, &place.shape, &access.region, memory, why);
+                let ask = Ask {
+                    key,
+                    shape: &place.shape,
+                    region: &access.region,
+                    memory,
+                    why: Why::task(instance, task, false),
+                    asker: Some(Asker {
+                        instance,
+                        task,
+                        storage: instance.storage_of(&recorded[i]),
+                    }),
+                };
+                let (guard, fetched) = self.fetch(state, &ask);
                 state = guard;
                 if let Err(stop) = fetched {
                     return (state, Err((i, stop)));
@@ -162,6 +177,8 @@ impl<T> Cleared for Vec<T> {
 /// The operands of a task, kept in a memory until released.
 pub struct Hold<'a> {
     memories: &'a Memories,
+    instance: &'a Instance,
+    task: u32,
     memory: MemoryId,
     accesses: Vec<Access>,
     placed: Vec<Placed>,
@@ -191,14 +208,15 @@ impl Hold<'_> {
             return false;
         }
         let mut hold = self;
+        hold.let_go(&mut state);
         for ((access, placed), &key) in hold.accesses.iter().zip(&hold.placed).zip(&hold.keys) {
-            state.directory.unpin(key, memory);
             if succeeded && access.mode.writes() {
                 state
                     .directory
                     .written(key, &placed.shape, &access.region, memory);
             }
         }
+        hold.instance.advance(hold.task, Stage::Ended);
         for &key in &hold.keys {
             if state.directory.used_once(key) {
                 state = memories.bury(state, key);
@@ -215,11 +233,21 @@ impl Hold<'_> {
     pub fn abandon(mut self) {
         let memories = self.memories;
         let mut state = lock(&memories.state);
-        let keys = self.keys.iter();
-        keys.for_each(|&key| state.directory.unpin(key, self.memory));
+        self.let_go(&mut state);
         self.recycle(&mut state);
         drop(state);
         memories.changed.notify_all();
+    }
+
+    /// Takes back the marks of the operands: they may go, and may be copied.
+    fn let_go(&self, state: &mut StateGuard<'_>) {
+        for ((access, placed), &key) in self.accesses.iter().zip(&self.placed).zip(&self.keys) {
+            state.directory.unpin(key, self.memory);
+            if access.mode.writes() {
+                let directory = &mut state.directory;
+                directory.mark_writing(key, &placed.shape, &access.region, false);
+            }
+        }
     }
 
     /// Keeps the buffers for the next hold.

@@ -17,7 +17,7 @@
 
 use dahl_core::{Handle, MemoryId, Region, Shape};
 
-use super::transfer::{Stop, Why};
+use super::transfer::{Ask, Stop};
 use super::{Memories, StateGuard};
 use crate::driver::DriverError;
 use crate::error::RunError;
@@ -92,24 +92,22 @@ impl Memories {
     /// Brings an array to the host, to be read there.
     pub fn to_host(&self, handle: &Handle) -> Result<(), RunError> {
         let state = lock(&self.state);
-        let (key, host) = (handle.storage.id, MemoryId::HOST);
-        let (state, fetched) = self.fetch(
-            state,
-            key,
-            &handle.whole,
-            &handle.region,
-            host,
-            Why::NO_TASK,
-        );
+        let ask = Ask::home(handle.storage.id, &handle.whole, &handle.region);
+        let (state, fetched) = self.fetch(state, &ask);
         drop(state);
         fetched.map_err(|_| self.gone(handle.storage.label()))?;
         Ok(())
     }
 
-    /// Brings what is left of an array to the host, to be written there. What is gone is not-a-number.
+    /// Brings what is left of an array to the host, to be written there by a guard: until that is gone, see
+    /// [`Memories::host_wrote`], no element of the array is copied that no task asked for. What is gone is
+    /// not-a-number.
     pub fn to_host_to_write(&self, handle: &Handle) {
-        let state = lock(&self.state);
-        drop(self.salvage(state, handle.storage.id, &handle.whole, &handle.region));
+        let mut state = lock(&self.state);
+        let (key, whole, region) = (handle.storage.id, &handle.whole, &handle.region);
+        state.guarded = Some(key);
+        let state = self.salvage(state, key, whole, region);
+        drop(self.settled(state, key, whole, region));
     }
 
     /// Brings everything that is current only on a device back to the host: nobody will afterwards. What
@@ -139,8 +137,7 @@ impl Memories {
         region: &Region,
     ) -> StateGuard<'s> {
         loop {
-            let (guard, fetched) =
-                self.fetch(state, key, shape, region, MemoryId::HOST, Why::NO_TASK);
+            let (guard, fetched) = self.fetch(state, &Ask::home(key, shape, region));
             state = guard;
             match fetched {
                 Err(Stop::Gone) => give_up(&mut state, key),

@@ -8,7 +8,8 @@
 //! marked as *arriving*: nobody fetches them twice, and nobody writes them before they have arrived.
 //! The rest follows from the dependencies between tasks: nothing is written while a task reads it, a
 //! transfer for a task ends before the task does, and a prefetch that has not begun is dropped when
-//! its task asks for its operands itself.
+//! its task asks for its operands itself. What travels besides, for tasks to come, has an argument of
+//! its own (`join`).
 //!
 //! Nobody waits for room while holding any, so tasks cannot wait for each other in a circle.
 //!
@@ -16,17 +17,20 @@
 //! runtime would see old values in the host, and an arena must not reuse the bytes they will be
 //! written back to.
 //!
-//! What goes when room is short is decided by the order of the tasks to come (`needs`, `victims`). A
-//! device that fails is taken out (`loss`).
+//! What goes when room is short is decided by the order of the tasks to come (`needs`, `victims`,
+//! `outlook`). A device that fails is taken out (`loss`).
 //!
 //! A machine with host memory only has none of this, and pays nothing for it.
 
 mod backing;
 mod directory;
 mod hold;
+mod join;
 mod loss;
 pub(crate) mod needs;
+mod outlook;
 mod prefetch;
+pub(crate) mod readers;
 mod room;
 mod transfer;
 mod victims;
@@ -137,6 +141,8 @@ struct State {
     stopping: bool,
     /// Tasks whose operands are being fetched ahead.
     serving: Vec<TaskRef>,
+    /// The storage of which the host writes some elements by a guard; there is one such guard at most.
+    guarded: Option<u64>,
     /// Buffers of holds that have been released, to be used again.
     spare: Vec<(Vec<Access>, Vec<Placed>, Vec<u64>)>,
     /// What is recorded for a trace.
@@ -160,6 +166,7 @@ impl Memories {
             requests: std::collections::VecDeque::new(),
             stopping: false,
             serving: Vec::new(),
+            guarded: None,
             spare: Vec::new(),
             notes: Notes::default(),
             noted: Vec::new(),
@@ -273,9 +280,10 @@ impl Memories {
         self.counters.elsewhere.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The host has written an array.
+    /// The host has written an array, by a guard that is gone.
     pub fn host_wrote(&self, handle: &Handle) {
         let mut state = lock(&self.state);
+        state.guarded = None;
         state.directory.written(
             handle.storage.id,
             &handle.whole,

@@ -19,6 +19,8 @@ pub struct Needs {
     /// By memory; one for all where nobody knows who runs what.
     memories: Vec<Times>,
     tasks: u64,
+    /// Of every storage, its bytes and whether it lives during one launch only.
+    storages: Vec<(u64, bool)>,
 }
 
 #[derive(Debug)]
@@ -29,6 +31,22 @@ struct Times {
     first: Vec<u32>,
     /// Times, ascending; with whether the old values are needed then.
     at: Vec<(u32, bool)>,
+    /// What is used at time `t`: the places from `starts[t]` to `starts[t + 1]` in `uses`.
+    starts: Vec<u32>,
+    uses: Vec<Use>,
+    /// Whether nobody uses a storage whose time is not here.
+    alone: Vec<bool>,
+}
+
+/// How much of a storage is used at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Which, in the graph.
+    pub storage: u32,
+    /// Bytes whose old values are needed.
+    pub reads: u64,
+    /// Bytes that are written.
+    pub writes: u64,
 }
 
 /// The next time that a storage is needed.
@@ -56,11 +74,32 @@ impl Times {
     /// Of the tasks that `of` gives a time.
     fn new(graph: &Graph, of: Vec<Option<u32>>) -> Times {
         let mut uses: Vec<Vec<(u32, bool)>> = vec![Vec::new(); graph.storages.len()];
+        let end = of.iter().flatten().max().map_or(0, |t| t + 1);
+        let mut by_time: Vec<Vec<Use>> = vec![Vec::new(); end as usize];
+        let mut alone = vec![true; graph.storages.len()];
         for (task, time) in of.iter().enumerate() {
-            let Some(time) = *time else { continue };
             for access in graph.accesses_of(task as u32) {
                 let storage = graph.arrays[access.array as usize].storage as usize;
+                let Some(time) = *time else {
+                    alone[storage] = false;
+                    continue;
+                };
                 let reads = access.mode.reads() && access.fresh.is_none();
+                let size = graph.storages[storage].storage.dtype.size();
+                let bytes = (access.region.len() * size) as u64;
+                let at_once = &mut by_time[time as usize];
+                let storage_id = storage as u32;
+                let known = at_once.iter().position(|u| u.storage == storage_id);
+                let known = known.unwrap_or_else(|| {
+                    let storage = storage_id;
+                    at_once.push(Use {
+                        storage,
+                        ..Use::default()
+                    });
+                    at_once.len() - 1
+                });
+                at_once[known].reads += u64::from(reads) * bytes;
+                at_once[known].writes += u64::from(access.mode.writes()) * bytes;
                 match uses[storage].last_mut() {
                     Some((t, r)) if *t == time => *r |= reads,
                     _ => uses[storage].push((time, reads)),
@@ -72,10 +111,17 @@ impl Times {
             list.sort_unstable();
             first.push(first[first.len() - 1] + list.len() as u32);
         }
+        let mut starts = vec![0];
+        for list in &by_time {
+            starts.push(starts[starts.len() - 1] + list.len() as u32);
+        }
         Times {
             of: of.into_iter().map(|t| t.unwrap_or(0)).collect(),
             first,
             at: uses.into_iter().flatten().collect(),
+            starts,
+            uses: by_time.into_iter().flatten().collect(),
+            alone,
         }
     }
 }
@@ -101,10 +147,61 @@ impl Needs {
                 })
                 .collect(),
         };
+        let about =
+            |s: &dahl_core::graph::GraphStorage| (s.storage.bytes() as u64, s.temporary.is_some());
         Needs {
             memories,
             tasks: graph.len() as u64,
+            storages: graph.storages.iter().map(about).collect(),
         }
+    }
+
+    /// The time after the last task.
+    pub fn end(&self, memory: usize) -> u32 {
+        self.times(memory).starts.len() as u32 - 1
+    }
+
+    /// What is used at a time before that.
+    pub fn uses_at(&self, memory: usize, time: u32) -> &[Use] {
+        let times = self.times(memory);
+        let (from, to) = (times.starts[time as usize], times.starts[time as usize + 1]);
+        &times.uses[from as usize..to as usize]
+    }
+
+    /// Bytes of a storage.
+    pub fn bytes(&self, storage: u32) -> u64 {
+        self.storages[storage as usize].0
+    }
+
+    fn uses_of(&self, memory: usize, storage: u32) -> &[(u32, bool)] {
+        let times = self.times(memory);
+        let s = storage as usize;
+        &times.at[times.first[s] as usize..times.first[s + 1] as usize]
+    }
+
+    /// Whether nobody needs a storage after it is used at a time.
+    pub fn dies(&self, memory: usize, storage: u32, time: u32) -> bool {
+        let (_, temporary) = self.storages[storage as usize];
+        let last = self.uses_of(memory, storage).last();
+        temporary
+            && self.times(memory).alone[storage as usize]
+            && last.is_none_or(|&(last, _)| last <= time)
+    }
+
+    /// If the values of a storage are needed from a time on, in this launch or the next: when, and its
+    /// bytes.
+    pub fn reads_after(&self, memory: usize, storage: u32, time: u32) -> Option<(u64, u64)> {
+        let (bytes, temporary) = self.storages[storage as usize];
+        let uses = self.uses_of(memory, storage);
+        let (at, reads) = match uses.get(uses.partition_point(|u| u.0 < time)) {
+            Some(&(at, reads)) => (u64::from(at), reads),
+            None if temporary => return None,
+            None => {
+                let &(at, reads) = uses.first()?;
+                (self.tasks + u64::from(at), reads)
+            }
+        };
+        reads.then_some((at, bytes))
     }
 
     /// Whether each memory has an order of its own.

@@ -9,22 +9,24 @@ use std::sync::Arc;
 use dahl_core::{MemoryId, Region, Shape};
 use dahl_sched::policy::TaskRef;
 
+use super::join::Asker;
 use super::needs::Need;
 use super::room::Wish;
-use super::transfer::Why;
+use super::transfer::{Ask, Why};
 use super::{Memories, StateGuard};
 use crate::instance::{Instance, Prepared};
 use crate::sync::{Ordering, lock};
 
 /// How much more than the least it may cost to make room ahead of time: waiting costs time, too.
-const WORTH: f64 = 1.25;
+const WORTH: f64 = 1.05;
 
 /// Operands to fetch before their task asks for them.
 pub(super) struct Request {
     task: TaskRef,
     memory: MemoryId,
     keys: Vec<u64>,
-    parts: Vec<(u64, Shape, Region)>,
+    /// Storages, by key and in the task's graph, with what is to be there of them.
+    parts: Vec<(u64, u32, Shape, Region)>,
     why: Why,
     /// The task's moment.
     now: u64,
@@ -53,7 +55,7 @@ impl Memories {
             let key = instance.keys[array.storage as usize];
             keys.push(key);
             if access.mode.reads() && access.fresh.is_none() {
-                parts.push((key, array.shape, access.region));
+                parts.push((key, array.storage, array.shape, access.region));
             }
         }
         let prepared = &instance.prepared;
@@ -106,8 +108,10 @@ impl Memories {
             let memory = request.memory;
             // Under the same lock that takes the request: from here on its task waits for us.
             state.serving.push(request.task);
-            for (key, shape, region) in &request.parts {
-                let (guard, has_room) = self.room_ahead(state, &request, *key);
+            // SAFETY: its task has not run, since it waits for us first, so its launch has not ended.
+            let instance = unsafe { Instance::of(request.task) };
+            for &(key, storage, ref shape, ref region) in &request.parts {
+                let (guard, has_room) = self.room_ahead(state, &request, key, &instance.keys);
                 state = guard;
                 if !has_room {
                     continue;
@@ -116,11 +120,23 @@ impl Memories {
                     at: request.now,
                     reads: true,
                 };
-                state.directory.touch(*key, memory, need);
-                state.directory.pin(*key, memory);
-                let (guard, fetched) = self.fetch(state, *key, shape, region, memory, request.why);
+                state.directory.touch(key, memory, need);
+                state.directory.pin(key, memory);
+                let ask = Ask {
+                    key,
+                    shape,
+                    region,
+                    memory,
+                    why: request.why,
+                    asker: Some(Asker {
+                        instance,
+                        task: request.task.task,
+                        storage,
+                    }),
+                };
+                let (guard, fetched) = self.fetch(state, &ask);
                 state = guard;
-                state.directory.unpin(*key, memory);
+                state.directory.unpin(key, memory);
                 self.counters
                     .prefetched
                     .fetch_add(fetched.unwrap_or(0) as u64, Ordering::Relaxed);
@@ -137,6 +153,7 @@ impl Memories {
         mut state: StateGuard<'s>,
         request: &Request,
         key: u64,
+        launch: &[u64],
     ) -> (StateGuard<'s>, bool) {
         let memory = request.memory;
         let m = usize::from(memory.0);
@@ -150,23 +167,28 @@ impl Memories {
             memory,
             now: request.now,
             needs: &request.prepared.needs,
+            launch,
         };
-        let (chosen, loss) = self.victims(&state, &wish, short, false);
+        let chosen = self.victims(&state, &wish, short, false);
         // If something in use now will be much cheaper to give up when it is the task's turn, better
         // wait until then.
-        let (_, least) = self.victims(&state, &wish, short, true);
+        let least = self.victims(&state, &wish, short, true);
+        let dear = chosen.is_tried != least.is_tried || chosen.cost > WORTH * least.cost;
         let later = |key: &u64| {
             let entry = state.directory.entries.get(key);
             entry.is_some_and(|e| e.copies[m].need.at > request.now)
         };
-        if short == 0 || loss > WORTH * least || !chosen.iter().all(later) {
+        if short == 0 || dear || !chosen.keys.iter().all(later) {
             return (state, false);
         }
-        for victim in chosen {
+        for victim in chosen.keys {
             state = self.evict(state, victim, memory);
+            // What was chosen makes room for all that the task needs, this is for one array of it.
+            if self.allocate(&mut state, key, memory) {
+                return (state, true);
+            }
         }
-        let has_room = self.allocate(&mut state, key, memory);
-        (state, has_room)
+        (state, false)
     }
 
     /// Lets [`Memories::serve`] return.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use dahl_core::{Bytes, MemoryId};
 
 use super::needs::Needs;
+use super::outlook::{self, Outlook};
 use super::transfer::{Move, Why};
 use super::victims::{Shortage, victims};
-use super::{Direction, Memories, StateGuard};
+use super::{Memories, StateGuard};
 use crate::error::RunError;
 use crate::sync::{Ordering, lock};
 
@@ -31,6 +32,18 @@ pub(super) struct Wish<'a> {
     pub now: u64,
     /// What is known of the order.
     pub needs: &'a Needs,
+    /// The keys of the storages of the task's launch; none if there is no task.
+    pub launch: &'a [u64],
+}
+
+/// Copies to give up.
+pub(super) struct Choice {
+    /// Which.
+    pub keys: Vec<u64>,
+    /// What that costs, compared with another choice that was made in the same way.
+    pub cost: f64,
+    /// Whether the tasks to come were played through, or else the rule chose.
+    pub is_tried: bool,
 }
 
 impl NoRoom {
@@ -105,7 +118,7 @@ impl Memories {
                 }
             }
             let short = refused.unwrap_or((used + missing).saturating_sub(capacity));
-            let (chosen, _) = self.victims(&state, wish, short, false);
+            let chosen = self.victims(&state, wish, short, false).keys;
             if chosen.is_empty() && !state.directory.is_lost(memory) {
                 match refused {
                     Some(bytes) if self.is_quiet(&state, memory) => {
@@ -128,7 +141,7 @@ impl Memories {
         wish: &Wish<'_>,
         short: u64,
         in_use: bool,
-    ) -> (Vec<u64>, f64) {
+    ) -> Choice {
         let shortage = Shortage {
             memory: wish.memory,
             keep: wish.keys,
@@ -137,7 +150,26 @@ impl Memories {
             needs: wish.needs,
             in_use,
         };
-        victims(&state.directory, &shortage)
+        let footprint = |bytes: usize| {
+            let device = self.device(wish.memory);
+            device.map_or(bytes, |d| d.backing.footprint(bytes)) as u64
+        };
+        let outlook = Outlook {
+            shortage: &shortage,
+            keys: wish.launch,
+            footprint: &footprint,
+        };
+        let tried = match wish.launch {
+            [] => None,
+            _ => outlook::best(&state.directory, &outlook),
+        };
+        let is_tried = tried.is_some();
+        let (keys, cost) = tried.unwrap_or_else(|| victims(&state.directory, &shortage));
+        Choice {
+            keys,
+            cost,
+            is_tried,
+        }
     }
 
     /// Whether nothing in a memory is pinned, so that waiting would be in vain.
@@ -209,10 +241,11 @@ impl Memories {
             memory,
             now: 0,
             needs,
+            launch: &[],
         };
         let mut freed = false;
         // Free bytes may lie in pieces that are too small: everything goes that can.
-        for victim in self.victims(&state, &wish, u64::MAX, false).0 {
+        for victim in self.victims(&state, &wish, u64::MAX, false).keys {
             state = self.evict(state, victim, memory);
             freed = true;
         }
@@ -234,12 +267,10 @@ impl Memories {
         if entry.copies[m].pins > 0 || entry.copies[m].buffer.is_none() {
             return state;
         }
-        let pieces = entry.only_in(memory).into_iter();
-        let moves: Vec<Move> = pieces
-            .map(|p| Move::plan(entry, p, memory, Direction::Out))
-            .collect();
-        if !moves.is_empty() {
-            state = self.carry_out(state, key, &moves, Why::NO_TASK).0;
+        let pieces = entry.only_in(memory);
+        if !pieces.is_empty() {
+            let back = Move::back(entry, pieces, memory);
+            state = self.carry_out(state, key, &[back], Why::NO_TASK).0;
         }
         if let Some(entry) = state.directory.entries.get_mut(&key)
             && entry.copies[m].pins == 0

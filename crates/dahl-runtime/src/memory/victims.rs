@@ -3,7 +3,8 @@
 //! What is needed last goes first, as Bélády's rule has it, weighed by what giving it up costs: bytes to
 //! write back if they are current nowhere else, bytes to fetch again if somebody will read them. A copy
 //! is worth its cost per byte it frees, spread over the time until it is needed; the cheapest go until
-//! there is room, and those that turn out not to be needed for that are spared.
+//! there is room, and those that turn out not to be needed for that are spared. A rule of thumb, which
+//! `outlook` improves on where it can look further.
 
 use dahl_core::MemoryId;
 
@@ -29,26 +30,36 @@ pub struct Shortage<'a> {
     pub in_use: bool,
 }
 
-struct Candidate {
+/// A copy that may go.
+pub struct Candidate {
     key: u64,
-    bytes: u64,
+    /// Bytes of the memory that it takes.
+    pub bytes: u64,
+    /// Bytes to write back.
+    pub back: u64,
+    /// Bytes to fetch again.
+    pub again: u64,
+    /// When that is.
+    pub need: u64,
     /// What giving it up costs, in bytes moved per task until it is needed.
-    loss: f64,
+    pub loss: f64,
     last_use: u64,
+}
+
+/// Whether a copy may go.
+pub fn can_go(key: &u64, entry: &Entry, shortage: &Shortage<'_>) -> bool {
+    let copy = &entry.copies[usize::from(shortage.memory.0)];
+    let there = copy.is_idle() || shortage.in_use && copy.buffer.is_some();
+    there && !shortage.keep.contains(key)
 }
 
 /// Copies that together free as many bytes as are short, or all that can go; and what giving them up
 /// costs, compared with others.
 pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64) {
     let of = |(key, entry)| candidate(key, entry, shortage);
-    let m = usize::from(shortage.memory.0);
-    let can_go = |key: &u64, e: &Entry| {
-        let there = e.copies[m].is_idle() || shortage.in_use && e.copies[m].buffer.is_some();
-        there && !shortage.keep.contains(key)
-    };
     let all = directory.entries.iter();
     let mut left: Vec<Candidate> = all
-        .filter(|(key, e)| can_go(key, e))
+        .filter(|(key, e)| can_go(key, e, shortage))
         .map(|(key, e)| of((*key, e)))
         .collect();
     let (mut chosen, mut short) = (Vec::<Candidate>::new(), shortage.bytes);
@@ -80,7 +91,8 @@ pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64
     (chosen.into_iter().map(|c| c.key).collect(), loss)
 }
 
-fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
+/// What giving up a copy means.
+pub fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
     let copy = &entry.copies[usize::from(shortage.memory.0)];
     let bytes = entry.held(shortage.memory);
     let back = match (copy.pins > 0, entry.is_away()) {
@@ -103,6 +115,9 @@ fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
     Candidate {
         key,
         bytes,
+        back: (back * entry.size) as u64,
+        again: (again * entry.size) as u64,
+        need: copy.need.at,
         loss: cost / distance as f64,
         last_use: copy.last_use,
     }

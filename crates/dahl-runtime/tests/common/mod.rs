@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test file uses its own part.
 
 pub mod frail;
+pub mod gpu;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};

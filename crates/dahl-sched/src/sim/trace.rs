@@ -47,6 +47,7 @@ impl Outcome {
                 bytes: t.bytes.0,
                 for_task: t.for_task.map_or(none, id),
                 ahead: t.ahead,
+                load: trace::Load::asked(t.bytes.0),
                 start: nanos(t.start),
                 end: nanos(t.end),
             });

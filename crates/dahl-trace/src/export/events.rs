@@ -86,7 +86,7 @@ pub fn lanes(trace: &Trace) -> (Vec<u32>, Vec<(u16, u16, u32)>) {
 mod tests {
     use super::*;
     use dahl_core::random::Random;
-    use dahl_core::trace::{NOBODY, TaskId, Transfer};
+    use dahl_core::trace::{Load, NOBODY, TaskId, Transfer};
 
     #[test]
     fn transfers_in_one_lane_do_not_overlap() {
@@ -102,6 +102,7 @@ mod tests {
                     task: NOBODY,
                 },
                 ahead: false,
+                load: Load::asked(1),
                 start,
                 end: start + random.below(3 * i + 2, 40),
             }

@@ -305,6 +305,14 @@ impl<W: Write> Writer<'_, W> {
         self.begin_or_end(BEGIN, track);
         self.named("transfer", if t.ahead { "copy ahead" } else { "copy" });
         self.annotate("bytes", t.bytes, field::annotation::NUMBER);
+        self.annotate_text("carries", t.load.choice());
+        self.annotate("asked bytes", t.load.asked, field::annotation::NUMBER);
+        self.annotate("parts", t.load.parts.into(), field::annotation::NUMBER);
+        self.annotate(
+            "parts wanted",
+            t.load.wanted.into(),
+            field::annotation::NUMBER,
+        );
     }
 }
 

@@ -6,7 +6,7 @@
 use dahl_core::Mode;
 use dahl_core::region::Region;
 use dahl_core::trace::{
-    Launch, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceGraph, TraceTask,
+    Launch, Load, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceGraph, TraceTask,
     Transfer,
 };
 
@@ -160,13 +160,17 @@ pub fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
 /// The transfers.
 pub fn transfers(rows: &[Transfer]) -> Vec<u8> {
     let mut t = Table::default();
-    t.rows(rows.len(), 16);
+    t.rows(rows.len(), 24);
     t.plain(rows.iter().map(|x| x.from.into()));
     t.plain(rows.iter().map(|x| x.to.into()));
     t.plain(rows.iter().map(|x| x.bytes));
     t.near(rows.iter().map(|x| x.for_task.launch.into()));
     t.near(rows.iter().map(|x| x.for_task.task.into()));
     t.plain(rows.iter().map(|x| x.ahead.into()));
+    t.plain(rows.iter().map(|x| x.load.asked));
+    t.plain(rows.iter().map(|x| x.load.parts.into()));
+    t.plain(rows.iter().map(|x| x.load.wanted.into()));
+    t.plain(rows.iter().map(|x| x.load.whole.into()));
     t.near(rows.iter().map(|x| x.start));
     t.plain(rows.iter().map(|x| x.end - x.start));
     t.done()
@@ -180,16 +184,21 @@ pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
         bytes: 0,
         for_task: NO_TASK,
         ahead: false,
+        load: Load::asked(0),
         start: 0,
         end: 0,
     };
-    let mut rows = vec![empty; c.rows(8)?];
+    let mut rows = vec![empty; c.rows(12)?];
     c.plain(&mut rows, |x, v| x.from = v)?;
     c.plain(&mut rows, |x, v| x.to = v)?;
     c.plain(&mut rows, |x, v| x.bytes = v)?;
     c.near(&mut rows, |x, v| x.for_task.launch = v)?;
     c.near(&mut rows, |x, v| x.for_task.task = v)?;
     c.plain(&mut rows, |x, v: u8| x.ahead = v != 0)?;
+    c.plain(&mut rows, |x, v| x.load.asked = v)?;
+    c.plain(&mut rows, |x, v| x.load.parts = v)?;
+    c.plain(&mut rows, |x, v| x.load.wanted = v)?;
+    c.plain(&mut rows, |x, v: u8| x.load.whole = v != 0)?;
     c.near(&mut rows, |x, v| x.start = v)?;
     c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
     Ok(rows)

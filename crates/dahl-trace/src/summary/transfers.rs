@@ -18,6 +18,8 @@ pub struct PairTraffic {
     pub count: u64,
     /// Of which made before a task asked.
     pub ahead: u64,
+    /// Of which carried more parts of an array than their task asked for.
+    pub joined: u64,
     /// Bytes.
     pub bytes: u64,
     /// Sum of the copies' durations.
@@ -35,12 +37,14 @@ pub(super) fn by_pair(trace: &Trace) -> Vec<PairTraffic> {
             to: trace.memories[usize::from(t.to)].name.clone(),
             count: 0,
             ahead: 0,
+            joined: 0,
             bytes: 0,
             total_ns: 0,
             gbytes: 0.0,
         });
         pair.count += 1;
         pair.ahead += u64::from(t.ahead);
+        pair.joined += u64::from(t.load.parts > 1);
         pair.bytes += t.bytes;
         pair.total_ns += t.end - t.start;
     }

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use dahl_core::UnitKind;
 use dahl_core::random::Random;
-use dahl_core::trace::{Launch, NOBODY, Nanos, TaskId, TaskRun, Trace, Transfer};
+use dahl_core::trace::{Launch, Load, NOBODY, Nanos, TaskId, TaskRun, Trace, Transfer};
 
 use super::network::Network;
 
@@ -151,6 +151,7 @@ impl Scheduler<'_> {
                 bytes,
                 for_task: id,
                 ahead,
+                load: Load::asked(bytes),
                 start: begin,
                 end,
             });

@@ -3,7 +3,7 @@
 
 use dahl_core::random::Random;
 use dahl_core::trace::{
-    Launch, NOBODY, TaskId, TaskRun, Trace, TraceAccess, TraceClass, TraceGraph, TraceMemory,
+    Launch, Load, NOBODY, TaskId, TaskRun, Trace, TraceAccess, TraceClass, TraceGraph, TraceMemory,
     TraceStorage, TraceTask, TraceUnit, Transfer,
 };
 use dahl_core::{Mode, Region, UnitKind};
@@ -122,6 +122,12 @@ pub fn lopsided() -> Trace {
         bytes: 64,
         for_task: TaskId { launch: 0, task: 1 },
         ahead: false,
+        load: Load {
+            asked: 16,
+            parts: 4,
+            wanted: 5,
+            whole: false,
+        },
         start: 25,
         end: 45,
     }];

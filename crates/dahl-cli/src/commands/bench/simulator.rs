@@ -41,6 +41,9 @@ pub struct Args {
     /// Numbers of CPU workers to try [default: one, and one per core]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     workers: Vec<u16>,
+    /// The same, as other commands have it: cpu:N
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
     /// Policies to try
     #[arg(long, value_delimiter = ',', default_value = "ws,dmda")]
     policies: Vec<String>,
@@ -97,6 +100,14 @@ struct Report {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = model(Some(&args.model))?;
     let mut workers = args.workers.clone();
+    if let Some(units) = &args.units {
+        anyhow::ensure!(
+            !units.has_gpus(),
+            "this compares predictions for CPU workers alone; for GPUs, run `dahl calibrate --units …`, then \
+             compare `dahl simulate` with `dahl bench step --units …`"
+        );
+        workers = vec![units.machine().units.len() as u16];
+    }
     if workers.is_empty() {
         let cores = dahl_runtime::discover::host().cores.len().max(1);
         workers = vec![1, cores as u16];

@@ -8,6 +8,9 @@ use std::time::Instant;
 use dahl_core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
 use dahl_runtime::Runtime;
 
+use crate::commands::gpu;
+use crate::commands::run_options::units_text;
+use crate::commands::units::{Cpus, Units};
 use crate::print;
 
 /// Arguments of `dahl bench tasks`.
@@ -22,6 +25,9 @@ pub struct Args {
     /// Number of workers
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
+    /// Units that execute tasks, such as cpu:1,gpu:0; on a GPU, operands are brought and nothing is launched
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
     /// The policy
     #[arg(long, default_value = "ws")]
     policy: String,
@@ -48,7 +54,9 @@ enum Pattern {
 struct Report<'a> {
     pattern: Pattern,
     tasks: u32,
-    workers: u16,
+    /// Units, whatever their kind.
+    workers: usize,
+    units: String,
     policy: &'a str,
     submit_ns: f64,
     first_ns: f64,
@@ -57,9 +65,13 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut builder = Runtime::builder()
-        .workers(usize::from(args.workers))
-        .policy(&args.policy);
+    let given = args.units.clone();
+    let units = given.unwrap_or_else(|| Units::cpus(Some(args.workers)));
+    let mut builder = Runtime::builder().policy(&args.policy);
+    if let Cpus::Count(workers) = units.cpus {
+        builder = builder.workers(usize::from(workers));
+    }
+    builder = gpu::add(builder, &gpu::numbers(&units.gpus)?, None, DType::F64)?;
     if let Some(path) = &args.trace {
         crate::commands::check_writable(path)?;
         builder = builder.trace(args.tasks as usize);
@@ -88,18 +100,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         dahl_trace::save(&trace, path)?;
     }
 
-    let Args {
-        pattern,
-        tasks,
-        workers,
-        ..
-    } = *args;
-    let policy = &args.policy;
     let report = Report {
-        pattern,
-        tasks,
-        workers,
-        policy,
+        pattern: args.pattern,
+        tasks: args.tasks,
+        workers: runtime.machine().units.len(),
+        units: units_text(&runtime),
+        policy: &args.policy,
         submit_ns,
         first_ns,
         replay_ns,
@@ -116,7 +122,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn record(args: &Args, arena: &Arena) -> anyhow::Result<Arc<Graph>> {
-    let empty = Arc::new(Codelet::new("empty").implement("empty", UnitKind::Cpu, |_| Ok(())));
+    let kinds = [UnitKind::Cpu, UnitKind::Gpu].into_iter();
+    let empty = Codelet::new("empty");
+    let empty = Arc::new(kinds.fold(empty, |c, kind| c.implement("empty", kind, |_| Ok(()))));
     let arrays = (0..64)
         .map(|i| arena.alloc(&format!("a{i}"), &[], DType::F64))
         .collect::<Result<Vec<_>, _>>()?;

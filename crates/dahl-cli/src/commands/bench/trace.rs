@@ -22,6 +22,9 @@ pub struct Args {
     /// CPU workers
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
+    /// Units that execute tasks, such as cpu:2,gpu:0
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
     /// How layers are cut into tasks [default: one sample per task, the finest]
     #[arg(long)]
     grain: Option<Grain>,
@@ -40,7 +43,8 @@ pub struct Args {
 struct Report {
     model: String,
     batch: u32,
-    workers: u16,
+    /// Units, whatever their kind.
+    workers: usize,
     tasks_per_step: usize,
     pairs: usize,
     without_ns_per_task: f64,
@@ -59,9 +63,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         sample: batch,
         ..Parts::ONE
     }));
+    let given = args.units.clone();
+    let units = given.unwrap_or_else(|| Units::cpus(Some(args.workers)));
     let options = |record: bool| RunOptions {
         trace_events: args.trace_events,
-        ..RunOptions::measuring(Units::cpus(Some(args.workers)), "ws", &grain, record)
+        ..RunOptions::measuring(units.clone(), "ws", &grain, record)
     };
     let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
     let mut traced = Measure::new(&model, batch, &options(true), &grain)?;
@@ -94,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = Report {
         model: model.name.clone(),
         batch: args.batch,
-        workers: args.workers,
+        workers: plain.runtime.machine().units.len(),
         tasks_per_step: tasks,
         pairs: ratios.len(),
         without_ns_per_task: middle(&mut without, 2) * 1e9 / tasks as f64,

@@ -251,12 +251,13 @@ fn notes(s: &Summary) {
     }
     for t in &s.transfers {
         println!(
-            "transfers      {} → {}: {} in {} copies ({} ahead), {:.2} GB/s",
+            "transfers      {} → {}: {} in {} copies ({} ahead, {} of several parts), {:.2} GB/s",
             t.from,
             t.to,
             Bytes(t.bytes),
             t.count,
             t.ahead,
+            t.joined,
             t.gbytes
         );
     }

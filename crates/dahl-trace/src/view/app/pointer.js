@@ -42,7 +42,8 @@ function tipOf(app, here) {
     return [bytesText(t.bytes[i]), [["from, to", here.row.lane.name], ["duration", duration(time)],
       ["rate", time ? rate((t.bytes[i] / time) * 1e9, "B") : "–"],
       ["for", run === NONE ? "the host, or to make room" : nameOf(trace, run)],
-      ["asked", t.ahead[i] ? "ahead of time" : "when needed"]]];
+      ["asked", t.ahead[i] ? "ahead of time" : "when needed"],
+      ["carries", `${count(t.parts[i])} of ${count(t.wanted[i])} parts wanted there${t.whole[i] ? ", the whole array" : ""}`]]];
   }
   return here.gap === NONE ? null : gapTip(trace, here);
 }

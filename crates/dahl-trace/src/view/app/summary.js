@@ -123,9 +123,10 @@ function pathTables(app, s) {
 
 function transferTable(s) {
   const rows = s.transfers.map((t) => make("tr", {}, make("td", { class: "name" }, `${t.from} → ${t.to}`),
-    cell(t.count, count(t.count)), cell(t.ahead, count(t.ahead)), cell(t.bytes, bytesText(t.bytes)),
+    cell(t.count, count(t.count)), cell(t.ahead, count(t.ahead)), cell(t.joined, count(t.joined)),
+    cell(t.bytes, bytesText(t.bytes)),
     cell(t.total_ns, duration(t.total_ns)), cell(t.gbytes, digits(t.gbytes))));
-  return table("transfers", ["Link", "Copies", "Ahead", "Bytes", "Time", "GB/s"], rows);
+  return table("transfers", ["Link", "Copies", "Ahead", "Joined", "Bytes", "Time", "GB/s"], rows);
 }
 
 function variations(s) {

@@ -1,0 +1,65 @@
+//! Training on devices against PyTorch: losses and weights of the models that come with the project, in both
+//! precisions, on a device alone, on CPUs and a device, and on CPUs and two.
+//!
+//! The runs to compare with are fixtures of `dahl-nn`. On OpenCL's devices; skipped, and said so, where there
+//! is none. The test that wants two devices starts this program again, since the library looks once.
+
+mod common;
+#[path = "../../dahl-nn/tests/support/mod.rs"]
+mod support;
+
+use common::{How, have};
+use dahl_gpu::{Device, opencl};
+use support::{assert_as_kept, models, run_on};
+
+#[test]
+fn devices_train_as_pytorch_does() {
+    if !have(1) {
+        return;
+    }
+    // Tasks are dealt out where there is a choice, so that every unit has work.
+    let layouts: &[_] = match opencl::devices().unwrap().len() {
+        1 => &[("a device", 0, 1), ("CPUs and a device", 2, 1)],
+        _ => &[("CPUs and two devices", 2, 2)],
+    };
+    for (case, dtype, tolerance) in models() {
+        for &(units, workers, devices) in layouts {
+            let name = format!("{} {dtype} on {units}", case.name);
+            let how = support::How {
+                dtype,
+                extra: Some(|name| dahl_gpu::device::implementation(name, None)),
+                ..support::How::default()
+            };
+            let mut session = support::session(&case, &how);
+            let units = How {
+                planned: workers > 0,
+                ..How::on(workers, devices, "eager")
+            };
+            let (mut runtime, opened) = common::runtime(&units, &session);
+            let run = run_on(&mut runtime, &mut session, &case);
+            assert_as_kept(&name, &run, &case, tolerance);
+            assert!(runtime.lost_devices().is_empty() && runtime.traffic().elsewhere == 0);
+            let ran: Vec<u64> = opened.iter().map(|d| d.stats().waits).collect();
+            assert!(ran.iter().all(|&tasks| tasks > 0), "{name}: {ran:?}");
+            println!("{name}: as PyTorch; tasks of devices: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn two_devices_train_as_pytorch_does() {
+    if !have(1) {
+        return;
+    }
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "devices_train_as_pytorch_does", "--nocapture"])
+        .env("POCL_DEVICES", "pthread pthread")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success() && text.matches("on CPUs and two devices: as PyTorch").count() == 8,
+        "{text}{error}"
+    );
+}
