@@ -25,6 +25,7 @@ use dahl_core::hash::FastBuild;
 use super::compare::{Front, Profile};
 use super::facts::Facts;
 use super::moment::{Moment, Slot};
+use super::room::Room;
 use crate::plan::timeline::Started;
 
 /// Width of the first round; each further round has this many times more.
@@ -68,7 +69,7 @@ pub(super) struct Layers<'a, 'n> {
     moves: Vec<(u8, u8)>,
     /// What is being started at the present moment.
     choice: Vec<(u8, u8)>,
-    used: Vec<u64>,
+    room: Room,
     profile: Profile,
     /// The least bound of what was left out.
     dropped: f64,
@@ -100,7 +101,7 @@ impl<'a, 'n> Layers<'a, 'n> {
             steps: Vec::new(),
             moves: Vec::new(),
             choice: Vec::new(),
-            used: Vec::new(),
+            room: Room::default(),
             profile: Profile::default(),
             dropped: f64::INFINITY,
             nodes: 0,
@@ -146,8 +147,8 @@ impl<'a, 'n> Layers<'a, 'n> {
         self.moves.clear();
         self.dropped = f64::INFINITY;
         let root = Moment::new(self.facts.of.len());
-        self.occupy(&root);
-        if n == 0 || !self.fits_at_all() {
+        self.room.occupy(self.facts.net, &root);
+        if n == 0 || !self.room.holds(self.facts.net) {
             return;
         }
         self.layers[0].kept.push(Some(Kept {
@@ -189,7 +190,7 @@ impl<'a, 'n> Layers<'a, 'n> {
     fn expand(&mut self, layer: usize, kept: Kept) {
         let mut m = kept.moment;
         loop {
-            self.occupy(&m);
+            self.room.occupy(self.facts.net, &m);
             let ended = m.ended();
             let facts = self.facts;
             let ready: Vec<u32> = facts
@@ -211,7 +212,7 @@ impl<'a, 'n> Layers<'a, 'n> {
         let net = self.facts.net;
         for (k, &i) in ready.iter().enumerate() {
             let i = i as usize;
-            if !self.fits(i) || self.facts.has_elder(m, i) {
+            if !self.room.fits(net, i) || self.facts.has_elder(m, i) {
                 continue;
             }
             for way in 0..net.activities[i].ways.len() {
@@ -222,12 +223,12 @@ impl<'a, 'n> Layers<'a, 'n> {
                 };
                 let (old, joules) = (m.slots[slot], m.joules);
                 m.start(net, i, way, slot);
-                self.hold(i, true);
+                self.room.start(net, i);
                 self.choice.push((i as u8, way as u8));
                 self.emit(layer, step, m);
                 self.choose(layer, step, m, &ready[k + 1..]);
                 self.choice.pop();
-                self.hold(i, false);
+                self.room.take_back(net, i);
                 m.started &= !(1 << i);
                 (m.slots[slot], m.joules) = (old, joules);
             }
@@ -316,82 +317,5 @@ impl<'a, 'n> Layers<'a, 'n> {
             }
         };
         starts.into_iter().rev().map(begin).collect()
-    }
-}
-
-/// Memories with a limit: what is in them.
-impl Layers<'_, '_> {
-    /// Counts the copies that exist.
-    fn occupy(&mut self, m: &Moment) {
-        let net = self.facts.net;
-        if net.copies.is_empty() {
-            return;
-        }
-        self.used.clear();
-        self.used.resize(net.capacity.len(), 0);
-        let mut users: Vec<u32> = net.copies.iter().map(|c| c.users).collect();
-        let mut exists: Vec<bool> = net.copies.iter().map(|c| c.initial).collect();
-        let ended = m.ended();
-        for (i, a) in net.activities.iter().enumerate() {
-            if ended >> i & 1 == 1 {
-                a.uses.iter().for_each(|&c| users[c as usize] -= 1);
-            }
-            if m.has_started(i) {
-                a.makes.iter().for_each(|&c| exists[c as usize] = true);
-            }
-        }
-        for (i, a) in net.activities.iter().enumerate() {
-            if m.has_started(i) {
-                a.ends.iter().for_each(|&c| exists[c as usize] = false);
-            }
-        }
-        for (c, copy) in net.copies.iter().enumerate() {
-            if exists[c] && (copy.stays || users[c] > 0) {
-                self.used[usize::from(copy.memory)] += copy.bytes;
-            }
-        }
-    }
-
-    fn fits_at_all(&self) -> bool {
-        let mut each = self.used.iter().zip(&self.facts.net.capacity);
-        each.all(|(&u, c)| c.is_none_or(|c| u <= c))
-    }
-
-    /// Whether there is room for what an activity makes.
-    fn fits(&self, i: usize) -> bool {
-        let net = self.facts.net;
-        let a = &net.activities[i];
-        a.makes.iter().all(|&c| {
-            let m = net.copies[c as usize].memory;
-            let bytes = |list: &[u32]| -> u64 {
-                let here = list.iter().map(|&c| net.copies[c as usize]);
-                here.filter(|c| c.memory == m).map(|c| c.bytes).sum()
-            };
-            let m = usize::from(m);
-            net.capacity[m]
-                .is_none_or(|most| self.used[m] + bytes(&a.makes) <= most + bytes(&a.ends))
-        })
-    }
-
-    /// An activity starts, or its start is taken back.
-    fn hold(&mut self, i: usize, starts: bool) {
-        let net = self.facts.net;
-        if net.copies.is_empty() {
-            return;
-        }
-        let a = &net.activities[i];
-        let (more, less) = if starts {
-            (&a.makes, &a.ends)
-        } else {
-            (&a.ends, &a.makes)
-        };
-        for &c in more {
-            let copy = &net.copies[c as usize];
-            self.used[usize::from(copy.memory)] += copy.bytes;
-        }
-        for &c in less {
-            let copy = &net.copies[c as usize];
-            self.used[usize::from(copy.memory)] -= copy.bytes;
-        }
     }
 }

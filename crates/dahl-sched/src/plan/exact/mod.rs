@@ -12,6 +12,7 @@ mod compare;
 mod facts;
 mod layers;
 mod moment;
+mod room;
 mod symmetry;
 
 use super::bound::{Carries, Game, Sides, play};
