@@ -6,7 +6,7 @@
 //! that both end together; then the next two, the most unequal first. If the exchanges together leave a
 //! gap after all they are not made. Some random exchanges between tries give other numbers to add.
 //!
-//! Only where there is one memory with room enough; ways are not changed.
+//! Only for few tasks, where there is one memory with room enough; ways are not changed.
 
 use dahl_core::random::Random;
 
@@ -20,6 +20,12 @@ const PERFORMED: usize = 400;
 /// Random exchanges before each try; this many if there are gaps, a few if there are none.
 const SHUFFLES: usize = 2000;
 const FEW: usize = 24;
+
+/// Most tasks of a plan that is worth it: with more of them, local search gets near enough.
+const MOST: usize = 128;
+
+/// Exchanges that are combined.
+const EXCHANGES: usize = 250;
 
 /// Pairs of units evened out in one try.
 const LEVELS: usize = 40;
@@ -63,7 +69,8 @@ pub fn even(
     tries: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Option<(f64, Vec<Started>)> {
-    if !net.copies.is_empty() || net.activities.len() != net.tasks || log.len() != net.tasks {
+    let moves = net.activities.len() != net.tasks;
+    if !net.copies.is_empty() || moves || log.len() != net.tasks || net.tasks > MOST {
         return None;
     }
     let mut from = vec![0];
@@ -245,18 +252,24 @@ impl Evener<'_> {
             first: u16::MAX,
             second: u16::MAX,
         }];
-        for i in 0..plan.units[a].len() {
-            for j in 0..plan.units[b].len() {
-                let mut next = plan.clone();
-                swap(&mut next, a, b, i, j);
-                if self.holds(&mut next, ends) {
-                    let of = |t: u32| self.seconds[t as usize];
-                    single.push(Exchange {
-                        gain: of(plan.units[a][i]) - of(plan.units[b][j]),
-                        first: i as u16,
-                        second: j as u16,
-                    });
-                }
+        let (rows, columns) = (plan.units[a].len(), plan.units[b].len());
+        // All of them, or so many from a random one on.
+        let first = self.below(rows * columns);
+        for k in 0..rows * columns {
+            let at = (first + k) % (rows * columns);
+            let (i, j) = (at / columns, at % columns);
+            let mut next = plan.clone();
+            swap(&mut next, a, b, i, j);
+            if self.holds(&mut next, ends) {
+                let of = |t: u32| self.seconds[t as usize];
+                single.push(Exchange {
+                    gain: of(plan.units[a][i]) - of(plan.units[b][j]),
+                    first: i as u16,
+                    second: j as u16,
+                });
+            }
+            if single.len() == EXCHANGES {
+                break;
             }
         }
         let mut double: Vec<(f64, u16, u16)> = Vec::new();
