@@ -1,0 +1,144 @@
+//! Durations that vary: around what is usual, and by interruptions.
+//!
+//! A task that takes `d` seconds on average takes
+//!
+//! ```text
+//!     c + interruptions      c = d · exp(sigma·z - sigma²/2) / (1 + rate·length),   z standard normal
+//! ```
+//!
+//! Interruptions, by whoever else uses the machine, come `rate` times in a second of computing and take an
+//! exponentially distributed time of mean `length` each. So the mean remains `d`, whatever the figures; what
+//! changes is how long others wait for the unlucky one. The draw depends on the seed, the task and its launch,
+//! but not on who runs it or when.
+
+use dahl_core::random::Random;
+
+use crate::policy::TaskRef;
+
+/// Where the draws of interruptions begin: beyond those of any task's normal.
+const BEYOND: u64 = 1 << 40;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Of the random numbers.
+    pub seed: u64,
+    /// Standard deviation of the usual durations' logarithm.
+    pub sigma: f64,
+    /// What comes in between.
+    pub interruptions: Interruptions,
+}
+
+/// Tasks that are interrupted by others' work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interruptions {
+    /// How many in a second of computing.
+    pub rate: f64,
+    /// Mean seconds of one.
+    pub length: f64,
+}
+
+impl Interruptions {
+    /// What they take, as a part of what is computed meanwhile.
+    pub fn share(&self) -> f64 {
+        self.rate * self.length
+    }
+}
+
+impl Noise {
+    /// Whether it can be: what is wrong with it otherwise.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(self.sigma >= 0.0 && self.sigma <= 3.0) {
+            return Err(format!("noise of sigma {}: use 0 to 3", self.sigma));
+        }
+        let Interruptions { rate, length } = self.interruptions;
+        let fine = |x: f64| x.is_finite() && x >= 0.0;
+        if !(fine(rate) && fine(length)) {
+            return Err(format!(
+                "{rate} interruptions of {length} seconds in a second: use finite numbers from 0"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a task that takes so many seconds on average takes this time.
+    pub(super) fn seconds(&self, mean: f64, task: TaskRef) -> f64 {
+        let (random, index) = (
+            Random::new(self.seed, task.launch as u64),
+            u64::from(task.task),
+        );
+        let z = random.normal(index);
+        let factor = (self.sigma * z - self.sigma * self.sigma / 2.0).exp();
+        let Interruptions { rate, length } = self.interruptions;
+        let calm = mean * factor / (1.0 + self.interruptions.share());
+        let many = rate * calm;
+        if many == 0.0 {
+            return calm;
+        }
+        // Of many only the last is a matter of chance.
+        let (sure, chance) = (many.floor(), many.fract());
+        let drawn = |k| random.uniform(BEYOND + 2 * index + k);
+        let last = match drawn(0) < chance {
+            true => -length * (1.0 - drawn(1)).ln(),
+            false => 0.0,
+        };
+        calm + sure * length + last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(noise: &Noise, seconds: f64) -> (f64, f64) {
+        let all: Vec<f64> = (0..100_000)
+            .map(|task| noise.seconds(seconds, TaskRef { launch: 3, task }))
+            .collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let longest = all.iter().fold(0.0, |a: f64, &b| a.max(b));
+        (mean, longest)
+    }
+
+    #[test]
+    fn the_mean_remains_and_the_longest_grows() {
+        let calm = Noise {
+            seed: 1,
+            sigma: 0.1,
+            interruptions: Interruptions::default(),
+        };
+        let interrupted = Noise {
+            interruptions: Interruptions {
+                rate: 100.0,
+                length: 1e-3,
+            },
+            ..calm
+        };
+        // Short tasks are rarely interrupted, and then for long; of the others a few times.
+        for seconds in [1e-4, 1e-2, 1.0] {
+            for noise in [calm, interrupted] {
+                let (mean, _) = mean(&noise, seconds);
+                assert!((mean / seconds - 1.0).abs() < 0.02, "{mean} of {seconds}");
+            }
+        }
+        assert!(mean(&calm, 1e-4).1 < 2e-4);
+        assert!(mean(&interrupted, 1e-4).1 > 1e-3);
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_refused() {
+        let noise = |sigma, rate| Noise {
+            seed: 0,
+            sigma,
+            interruptions: Interruptions { rate, length: 1.0 },
+        };
+        assert!(noise(0.1, 1.0).check().is_ok());
+        for bad in [
+            noise(-0.1, 1.0),
+            noise(4.0, 1.0),
+            noise(0.1, f64::NAN),
+            noise(0.1, -1.0),
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}
