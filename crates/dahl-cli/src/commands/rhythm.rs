@@ -7,6 +7,8 @@
 //! else's program interrupted, though a run waits for them all the same, with both workers often enough. So calibration keeps what it saw for
 //! each of these, and a simulation of this machine takes the figures nearest to what it simulates.
 
+mod variation;
+
 use std::sync::Arc;
 
 use dahl_core::trace::Trace;
@@ -14,6 +16,8 @@ use dahl_core::{Graph, Machine, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::sim::{Interruptions, Noise, Times};
 use serde::{Deserialize, Serialize};
+
+use variation::{Variation, variation};
 
 /// What was seen in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,12 +33,9 @@ pub struct Rhythm {
     /// Mean seconds of the same tasks by the performance model; zero in files of before it was kept.
     #[serde(default)]
     pub modelled: f64,
-    /// How much durations of like tasks vary within a stretch: standard deviation of their logarithm.
+    /// How much durations vary.
     #[serde(default)]
-    pub spread: f64,
-    /// Interruptions in a second of computing, and mean seconds of one.
-    #[serde(default)]
-    pub interruptions: [f64; 2],
+    pub varies: Variation,
     /// Mean seconds from the end of a task to the start of the next, if that was ready.
     pub overhead: f64,
     /// Mean seconds from a task's being ready to its start, on a unit that had nothing to do.
@@ -50,19 +51,24 @@ pub struct Expected {
     pub notice: f64,
     /// How much longer tasks take than the performance model says.
     pub pace: f64,
-    /// As [`Rhythm::spread`].
-    pub spread: f64,
-    /// As [`Rhythm::interruptions`].
-    pub interruptions: Interruptions,
+    /// How much durations vary.
+    pub varies: Variation,
 }
 
 impl Expected {
     /// Durations that vary as they did.
     pub fn noise(&self, seed: u64) -> Noise {
+        let Variation {
+            spread,
+            apart,
+            rate,
+            length,
+        } = self.varies;
         Noise {
             seed,
-            sigma: self.spread,
-            interruptions: self.interruptions,
+            sigma: spread,
+            apart,
+            interruptions: Interruptions { rate, length },
         }
     }
 }
@@ -100,7 +106,7 @@ impl Seen {
                 // A nanosecond is the least a trace can tell from nothing.
                 let nanos = (run.end - run.start).max(1);
                 tasks.add(nanos);
-                like[class].push(nanos as f64);
+                like[class].push((run.unit, nanos as f64));
                 match last[usize::from(run.unit)].replace(run.end) {
                     Some(end) if run.ready <= end => gaps.add(run.start.saturating_sub(end)),
                     Some(_) => waits.add(run.start.saturating_sub(run.ready)),
@@ -110,15 +116,13 @@ impl Seen {
             durations.push(like);
         }
         let overhead = gaps.seconds()?;
-        let (spread, interruptions) = variation(&durations);
         let rhythm = Rhythm {
             what,
             policy: family(policy).into(),
             workers: cpus(machine).count(),
             task: tasks.seconds()?,
             modelled: 0.0,
-            spread,
-            interruptions,
+            varies: variation(&durations),
             overhead,
             notice: waits.seconds().unwrap_or(overhead),
         };
@@ -166,77 +170,6 @@ impl Mean {
     }
 }
 
-/// The variance of logarithms around the means of their groups. Groups count by the time they take: nobody waits
-/// long for tasks of a few nanoseconds, however much those vary.
-#[derive(Default)]
-struct Variance {
-    squares: f64,
-    total: f64,
-}
-
-impl Variance {
-    fn add(&mut self, durations: &[f64]) {
-        let n = durations.len() as f64;
-        if n > 1.0 {
-            let mean = durations.iter().map(|d| d.ln()).sum::<f64>() / n;
-            let squares = durations.iter().map(|d| (d.ln() - mean).powi(2));
-            let time: f64 = durations.iter().sum();
-            self.squares += time * squares.sum::<f64>() / (n - 1.0);
-            self.total += time;
-        }
-    }
-
-    fn deviation(&self) -> f64 {
-        match self.total > 0.0 {
-            true => (self.squares / self.total).sqrt(),
-            false => 0.0,
-        }
-    }
-}
-
-/// How many times as long as most of its like an interrupted task takes, as in performance models.
-const INTERRUPTED: f64 = dahl_sched::model::history::FACTOR;
-
-/// How durations, in nanoseconds by stretch and class, vary: see [`Rhythm::spread`] and
-/// [`Rhythm::interruptions`].
-fn variation(stretches: &[Vec<Vec<f64>>]) -> (f64, [f64; 2]) {
-    let classes = stretches.first().map_or(0, Vec::len);
-    let (mut varied, mut computed) = (Variance::default(), 0.0);
-    let (mut lost, mut squares) = (0.0, 0.0);
-    for class in 0..classes {
-        let of = |stretch: &Vec<Vec<f64>>| stretch[class].clone();
-        let mut all: Vec<f64> = stretches.iter().flat_map(of).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        let Some(&usual) = all.get(all.len() / 2) else {
-            continue;
-        };
-        for stretch in stretches {
-            let mut calm = stretch[class].clone();
-            let interrupted: Vec<f64> = calm.extract_if(.., |d| *d > INTERRUPTED * usual).collect();
-            computed += calm.iter().sum::<f64>() + usual * interrupted.len() as f64;
-            // Clocks of two cores may disagree on a task now and then: nothing takes no time.
-            calm.retain(|&d| usual <= INTERRUPTED * d);
-            varied.add(&calm);
-            for more in interrupted.iter().map(|d| (d - usual) * 1e-9) {
-                lost += more;
-                squares += more * more;
-            }
-        }
-    }
-    // Of exponentially distributed times, the mean square is twice the square of the mean. Long ones decide, so
-    // that tasks of nanoseconds, which vary for other reasons, do not.
-    let length = if lost > 0.0 {
-        squares / lost / 2.0
-    } else {
-        0.0
-    };
-    let rate = match length > 0.0 {
-        true => lost / length / (computed * 1e-9),
-        false => 0.0,
-    };
-    (varied.deviation(), [rate, length])
-}
-
 /// Policies that decide alike take alike.
 fn family(policy: &str) -> &str {
     match policy {
@@ -281,10 +214,11 @@ pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Opt
         overhead: between(|r| r.overhead),
         notice: between(|r| r.notice),
         pace: between(Rhythm::pace),
-        spread: between(|r| r.spread),
-        interruptions: Interruptions {
-            rate: between(|r| r.interruptions[0]),
-            length: between(|r| r.interruptions[1]),
+        varies: Variation {
+            spread: between(|r| r.varies.spread),
+            apart: between(|r| r.varies.apart),
+            rate: between(|r| r.varies.rate),
+            length: between(|r| r.varies.length),
         },
     })
 }
@@ -332,8 +266,7 @@ mod tests {
             workers,
             task,
             modelled: task,
-            spread: 0.0,
-            interruptions: [0.0; 2],
+            varies: Variation::default(),
             overhead,
             notice: 10.0 * overhead,
         }
@@ -372,38 +305,5 @@ mod tests {
         assert_eq!(pace(10e-6), Some(1.2));
         assert_eq!(pace(20e-6), Some(1.0));
         assert_eq!(pace(5e-6), Some(1.2));
-    }
-
-    #[test]
-    fn durations_vary_around_those_of_like_tasks_in_the_same_stretch() {
-        let mut all = Variance::default();
-        let (once, twice) = (1f64.exp(), 2f64.exp());
-        all.add(&[once, twice]);
-        all.add(&[100.0 * once, 100.0 * twice]);
-        all.add(&[7.0]);
-        assert!((all.deviation() - 0.5f64.sqrt()).abs() < 1e-12);
-        // A group as long as both together that does not vary.
-        let long = 50.5 * (once + twice);
-        all.add(&[long, long]);
-        assert!((all.deviation() - 0.5).abs() < 1e-12);
-        assert_eq!(Variance::default().deviation(), 0.0);
-    }
-
-    #[test]
-    fn interruptions_are_told_from_what_varies() {
-        // A class of a microsecond, two of a hundred tasks interrupted for a while; another that is calm.
-        let mut short = vec![1000.0; 98];
-        short.extend([1000.0 + 40_000.0, 1000.0 + 40_000.0]);
-        let (spread, [rate, length]) = variation(&[vec![short, vec![50_000.0; 4]]]);
-        assert_eq!(spread, 0.0);
-        assert!((length - 20e-6).abs() < 1e-12, "{length}");
-        // All that was lost, 80 µs in 300.
-        assert!((rate * length - 80.0 / 300.0).abs() < 1e-9, "{rate}");
-        assert_eq!(variation(&[]), (0.0, [0.0; 2]));
-        // A clock's mistake is no variation.
-        assert_eq!(
-            variation(&[vec![vec![9000.0, 9000.0, 1.0, 9000.0]]]),
-            (0.0, [0.0; 2])
-        );
     }
 }

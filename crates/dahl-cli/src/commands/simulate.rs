@@ -132,6 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                     Varying::By(sigma) => sigma,
                     Varying::Measured => varies,
                 },
+                apart: 0.0,
                 interruptions: Interruptions::default(),
             },
         }),

@@ -8,15 +8,15 @@ use dahl_core::trace::Trace;
 
 use super::measure::Measure;
 
-/// Seconds of a stretch.
-const STRETCH: f64 = 0.02;
+/// Usual seconds of a stretch.
+pub const STRETCH: f64 = 0.02;
 
 /// How many times as long as most a stretch may take.
 const MOST: f64 = 2.0;
 
-/// How many steps of this length make a stretch.
-pub fn steps(once: f64) -> u64 {
-    ((STRETCH / once.max(1e-9)) as u64).clamp(1, 100_000)
+/// How many steps of this length make a stretch of so many seconds.
+pub fn steps(once: f64, stretch: f64) -> u64 {
+    ((stretch / once.max(1e-9)) as u64).clamp(1, 100_000)
 }
 
 /// Seconds of a step, by stretch, with what was recorded in each.
@@ -90,7 +90,7 @@ mod tests {
         assert!((all.seconds() - 1.1).abs() < 1e-12);
         // A hundredth in ten around the mean, of three.
         assert!((all.error() - 0.02f64.sqrt() / 6f64.sqrt() / 1.1).abs() < 1e-9);
-        assert_eq!(steps(0.005), 4);
-        assert_eq!(steps(0.3), 1);
+        assert_eq!(steps(0.005, STRETCH), 4);
+        assert_eq!(steps(0.3, STRETCH), 1);
     }
 }

@@ -262,7 +262,7 @@ impl<'a> Engine<'a> {
         };
         let mut seconds = self.times.at_speed(class, UnitId(unit), speed).0;
         if let Some(noise) = self.options.noise {
-            seconds = noise.seconds(seconds, task);
+            seconds = noise.seconds(seconds, task, unit);
         }
         // Who looks for work draws what working draws; who notices late was idle until then.
         let late = match std::mem::take(&mut self.units[u].roused) {

@@ -3,20 +3,22 @@
 //! A task that takes `d` seconds on average takes
 //!
 //! ```text
-//!     c + interruptions      c = d · exp(sigma·z - sigma²/2) / (1 + rate·length),   z standard normal
+//!     c + interruptions      c = d · f(sigma) · f(apart) / (1 + rate·length),   f(s) = exp(s·z - s²/2)
 //! ```
 //!
-//! Interruptions, by whoever else uses the machine, come `rate` times in a second of computing and take an
+//! with a standard normal `z` of every task in `f(sigma)`, and one of every unit and launch in `f(apart)`: a core
+//! that a stranger shares is slower for a while. Interruptions, by whoever else uses the machine, come `rate` times in a second of computing and take an
 //! exponentially distributed time of mean `length` each. So the mean remains `d`, whatever the figures; what
-//! changes is how long others wait for the unlucky one. The draw depends on the seed, the task and its launch,
-//! but not on who runs it or when.
+//! changes is how long others wait for the unlucky one. Draws depend on the seed, the task or unit, and
+//! the launch, but not on time.
 
 use dahl_core::random::Random;
 
 use crate::policy::TaskRef;
 
-/// Where the draws of interruptions begin: beyond those of any task's normal.
+/// Where the draws of interruptions begin, and those of units: beyond those of any task's normal.
 const BEYOND: u64 = 1 << 40;
+const UNITS: u64 = 1 << 42;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +27,8 @@ pub struct Noise {
     pub seed: u64,
     /// Standard deviation of the usual durations' logarithm.
     pub sigma: f64,
+    /// The same of units' speeds during a launch.
+    pub apart: f64,
     /// What comes in between.
     pub interruptions: Interruptions,
 }
@@ -48,8 +52,10 @@ impl Interruptions {
 impl Noise {
     /// Whether it can be: what is wrong with it otherwise.
     pub(super) fn check(&self) -> Result<(), String> {
-        if !(self.sigma >= 0.0 && self.sigma <= 3.0) {
-            return Err(format!("noise of sigma {}: use 0 to 3", self.sigma));
+        for sigma in [self.sigma, self.apart] {
+            if !(0.0..=3.0).contains(&sigma) {
+                return Err(format!("noise of sigma {sigma}: use 0 to 3"));
+            }
         }
         let Interruptions { rate, length } = self.interruptions;
         let fine = |x: f64| x.is_finite() && x >= 0.0;
@@ -61,14 +67,17 @@ impl Noise {
         Ok(())
     }
 
-    /// What a task that takes so many seconds on average takes this time.
-    pub(super) fn seconds(&self, mean: f64, task: TaskRef) -> f64 {
+    /// What a task that takes so many seconds on average takes a unit this time.
+    pub(super) fn seconds(&self, mean: f64, task: TaskRef, unit: u16) -> f64 {
         let (random, index) = (
             Random::new(self.seed, task.launch as u64),
             u64::from(task.task),
         );
-        let z = random.normal(index);
-        let factor = (self.sigma * z - self.sigma * self.sigma / 2.0).exp();
+        let vary = |sigma: f64, index| match sigma > 0.0 {
+            true => (sigma * random.normal(index) - sigma * sigma / 2.0).exp(),
+            false => 1.0,
+        };
+        let factor = vary(self.sigma, index) * vary(self.apart, UNITS + u64::from(unit));
         let Interruptions { rate, length } = self.interruptions;
         let calm = mean * factor / (1.0 + self.interruptions.share());
         let many = rate * calm;
@@ -92,7 +101,7 @@ mod tests {
 
     fn mean(noise: &Noise, seconds: f64) -> (f64, f64) {
         let all: Vec<f64> = (0..100_000)
-            .map(|task| noise.seconds(seconds, TaskRef { launch: 3, task }))
+            .map(|task| noise.seconds(seconds, TaskRef { launch: 3, task }, 0))
             .collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let longest = all.iter().fold(0.0, |a: f64, &b| a.max(b));
@@ -104,6 +113,7 @@ mod tests {
         let calm = Noise {
             seed: 1,
             sigma: 0.1,
+            apart: 0.0,
             interruptions: Interruptions::default(),
         };
         let interrupted = Noise {
@@ -125,10 +135,27 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_keeps_its_speed_for_a_launch() {
+        let noise = Noise {
+            seed: 1,
+            sigma: 0.0,
+            apart: 0.2,
+            interruptions: Interruptions::default(),
+        };
+        let speed = |launch, task, unit| noise.seconds(1.0, TaskRef { launch, task }, unit);
+        assert_eq!(speed(0, 1, 0), speed(0, 2, 0));
+        assert_ne!(speed(0, 1, 0), speed(0, 1, 1));
+        assert_ne!(speed(0, 1, 0), speed(1, 1, 0));
+        let mean = (0..50_000).map(|l| speed(l, 0, 1)).sum::<f64>() / 50_000.0;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+    }
+
+    #[test]
     fn figures_that_cannot_be_are_refused() {
         let noise = |sigma, rate| Noise {
             seed: 0,
             sigma,
+            apart: sigma / 2.0,
             interruptions: Interruptions { rate, length: 1.0 },
         };
         assert!(noise(0.1, 1.0).check().is_ok());

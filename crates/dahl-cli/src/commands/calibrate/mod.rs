@@ -30,7 +30,7 @@ use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
 use super::rhythm::{Rhythm, Seen};
 use super::run_options::{RunOptions, model, units_text};
-use super::stretches::{self, Stretches};
+use super::stretches::{self, STRETCH, Stretches};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
 
@@ -408,7 +408,7 @@ impl Work<'_> {
         measure.runtime.take_trace();
         let most = (1 << 17) / measure.graph.len().max(1) as u64;
         let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
-        let each = stretches::steps(once).min(steps);
+        let each = stretches::steps(once, STRETCH).min(steps);
         let mut stretches = Stretches::default();
         for _ in 0..steps.div_ceil(each) {
             stretches.run(&mut measure, each)?;

@@ -272,6 +272,7 @@ fn noise_is_seeded_and_does_not_depend_on_who_runs_what() {
         Some(Noise {
             seed,
             sigma: 0.1,
+            apart: 0.0,
             interruptions: Interruptions::default(),
         })
     };

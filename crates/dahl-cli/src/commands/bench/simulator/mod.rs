@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use dahl_nn::lower::grain::Grain;
 
 use crate::commands::run_options::model;
+use crate::commands::stretches::STRETCH;
 use crate::print;
 
 use report::Report;
@@ -47,6 +48,10 @@ pub struct Args {
     /// How long each way is measured; 16 stretches in any case
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// Seconds of a stretch: in short ones all ways see the same weather, in long ones caches keep what a way
+    /// needs, as they do in a run
+    #[arg(long, default_value_t = STRETCH)]
+    stretch: f64,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -72,6 +77,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 ways.push(Way::new(&model, batch, workers, policy, grain)?);
             }
         }
+    }
+    for way in &mut ways {
+        way.in_stretches_of(args.stretch.clamp(1e-3, 10.0));
     }
     let seconds = args.seconds.clamp(0.1, 3600.0) * ways.len() as f64;
     let end = Instant::now() + Duration::from_secs_f64(seconds);

@@ -30,6 +30,8 @@ pub struct Way {
     plan: Option<PlanFile>,
     recorded: Measure,
     plain: Measure,
+    /// Seconds of a step, roughly.
+    once: f64,
     /// Steps of a stretch.
     steps: u64,
     learnt: Stretches,
@@ -90,10 +92,16 @@ impl Way {
             plan,
             recorded,
             plain,
-            steps: stretches::steps(once),
+            once,
+            steps: 1,
             learnt: Stretches::default(),
             measured: Stretches::default(),
         })
+    }
+
+    /// Stretches take so many seconds from now on.
+    pub fn in_stretches_of(&mut self, seconds: f64) {
+        self.steps = stretches::steps(self.once, seconds);
     }
 
     /// A stretch of either kind. Whoever comes second finds other things in the caches: they take turns.
@@ -165,6 +173,7 @@ impl Way {
             None => Noise {
                 seed,
                 sigma: varies,
+                apart: 0.0,
                 interruptions: Interruptions::default(),
             },
         };
