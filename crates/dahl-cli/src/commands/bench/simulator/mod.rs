@@ -1,10 +1,11 @@
 //! `dahl bench simulator`: how well the simulator predicts this machine.
 //!
-//! A model is run in several ways at once, in short stretches that take turns: every way both with a
-//! recording, from which the performance model learns as in `dahl calibrate`, and without one, which is
-//! what is measured. The speed of a shared machine changes from one second to the next; so both see the
-//! same weather. Then every way is simulated from what was learnt, and compared. What is measured is never
-//! learnt from.
+//! A model is run in several ways at once, in short stretches that take turns: of every way some from whose
+//! recording the performance model learns, as in `dahl calibrate`, and some that are measured, whose recording
+//! is thrown away unseen. The speed of a shared machine changes from one second to the next; so both see the
+//! same weather. And both are steps of the same runtime, recording or not: two of them have their arrays in
+//! other places of the memory, and differ by a few percent for good. Then every way is simulated from what was
+//! learnt, and compared.
 
 mod report;
 mod way;

@@ -28,8 +28,7 @@ pub struct Way {
     /// How layers are cut.
     pub grain: Grain,
     plan: Option<PlanFile>,
-    recorded: Measure,
-    plain: Measure,
+    run: Measure,
     /// Seconds of a step, roughly.
     once: f64,
     /// Steps of a stretch.
@@ -50,14 +49,14 @@ impl Way {
         let units = Units::cpus(Some(workers));
         let run = RunOptions {
             profile: None,
-            ..RunOptions::measuring(units, policy, grain, false)
+            ..RunOptions::measuring(units, policy, grain, true)
         };
         Way::with(model, batch, run, grain, None)
     }
 
     /// A plan that is followed.
     pub fn planned(model: &Model, batch: usize, path: &Path) -> anyhow::Result<Way> {
-        let usual = RunOptions::measuring(Units::cpus(None), "plan", &Grain::Auto, false);
+        let usual = RunOptions::measuring(Units::cpus(None), "plan", &Grain::Auto, true);
         let run = RunOptions {
             profile: None,
             plan: Some(path.into()),
@@ -75,23 +74,16 @@ impl Way {
         grain: &Grain,
         plan: Option<PlanFile>,
     ) -> anyhow::Result<Way> {
-        let measure = |record| {
-            let run = RunOptions {
-                record,
-                ..run.clone()
-            };
-            Measure::new(model, batch, &run, grain)
-        };
-        let (mut recorded, mut plain) = (measure(true)?, measure(false)?);
+        let mut measure = Measure::new(model, batch, &run, grain)?;
         // The first steps touch memory for the first time: they do not count.
-        let once = recorded.steps(3)?.min(plain.steps(3)?);
-        recorded.runtime.take_trace();
+        measure.steps(3)?;
+        let once = measure.steps(3)?;
+        measure.runtime.take_trace();
         Ok(Way {
             policy: run.policy().into(),
             grain: grain.clone(),
             plan,
-            recorded,
-            plain,
+            run: measure,
             once,
             steps: 1,
             learnt: Stretches::default(),
@@ -107,17 +99,17 @@ impl Way {
     /// A stretch of either kind. Whoever comes second finds other things in the caches: they take turns.
     pub fn turn(&mut self, round: usize) -> anyhow::Result<()> {
         if round.is_multiple_of(2) {
-            self.measured.run(&mut self.plain, self.steps)?;
+            self.measured.time(&mut self.run, self.steps)?;
         }
-        self.learnt.run(&mut self.recorded, self.steps)?;
+        self.learnt.run(&mut self.run, self.steps)?;
         if !round.is_multiple_of(2) {
-            self.measured.run(&mut self.plain, self.steps)?;
+            self.measured.time(&mut self.run, self.steps)?;
         }
         Ok(())
     }
 
     fn machine(&self) -> &Machine {
-        self.recorded.runtime.machine()
+        self.run.runtime.machine()
     }
 
     /// How many units it has.
@@ -127,7 +119,7 @@ impl Way {
 
     /// Tasks of a step.
     pub fn tasks(&self) -> usize {
-        self.plain.graph.len()
+        self.run.graph.len()
     }
 
     /// Stretches that were measured.
@@ -153,7 +145,7 @@ impl Way {
 
     /// Tells a performance model what the recordings show, and returns what it has no place for.
     pub fn learn(&self, known: &mut PerfModel) -> Option<Seen> {
-        let (graph, machine, traces) = (&self.recorded.graph, self.machine(), self.learnt.traces());
+        let (graph, machine, traces) = (&self.run.graph, self.machine(), self.learnt.traces());
         record(graph, &traces, machine, |key, cost, seconds| {
             known.record(key, cost, seconds);
         });
@@ -164,7 +156,7 @@ impl Way {
     /// Seconds of a step, predicted: of stretches as they are measured, which begin and end with nothing to do,
     /// with durations that vary as they did: two tasks that are waited for take as long as the longer one.
     pub fn predicted(&self, known: &PerfModel, rhythms: &[Rhythm]) -> anyhow::Result<f64> {
-        let (graph, mut machine) = (&*self.plain.graph, self.machine().clone());
+        let (graph, mut machine) = (&*self.run.graph, self.machine().clone());
         let mut times = Times::estimate(graph, &machine, Some(known), false)?;
         let varies = times.spread(graph, UnitId(0));
         let adds = rhythm::apply(&mut machine, &mut times, rhythms, &self.policy, graph);
