@@ -68,6 +68,19 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(line["plan"]["fidelity"], 1.0, "{line}");
     assert_eq!(line["policy"], "plan", "{line}");
+    // In a run and alone: predicted beside measured.
+    for which in ["step_seconds", "alone_seconds"] {
+        let pair = line["plan"][which].as_array().expect("a pair");
+        assert!(pair.iter().all(|v| v.as_f64() > Some(0.0)), "{line}");
+    }
+    let compare = ["--plan", &plan, "--seconds", "0.1", "--json"];
+    let line = dahl(&[&["bench", "simulator"], &model[..], &compare].concat());
+    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let way = &line["ways"][0];
+    assert_eq!(way["policy"], "plan", "{line}");
+    for which in ["measured_seconds", "predicted_seconds", "plan_seconds"] {
+        assert!(way[which].as_f64() > Some(0.0), "{line}");
+    }
     let train = [
         "train",
         "small-cnn",

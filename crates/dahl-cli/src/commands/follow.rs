@@ -4,15 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use dahl_core::trace::Trace;
-use dahl_core::{Bytes, DType, Graph, Joules, Seconds};
+use dahl_core::{Bytes, DType, Graph, Joules, Seconds, UnitId};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_runtime::Schedule;
 use dahl_runtime::meter::Energy;
 use dahl_sched::plan::file::PlanFile;
+use dahl_sched::policy::Policy;
+use dahl_sched::sim::{Fixed, Options, Times};
 
-use super::machine;
 use super::units::Units;
+use super::{machine, measure, simulate};
 use crate::print;
 
 /// Reads a plan to be run here; see [`read`]. Frequency states are refused: nothing here sets them.
@@ -88,11 +90,46 @@ pub fn schedule(plan: &PlanFile) -> anyhow::Result<Schedule> {
     })
 }
 
+/// Seconds of a step in a run that follows a plan here, by what is known of this machine now. Steps in flight
+/// meet, so this is not the time of a step alone, which the plan itself says. None where not every duration is
+/// known, or a device takes part.
+pub fn expected(plan: &PlanFile, graph: &Graph) -> anyhow::Result<Option<f64>> {
+    let units = units(plan)?;
+    let machine = units.machine();
+    let (Some(known), false) = (simulate::measured(None, true)?, units.has_gpus()) else {
+        return Ok(None);
+    };
+    let Ok(mut times) = Times::estimate(graph, &machine, Some(&known), false) else {
+        return Ok(None);
+    };
+    let (paced, adds) = simulate::paced(true, &machine, &mut times, "plan", graph)?;
+    let options = Options {
+        in_flight: measure::in_flight(graph),
+        launcher: Some(UnitId(0)),
+        noise: adds.map(|a| a.noise(0)),
+        ..Options::default()
+    };
+    let follows = || -> anyhow::Result<Box<dyn Policy>> {
+        Ok(Box::new(Fixed::new(graph.len(), plan.orders())?))
+    };
+    simulate::steady(graph, &paced, &times, &follows, &options, [10, 110]).map(Some)
+}
+
+/// Steps as they were measured.
+pub enum Steps {
+    /// Each by itself, in the trace; and seconds of one among others.
+    Alone(f64),
+    /// In a row, in the trace.
+    InARow,
+}
+
 /// A run beside its plan.
 #[derive(serde::Serialize)]
 pub struct Outcome {
-    /// Seconds of a step: predicted, measured.
-    pub step_seconds: [f64; 2],
+    /// Seconds of a step among others: predicted, if somebody can, and measured.
+    pub step_seconds: [Option<f64>; 2],
+    /// Seconds of a step alone, from its first task to its last: planned, and measured, if one ran.
+    pub alone_seconds: [Option<f64>; 2],
     /// Seconds that each unit works in a step.
     pub busy_seconds: Vec<[f64; 2]>,
     /// Bytes of temporaries in the host's memory.
@@ -106,14 +143,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Compares; `seconds` is a step's time, by default the median of those in the trace.
+    /// Compares.
     pub fn of(
         plan: &PlanFile,
         graph: &Graph,
         trace: &Trace,
-        seconds: Option<f64>,
+        measured: Steps,
         energy: &Energy,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let fingerprint = graph.fingerprint();
         let planned = |launch: u32| trace.graph_of(launch).fingerprint == fingerprint;
         let mut followed = 0;
@@ -133,18 +170,23 @@ impl Outcome {
             let (first, last) = steps.entry(run.id.launch).or_insert((u64::MAX, 0));
             (*first, *last) = ((*first).min(run.start), (*last).max(run.end));
         }
-        let mut spans: Vec<u64> = steps.values().map(|(first, last)| last - first).collect();
-        spans.sort_unstable();
-        let median = spans.get(spans.len() / 2).copied().unwrap_or(0);
-        let seconds = seconds.unwrap_or(median as f64 * 1e-9);
+        let spans: Vec<(u64, u64)> = steps.values().copied().collect();
+        let (alone, seconds) = match measured {
+            Steps::Alone(seconds) => (median(spans.iter().map(|s| s.1 - s.0)), Some(seconds)),
+            // From the end of one to the end of the next.
+            Steps::InARow => (
+                None,
+                median(spans.windows(2).map(|w| w[1].1 - w[0].1.min(w[1].1))),
+            ),
+        };
         let steps = steps.len().max(1) as f64;
         let mean = |nanos: u64| nanos as f64 * 1e-9 / steps;
         let host = plan.peaks.first().map_or(0, |p| p.bytes.0);
-        let per_step = energy
-            .joules()
-            .map(|j| j.0 * seconds / energy.elapsed.0.max(1e-9));
-        Outcome {
-            step_seconds: [plan.seconds.0, seconds],
+        let joules = energy.joules().zip(seconds);
+        let per_step = joules.map(|(j, seconds)| j.0 * seconds / energy.elapsed.0.max(1e-9));
+        Ok(Outcome {
+            step_seconds: [expected(plan, graph)?, seconds],
+            alone_seconds: [Some(plan.seconds.0), alone],
             busy_seconds: plan
                 .units
                 .iter()
@@ -155,7 +197,7 @@ impl Outcome {
             joules: [Some(plan.joules.total.0), per_step],
             joules_source: energy.source(),
             fidelity: followed as f64 / (ran as f64).max(1.0),
-        }
+        })
     }
 
     /// Prints it for people.
@@ -166,8 +208,21 @@ impl Outcome {
             false => String::new(),
         };
         let time = |v: f64| Seconds(v).to_string();
-        let [a, b] = self.step_seconds;
-        table.add_row(["time".into(), time(a), time(b), percent([a, b])]);
+        let both = |pair: [Option<f64>; 2], text: &dyn Fn(f64) -> String| {
+            let share = match pair {
+                [Some(a), Some(b)] => percent([a, b]),
+                _ => String::new(),
+            };
+            let [a, b] = pair.map(|v| v.map_or("unknown".into(), text));
+            [a, b, share]
+        };
+        for (what, pair) in [
+            ("time, among others", self.step_seconds),
+            ("time, alone", self.alone_seconds),
+        ] {
+            let [a, b, share] = both(pair, &time);
+            table.add_row([what.into(), a, b, share]);
+        }
         for (unit, &[a, b]) in plan.units.iter().zip(&self.busy_seconds) {
             let name = format!("{} works", unit.name);
             table.add_row([name, time(a), time(b), percent([a, b])]);
@@ -176,12 +231,7 @@ impl Outcome {
         let share = percent([a as f64, b as f64]);
         let bytes = |b: u64| Bytes(b).to_string();
         table.add_row(["memory, temporaries".into(), bytes(a), bytes(b), share]);
-        let energy = |j: Option<f64>| j.map_or("unknown".into(), |j| Joules(j).to_string());
-        let share = match self.joules {
-            [Some(a), Some(b)] => percent([a, b]),
-            _ => String::new(),
-        };
-        let [a, b] = self.joules.map(energy);
+        let [a, b, share] = both(self.joules, &|j| Joules(j).to_string());
         table.add_row(["energy".into(), a, b, share]);
         print::align_right(&mut table, 1..=3);
         println!("{table}");
@@ -191,4 +241,11 @@ impl Outcome {
             self.joules_source
         );
     }
+}
+
+/// Seconds of the middle one; none of none.
+fn median(nanos: impl Iterator<Item = u64>) -> Option<f64> {
+    let mut all: Vec<u64> = nanos.collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).map(|&n| n as f64 * 1e-9)
 }

@@ -216,8 +216,8 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
                 bandwidth: speeds.bandwidth,
             });
             unit.overhead = Seconds(speeds.overhead);
-            if let Some((overhead, notice)) = pace {
-                (unit.overhead, unit.notice) = (Seconds(overhead), Seconds(notice));
+            if let Some(pace) = pace {
+                (unit.overhead, unit.notice) = (Seconds(pace.overhead), Seconds(pace.notice));
             }
         }
     }

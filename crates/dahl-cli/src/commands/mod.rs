@@ -19,6 +19,7 @@ mod profile;
 mod rhythm;
 mod run_options;
 pub mod simulate;
+mod stretches;
 pub mod trace;
 pub mod train;
 mod tune;

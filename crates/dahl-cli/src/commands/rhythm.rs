@@ -1,18 +1,23 @@
-//! Rhythms: what the runtime itself takes, seen in traces.
+//! Rhythms: what a run adds to durations that were measured task by task, seen in traces.
 //!
 //! How long a unit takes from one task to the next, and from nothing to do to the task that became ready,
 //! depends on who decides, on how many work, and on how long tasks are: after long ones, what the runtime
-//! needs has left the caches. So calibration keeps what it saw for each of these, and a simulation of this
-//! machine takes the figures nearest to what it simulates. Time between tasks that somebody else's program
-//! took is left out as far as it can be told.
+//! needs has left the caches. And the same tasks take longer under one policy than under another, which runs
+//! them in an order that finds less in the caches; nor does a performance model count tasks that somebody
+//! else's program interrupted, though a run waits for them all the same, with both workers often enough. So calibration keeps what it saw for
+//! each of these, and a simulation of this machine takes the figures nearest to what it simulates.
+
+mod variation;
+
+use std::sync::Arc;
 
 use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, Seconds, UnitId, UnitKind};
-use dahl_sched::sim::Times;
+use dahl_sched::model::PerfModel;
+use dahl_sched::sim::{Interruptions, Noise, Times};
 use serde::{Deserialize, Serialize};
 
-/// Of gaps, the longest of this part are taken for disturbances.
-const DISTURBED: f64 = 0.005;
+use variation::{Variation, variation};
 
 /// What was seen in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,50 +28,146 @@ pub struct Rhythm {
     pub policy: String,
     /// CPU workers.
     pub workers: usize,
-    /// Mean seconds of a task.
+    /// Mean seconds of a task, all of them counted.
     pub task: f64,
+    /// Mean seconds of the same tasks by the performance model; zero in files of before it was kept.
+    #[serde(default)]
+    pub modelled: f64,
+    /// How much durations vary.
+    #[serde(default)]
+    pub varies: Variation,
     /// Mean seconds from the end of a task to the start of the next, if that was ready.
     pub overhead: f64,
     /// Mean seconds from a task's being ready to its start, on a unit that had nothing to do.
     pub notice: f64,
 }
 
-impl Rhythm {
-    /// What traces show; none if they have too few tasks to tell.
-    pub fn of(what: String, policy: &str, machine: &Machine, traces: &[Trace]) -> Option<Rhythm> {
-        let (mut gaps, mut waits) = (Vec::new(), Vec::new());
-        let (mut busy, mut tasks) = (0, 0);
+/// What a run is expected to add.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Seconds between two tasks.
+    pub overhead: f64,
+    /// Seconds until a unit without work begins a task.
+    pub notice: f64,
+    /// How much longer tasks take than the performance model says.
+    pub pace: f64,
+    /// How much durations vary.
+    pub varies: Variation,
+}
+
+impl Expected {
+    /// Durations that vary as they did.
+    pub fn noise(&self, seed: u64) -> Noise {
+        let Variation {
+            spread,
+            apart,
+            rate,
+            length,
+        } = self.varies;
+        Noise {
+            seed,
+            sigma: spread,
+            apart,
+            interruptions: Interruptions { rate, length },
+        }
+    }
+}
+
+/// What traces show of a run, before the performance model has heard of all runs.
+pub struct Seen {
+    rhythm: Rhythm,
+    graph: Arc<Graph>,
+    machine: Machine,
+    /// Tasks of each class that CPU units ran.
+    counts: Vec<u64>,
+}
+
+impl Seen {
+    /// What traces show of a graph's run, one trace of every stretch; none if there are too few tasks to tell.
+    pub fn of(
+        what: String,
+        policy: &str,
+        machine: &Machine,
+        graph: &Arc<Graph>,
+        traces: &[&Trace],
+    ) -> Option<Seen> {
+        let (mut gaps, mut waits) = (Mean::default(), Mean::default());
+        let mut tasks = Mean::default();
+        // By stretch and class.
+        let mut durations = Vec::new();
+        let mut counts = vec![0; graph.classes.len()];
         let is_cpu = |unit: u16| machine.units[usize::from(unit)].kind == UnitKind::Cpu;
         for trace in traces {
             let mut last = vec![None; trace.units.len()];
+            let mut like = vec![Vec::new(); graph.classes.len()];
             for run in trace.tasks.iter().filter(|r| is_cpu(r.unit)) {
-                tasks += 1;
-                busy += run.end - run.start;
+                let class = graph.tasks[run.id.task as usize].class as usize;
+                counts[class] += 1;
+                // A nanosecond is the least a trace can tell from nothing.
+                let nanos = (run.end - run.start).max(1);
+                tasks.add(nanos);
+                like[class].push((run.unit, nanos as f64));
                 match last[usize::from(run.unit)].replace(run.end) {
-                    Some(end) if run.ready <= end => gaps.push(run.start.saturating_sub(end)),
-                    Some(_) => waits.push(run.start.saturating_sub(run.ready)),
+                    Some(end) if run.ready <= end => gaps.add(run.start.saturating_sub(end)),
+                    Some(_) => waits.add(run.start.saturating_sub(run.ready)),
                     None => {}
                 }
             }
+            durations.push(like);
         }
-        let overhead = mean(gaps)?;
-        Some(Rhythm {
+        let overhead = gaps.seconds()?;
+        let rhythm = Rhythm {
             what,
             policy: family(policy).into(),
             workers: cpus(machine).count(),
-            task: busy as f64 * 1e-9 / f64::from(tasks.max(1)),
+            task: tasks.seconds()?,
+            modelled: 0.0,
+            varies: variation(&durations),
             overhead,
-            notice: mean(waits).unwrap_or(overhead),
+            notice: waits.seconds().unwrap_or(overhead),
+        };
+        Some(Seen {
+            rhythm,
+            graph: graph.clone(),
+            machine: machine.clone(),
+            counts,
+        })
+    }
+
+    /// Beside what the performance model now says of the same tasks.
+    pub fn beside(&self, model: &PerfModel) -> anyhow::Result<Rhythm> {
+        let times = Times::estimate(&self.graph, &self.machine, Some(model), false)?;
+        let (mut sum, mut count) = (0.0, 0);
+        if let Some(unit) = cpus(&self.machine).next() {
+            for (class, &n) in self.counts.iter().enumerate() {
+                let one = times.get(class as u32, unit).map_or(0.0, |s| s.0);
+                sum += n as f64 * one;
+                count += n;
+            }
+        }
+        Ok(Rhythm {
+            modelled: sum / count.max(1) as f64,
+            ..self.rhythm.clone()
         })
     }
 }
 
-/// Seconds, disturbances left out; none of too few.
-fn mean(mut nanos: Vec<u64>) -> Option<f64> {
-    nanos.sort_unstable();
-    nanos.truncate((nanos.len() as f64 * (1.0 - DISTURBED)) as usize);
-    let sum: u64 = nanos.iter().sum();
-    (nanos.len() >= 8).then(|| sum as f64 * 1e-9 / nanos.len() as f64)
+#[derive(Default)]
+struct Mean {
+    nanos: u64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, nanos: u64) {
+        self.nanos += nanos;
+        self.count += 1;
+    }
+
+    /// None of too few.
+    fn seconds(&self) -> Option<f64> {
+        (self.count >= 8).then(|| self.nanos as f64 * 1e-9 / self.count as f64)
+    }
 }
 
 /// Policies that decide alike take alike.
@@ -77,24 +178,49 @@ fn family(policy: &str) -> &str {
     }
 }
 
-/// What a run with tasks of this mean length would show: between the two seen whose tasks are the next
-/// shorter and longer, by the logarithm of the length. None if nobody saw this policy with so many workers.
-pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Option<(f64, f64)> {
+impl Rhythm {
+    fn pace(&self) -> f64 {
+        match self.modelled > 0.0 {
+            true => self.task / self.modelled,
+            false => 1.0,
+        }
+    }
+
+    /// What whoever predicts knows of its tasks: their mean length by the performance model.
+    fn length(&self) -> f64 {
+        self.task / self.pace()
+    }
+}
+
+/// What a run with tasks of this mean length, by the performance model, would show: between the two seen whose
+/// tasks are the next shorter and longer, by the logarithm of the length. None if nobody saw this policy with so
+/// many workers.
+pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Option<Expected> {
     let alike = |r: &&Rhythm| r.policy == family(policy) && r.workers == workers;
     let known = || seen.iter().filter(alike);
-    let below = known().filter(|r| r.task <= task);
-    let below = below.max_by(|a, b| a.task.total_cmp(&b.task));
-    let above = known().filter(|r| r.task > task);
-    let above = above.min_by(|a, b| a.task.total_cmp(&b.task));
+    let below = known().filter(|r| r.length() <= task);
+    let below = below.max_by(|a, b| a.length().total_cmp(&b.length()));
+    let above = known().filter(|r| r.length() > task);
+    let above = above.min_by(|a, b| a.length().total_cmp(&b.length()));
     let (Some(a), Some(b)) = (below.or(above), above.or(below)) else {
         return None;
     };
-    let part = match b.task > a.task && a.task > 0.0 {
-        true => (task / a.task).ln() / (b.task / a.task).ln(),
+    let part = match b.length() > a.length() && a.length() > 0.0 {
+        true => (task / a.length()).ln() / (b.length() / a.length()).ln(),
         false => 0.0,
     };
-    let between = |x: f64, y: f64| x + part * (y - x);
-    Some((between(a.overhead, b.overhead), between(a.notice, b.notice)))
+    let between = |of: fn(&Rhythm) -> f64| of(a) + part * (of(b) - of(a));
+    Some(Expected {
+        overhead: between(|r| r.overhead),
+        notice: between(|r| r.notice),
+        pace: between(Rhythm::pace),
+        varies: Variation {
+            spread: between(|r| r.varies.spread),
+            apart: between(|r| r.varies.apart),
+            rate: between(|r| r.varies.rate),
+            length: between(|r| r.varies.length),
+        },
+    })
 }
 
 fn cpus(machine: &Machine) -> impl Iterator<Item = UnitId> + '_ {
@@ -104,24 +230,29 @@ fn cpus(machine: &Machine) -> impl Iterator<Item = UnitId> + '_ {
         .map(|(i, _)| UnitId(i as u16))
 }
 
-/// Gives the CPU units of this machine's description what the runtime takes when such a graph runs.
-pub fn apply(machine: &mut Machine, seen: &[Rhythm], policy: &str, graph: &Graph, times: &Times) {
-    let workers = cpus(machine).count();
-    let Some(first) = cpus(machine).next() else {
-        return;
-    };
-    let of = |class: u32| times.get(class, first);
+/// Gives the CPU units of this machine's description what a run of such a graph adds, and says what that is.
+pub fn apply(
+    machine: &mut Machine,
+    times: &mut Times,
+    seen: &[Rhythm],
+    policy: &str,
+    graph: &Graph,
+) -> Option<Expected> {
+    let all: Vec<UnitId> = cpus(machine).collect();
+    let of = |class: u32| times.get(class, *all.first()?);
     let total: f64 = graph
         .tasks
         .iter()
         .filter_map(|t| of(t.class).map(|s| s.0))
         .sum();
     let task = total / graph.len().max(1) as f64;
-    if let Some((overhead, notice)) = expected(seen, policy, workers, task) {
-        for unit in machine.units.iter_mut().filter(|u| u.kind == UnitKind::Cpu) {
-            (unit.overhead, unit.notice) = (Seconds(overhead), Seconds(notice));
-        }
+    let found = expected(seen, policy, all.len(), task)?;
+    for id in all {
+        let unit = &mut machine.units[usize::from(id.0)];
+        (unit.overhead, unit.notice) = (Seconds(found.overhead), Seconds(found.notice));
+        times.stretch(id, found.pace);
     }
+    Some(found)
 }
 
 #[cfg(test)]
@@ -134,6 +265,8 @@ mod tests {
             policy: policy.into(),
             workers,
             task,
+            modelled: task,
+            varies: Variation::default(),
             overhead,
             notice: 10.0 * overhead,
         }
@@ -147,7 +280,8 @@ mod tests {
             seen("dmda", 2, 1e-6, 900e-9),
             seen("ws", 1, 1e-6, 50e-9),
         ];
-        let overhead = |policy, workers, task| expected(&all, policy, workers, task).map(|r| r.0);
+        let overhead =
+            |policy, workers, task| expected(&all, policy, workers, task).map(|r| r.overhead);
         let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a / b - 1.0).abs() < 1e-9);
         assert!(near(overhead("ws", 2, 1e-6), 100e-9));
         assert!(near(overhead("ws", 2, 10e-6), 300e-9));
@@ -156,5 +290,20 @@ mod tests {
         assert!(near(overhead("dmdas", 2, 1e-3), 900e-9));
         assert!(near(overhead("ws", 1, 1e-3), 50e-9));
         assert_eq!(overhead("ws", 3, 1e-3), None);
+    }
+
+    #[test]
+    fn what_the_model_left_out_comes_back_as_pace() {
+        let slow = Rhythm {
+            task: 12e-6,
+            modelled: 10e-6,
+            ..seen("dmda", 2, 0.0, 1e-6)
+        };
+        // Asked for by the length that the model knows, not the one that was seen.
+        let all = [slow, seen("dmda", 2, 20e-6, 1e-6)];
+        let pace = |task| expected(&all, "dm", 2, task).map(|r| r.pace);
+        assert_eq!(pace(10e-6), Some(1.2));
+        assert_eq!(pace(20e-6), Some(1.0));
+        assert_eq!(pace(5e-6), Some(1.2));
     }
 }

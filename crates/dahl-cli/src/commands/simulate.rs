@@ -8,7 +8,7 @@ use dahl_nn::model::Model;
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Policy};
-use dahl_sched::sim::{Fixed, Known, Noise, Options, Outcome, Times, simulate};
+use dahl_sched::sim::{Fixed, Interruptions, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::{about, model};
@@ -100,8 +100,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let step = lowered(&model, batch, args.dtype, &grain, &machine, &args.step)?;
     let graph = &*step.graph;
-    let known = measured(args.times.as_deref(), &machine)?;
-    let times = Times::estimate(graph, &machine, known.as_ref(), !args.strict)?;
+    let known = measured(args.times.as_deref(), machine::is_here(&machine))?;
+    let mut times = Times::estimate(graph, &machine, known.as_ref(), !args.strict)?;
+    let varies = times.spread(graph, UnitId(0));
+    let policy_name = plan.as_ref().map_or(args.policy.as_str(), |_| "plan");
+    let own = args.times.is_none() && machine::is_here(&machine);
+    let (paced, adds) = paced(own, &machine, &mut times, policy_name, graph)?;
     let policy: Box<dyn Policy> = match &plan {
         Some(plan) => {
             if let Some(difference) = plan.refusal(graph, &machine) {
@@ -120,17 +124,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .in_flight
             .map_or_else(|| measure::in_flight(graph), |n| n as usize),
         launcher: works.then_some(UnitId(0)),
-        noise: args.noise.map(|varying| Noise {
-            seed: args.seed,
-            sigma: match varying {
-                Varying::By(sigma) => sigma,
-                Varying::Measured => times.spread(graph, UnitId(0)),
+        noise: args.noise.map(|varying| match (varying, adds) {
+            (Varying::Measured, Some(adds)) => adds.noise(args.seed),
+            (varying, _) => Noise {
+                seed: args.seed,
+                sigma: match varying {
+                    Varying::By(sigma) => sigma,
+                    Varying::Measured => varies,
+                },
+                apart: 0.0,
+                interruptions: Interruptions::default(),
             },
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),
     };
-    let paced = paced(args, &machine, graph, &times)?;
     let outcome = simulate(graph, &paced, &times, &*policy, &options)?;
     if let Some(path) = &args.trace {
         let mut trace = outcome.to_trace(graph, &machine);
@@ -178,7 +186,7 @@ pub(super) fn steady(
     graph: &Graph,
     machine: &Machine,
     times: &Times,
-    policy: &str,
+    policy: &dyn Fn() -> anyhow::Result<Box<dyn Policy>>,
     options: &Options,
     [few, more]: [usize; 2],
 ) -> anyhow::Result<f64> {
@@ -187,29 +195,32 @@ pub(super) fn steady(
             steps,
             ..options.clone()
         };
-        let policy = policy::by_name(policy, machine)?;
-        let outcome = simulate(graph, machine, times, &*policy, &options)?;
+        let outcome = simulate(graph, machine, times, &*policy()?, &options)?;
         Ok(outcome.makespan.0)
     };
     Ok((total(more)? - total(few)?) / (more - few) as f64)
 }
 
-/// The machine with what the runtime itself takes under this policy, if it is this one and was calibrated.
-fn paced(args: &Args, machine: &Machine, graph: &Graph, times: &Times) -> anyhow::Result<Machine> {
-    let mut paced = machine.clone();
-    if args.times.is_none()
-        && machine::is_here(machine)
-        && let Some(profile) = profile::here()?
-    {
-        rhythm::apply(&mut paced, &profile.rhythms, &args.policy, graph, times);
+/// The machine and its times with what a run under this policy adds, and what that is, if durations are those
+/// of this machine and it was calibrated.
+pub(super) fn paced(
+    own: bool,
+    machine: &Machine,
+    times: &mut Times,
+    policy: &str,
+    graph: &Graph,
+) -> anyhow::Result<(Machine, Option<rhythm::Expected>)> {
+    let (mut paced, mut adds) = (machine.clone(), None);
+    if own && let Some(profile) = profile::here()? {
+        adds = rhythm::apply(&mut paced, times, &profile.rhythms, policy, graph);
     }
-    Ok(paced)
+    Ok((paced, adds))
 }
 
-/// What was measured of the machine's units.
+/// What was measured of the machine's units; `here` if the machine is this one.
 pub(super) fn measured(
     times: Option<&std::path::Path>,
-    machine: &Machine,
+    here: bool,
 ) -> anyhow::Result<Option<PerfModel>> {
     let path = match times {
         Some(path) if path.as_os_str() == "none" => return Ok(None),
@@ -217,7 +228,7 @@ pub(super) fn measured(
             anyhow::bail!("--times {}: there is no such file", path.display())
         }
         Some(path) => path.to_path_buf(),
-        None if machine::is_here(machine) => match profile::model_path() {
+        None if here => match profile::model_path() {
             Ok(path) => path,
             // Without a folder nothing was ever kept.
             Err(_) => return Ok(None),

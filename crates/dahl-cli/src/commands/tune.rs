@@ -12,14 +12,16 @@ use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store::PerfStore;
+use dahl_sched::policy;
 use dahl_sched::sim::{Options, Times};
 
 use super::calibrate::record;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile;
-use super::rhythm::{self, Rhythm};
+use super::rhythm::{self, Rhythm, Seen};
 use super::run_options::RunOptions;
 use super::simulate::steady;
+use super::stretches::Stretches;
 
 /// How long one candidate is measured, in seconds.
 const MEASURED: f64 = 0.2;
@@ -67,10 +69,10 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     });
     let mut best = (f64::INFINITY, Grain::Auto);
     let mut machine = Machine::cpus(1);
-    let mut rhythms = Vec::new();
+    let mut seen = Vec::new();
     for grain in std::iter::once(Grain::Auto).chain(uniform) {
         let seconds;
-        (seconds, machine) = measure(model, batch, run, &grain, Some((&mut store, &mut rhythms)))?;
+        (seconds, machine) = measure(model, batch, run, &grain, Some((&mut store, &mut seen)))?;
         if seconds < best.0 {
             best = (seconds, grain);
         }
@@ -78,6 +80,8 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     if kept && let Err(error) = store.save() {
         eprintln!("warning: {error}");
     }
+    let beside = |s: &Seen| s.beside(store.model());
+    let rhythms = seen.iter().map(beside).collect::<anyhow::Result<_>>()?;
     let extra = run.extra()?;
     let mut search = Search {
         model,
@@ -121,30 +125,26 @@ fn measure(
     batch: usize,
     run: &RunOptions,
     grain: &Grain,
-    store: Option<(&mut PerfStore, &mut Vec<Rhythm>)>,
+    store: Option<(&mut PerfStore, &mut Vec<Seen>)>,
 ) -> anyhow::Result<(f64, Machine)> {
     let mut measure = Measure::new(model, batch, run, grain)?;
     let once = measure.steps(2)?;
     measure.runtime.take_trace();
     let n = ((MEASURED / 4.0 / once.max(1e-9)) as u64).clamp(1, 10_000);
-    let mut seconds = f64::INFINITY;
+    let mut stretches = Stretches::default();
     for _ in 0..4 {
-        seconds = seconds.min(measure.steps(n)?);
+        stretches.run(&mut measure, n)?;
     }
-    if let (Some((store, rhythms)), Some(trace)) = (store, measure.runtime.take_trace()) {
-        let machine = measure.runtime.machine();
-        let traces = [trace];
-        record(&measure.graph, &traces, machine, |key, cost, seconds| {
+    let machine = measure.runtime.machine().clone();
+    if let Some((store, seen)) = store {
+        let (graph, traces) = (&measure.graph, stretches.traces());
+        record(graph, &traces, &machine, |key, cost, seconds| {
             store.record(key, cost, seconds);
         });
-        rhythms.extend(Rhythm::of(
-            grain.to_string(),
-            run.policy(),
-            machine,
-            &traces,
-        ));
+        let what = grain.to_string();
+        seen.extend(Seen::of(what, run.policy(), &machine, graph, &traces));
     }
-    Ok((seconds, measure.runtime.machine().clone()))
+    Ok((stretches.best(), machine))
 }
 
 struct Search<'a> {
@@ -172,20 +172,16 @@ impl Search<'_> {
         let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
         let graph = &*lowered.graph;
         let mut machine = self.machine.clone();
-        let times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
-        rhythm::apply(
-            &mut machine,
-            &self.rhythms,
-            self.run.policy(),
-            graph,
-            &times,
-        );
+        let mut times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
+        let policy = self.run.policy();
+        rhythm::apply(&mut machine, &mut times, &self.rhythms, policy, graph);
         let options = Options {
             // Without CPU workers nobody who launches works.
             launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
             ..Options::default()
         };
-        steady(graph, &machine, &times, self.run.policy(), &options, [2, 5])
+        let decides = || Ok(policy::by_name(policy, &machine)?);
+        steady(graph, &machine, &times, &decides, &options, [2, 5])
     }
 
     /// Varies one layer's cut after another, as long as the prediction gets better.

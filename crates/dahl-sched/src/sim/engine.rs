@@ -5,7 +5,6 @@
 //! a task and a transfer; deciding takes none but the unit's `overhead` between two tasks, and its `notice`
 //! where it had no work.
 
-use dahl_core::random::Random;
 use dahl_core::{Bytes, Graph, Joules, Machine, MemoryId, Seconds, UnitId, Watts};
 
 use super::agenda::{Agenda, Event};
@@ -263,7 +262,7 @@ impl<'a> Engine<'a> {
         };
         let mut seconds = self.times.at_speed(class, UnitId(unit), speed).0;
         if let Some(noise) = self.options.noise {
-            seconds *= noise.factor(task);
+            seconds = noise.seconds(seconds, task, unit);
         }
         // Who looks for work draws what working draws; who notices late was idle until then.
         let late = match std::mem::take(&mut self.units[u].roused) {
@@ -411,22 +410,5 @@ impl<'a> Engine<'a> {
         debug_assert!(out.units.iter().all(|u| u.joules >= Joules(0.0)));
         out.settle(self.machine);
         out
-    }
-}
-
-/// Durations that vary: each is multiplied by a factor of mean 1, lognormal, that depends on the task and
-/// its launch but not on who runs it or when.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
-    /// Of the random numbers.
-    pub seed: u64,
-    /// Standard deviation of the factor's logarithm.
-    pub sigma: f64,
-}
-
-impl Noise {
-    fn factor(&self, task: TaskRef) -> f64 {
-        let z = Random::new(self.seed, task.launch as u64).normal(u64::from(task.task));
-        (self.sigma * z - self.sigma * self.sigma / 2.0).exp()
     }
 }

@@ -18,6 +18,7 @@
 //! | `memories`, `copies`, `cells` | where data is, room, eviction |
 //! | `moves`, `links` | transfers and the lines they stand in |
 //! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
+//! | `noise` | durations that vary, and interruptions |
 //! | `fixed` | a schedule decided beforehand, as a policy |
 //! | `outcome`, `trace` | what came of it |
 
@@ -30,6 +31,7 @@ mod launches;
 mod links;
 mod memories;
 mod moves;
+mod noise;
 mod outcome;
 mod sides;
 #[cfg(test)]
@@ -40,8 +42,8 @@ mod world;
 
 use dahl_core::{Bytes, Graph, Machine, UnitId};
 
-pub use engine::Noise;
 pub use fixed::{Fixed, Unfit};
+pub use noise::{Interruptions, Noise};
 pub use outcome::{LinkUse, MemoryUse, Outcome, Run, Transfer, UnitUse};
 pub use times::{Known, Times};
 
@@ -200,11 +202,8 @@ fn check(
             "no launch in flight: use 1 or more".into(),
         ));
     }
-    if let Some(noise) = options.noise
-        && !(noise.sigma >= 0.0 && noise.sigma <= 3.0)
-    {
-        let message = format!("noise of sigma {}: use 0 to 3", noise.sigma);
-        return Err(SimError::Option(message));
+    if let Some(noise) = options.noise {
+        noise.check().map_err(SimError::Option)?;
     }
     if let Some(unit) = options.launcher
         && usize::from(unit.0) >= machine.units.len()

@@ -198,6 +198,18 @@ impl Times {
         self.sides[self.place(class, a)] == self.sides[self.place(class, b)]
     }
 
+    /// Makes every task take so many times as long on a unit.
+    pub fn stretch(&mut self, unit: UnitId, factor: f64) {
+        for sides in self
+            .sides
+            .iter_mut()
+            .skip(usize::from(unit.0))
+            .step_by(self.units.max(1))
+        {
+            *sides = sides.times(factor);
+        }
+    }
+
     /// Where that duration comes from.
     #[inline]
     pub fn known(&self, class: u32, unit: UnitId) -> Known {

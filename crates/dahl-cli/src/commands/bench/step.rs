@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use dahl_core::UnitKind;
 use dahl_runtime::meter;
 
-use crate::commands::follow::Outcome;
+use crate::commands::follow::{Outcome, Steps};
 use crate::commands::measure::Measure;
 use crate::commands::run_options::{RunOptions, model, units_text};
 use crate::print;
+
+/// Steps by themselves that are compared with a plan.
+const ALONE: usize = 9;
 
 /// Arguments of `dahl bench step`.
 #[derive(clap::Args)]
@@ -101,10 +104,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(plan) = &plan {
         // Recorded apart: the measured stretches fill the buffers many times over.
         bench.runtime.take_trace();
-        bench.steps(8)?;
+        for _ in 0..ALONE {
+            bench.steps(1)?;
+        }
         if let Some(trace) = bench.runtime.take_trace() {
-            let seconds = Some(result.step_seconds);
-            followed = Some(Outcome::of(plan, &graph, &trace, seconds, &energy));
+            // A prediction is of what is usual, not of the best.
+            let steps = Steps::Alone(times[times.len() / 2]);
+            followed = Some(Outcome::of(plan, &graph, &trace, steps, &energy)?);
         }
     }
     args.run.finish(&mut bench.runtime, &model.name, |_| {})?;

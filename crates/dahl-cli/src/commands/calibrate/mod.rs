@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
 use dahl_nn::lower::{
     self,
@@ -29,8 +28,9 @@ use super::gpu;
 use super::machine::gpus::State;
 use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
-use super::rhythm::Rhythm;
+use super::rhythm::{Rhythm, Seen};
 use super::run_options::{RunOptions, model, units_text};
+use super::stretches::{self, STRETCH, Stretches};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
 
@@ -306,17 +306,29 @@ impl Work<'_> {
         choices = all;
         let mut counts = vec![1, workers];
         counts.dedup();
+        let mut seen = Vec::new();
         for n in counts {
             let units = Units::cpus(Some(n as u16));
-            self.rhythms(model, &self.way(units, Some(calibrated(&choices))), n)?;
+            let way = self.way(units, Some(calibrated(&choices)));
+            seen.extend(self.rhythms(model, &way)?);
             self.bar.inc(1);
+        }
+        // Once all durations are known: rhythms are what runs add to them.
+        for seen in seen {
+            let new = seen.beside(self.store.model())?;
+            let same = |r: &Rhythm| {
+                (&r.what, &r.policy, r.workers) == (&new.what, &new.policy, new.workers)
+            };
+            self.rhythms.retain(|r| !same(r));
+            self.rhythms.push(new);
         }
         Ok(choices)
     }
 
     /// Runs a model as it would be run, under policies that decide differently and with tasks as long as
     /// usual and as short as can be, and notes what the runtime itself takes.
-    fn rhythms(&mut self, model: &Model, way: &Way, workers: usize) -> anyhow::Result<()> {
+    fn rhythms(&mut self, model: &Model, way: &Way) -> anyhow::Result<Vec<Seen>> {
+        let mut all = Vec::new();
         let finest = Grain::Fixed(Parts {
             sample: self.args.batch as usize,
             ..Parts::ONE
@@ -329,19 +341,12 @@ impl Work<'_> {
                     grain: grain.clone(),
                     ..way.clone()
                 };
-                let trace = self.run(model, &way)?.1;
-                let machine = Machine::cpus(workers);
-                let seen = trace.and_then(|t| Rhythm::of(what, policy, &machine, &[t]));
-                if let Some(seen) = seen {
-                    let same = |r: &Rhythm| {
-                        (&r.what, &r.policy, r.workers) == (&seen.what, &seen.policy, seen.workers)
-                    };
-                    self.rhythms.retain(|r| !same(r));
-                    self.rhythms.push(seen);
-                }
+                let (measure, stretches) = self.run(model, &way)?;
+                let (machine, traces) = (measure.runtime.machine(), stretches.traces());
+                all.extend(Seen::of(what, policy, machine, &measure.graph, &traces));
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Measures a model's codelets on each GPU alone, then on all units together: a task may take longer
@@ -390,11 +395,11 @@ impl Work<'_> {
     }
 
     fn step(&mut self, model: &Model, way: &Way) -> anyhow::Result<Arc<Graph>> {
-        Ok(self.run(model, way)?.0)
+        Ok(self.run(model, way)?.0.graph.clone())
     }
 
     /// Runs a model's steps for a while and records how long its tasks took.
-    fn run(&mut self, model: &Model, way: &Way) -> anyhow::Result<(Arc<Graph>, Option<Trace>)> {
+    fn run(&mut self, model: &Model, way: &Way) -> anyhow::Result<(Measure, Stretches)> {
         let mut measure = self.prepare(model, way)?;
         let text = units_text(&measure.runtime);
         self.bar.set_message(format!("{}, {text}", model.name));
@@ -403,17 +408,17 @@ impl Work<'_> {
         measure.runtime.take_trace();
         let most = (1 << 17) / measure.graph.len().max(1) as u64;
         let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
-        measure.steps(steps)?;
-        let trace = measure.runtime.take_trace();
-        if let Some(trace) = &trace {
-            let machine = measure.runtime.machine();
-            let traces = std::slice::from_ref(trace);
-            self.timed += record(&measure.graph, traces, machine, |key, cost, seconds| {
-                self.store.record(key, cost, seconds);
-            });
+        let each = stretches::steps(once, STRETCH).min(steps);
+        let mut stretches = Stretches::default();
+        for _ in 0..steps.div_ceil(each) {
+            stretches.run(&mut measure, each)?;
         }
+        let (machine, traces) = (measure.runtime.machine(), stretches.traces());
+        self.timed += record(&measure.graph, &traces, machine, |key, cost, seconds| {
+            self.store.record(key, cost, seconds);
+        });
         self.runs += 1;
-        Ok((measure.graph.clone(), trace))
+        Ok((measure, stretches))
     }
 }
 

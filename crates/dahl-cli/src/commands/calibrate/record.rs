@@ -9,7 +9,7 @@ use dahl_sched::model::Key;
 /// Tells the durations in traces of a graph to a performance model; how many.
 pub fn record(
     graph: &Graph,
-    traces: &[Trace],
+    traces: &[&Trace],
     machine: &Machine,
     mut to: impl FnMut(&Key, Cost, Seconds),
 ) -> u64 {

@@ -16,7 +16,7 @@ use dahl_sched::plan::problem::{Goal, Objective, PlanError};
 use dahl_sched::plan::solve::{Effort, solve};
 use dahl_sched::sim::Times;
 
-use crate::commands::simulate::{Step, StepOptions, lowered};
+use crate::commands::simulate::{Step, StepOptions, lowered, paced};
 
 /// What all cuts share.
 pub struct Lowering<'a> {
@@ -25,6 +25,8 @@ pub struct Lowering<'a> {
     pub batch: usize,
     pub dtype: DType,
     pub known: Option<PerfModel>,
+    /// Whether durations are those that were measured of the machine itself.
+    pub own: bool,
     pub assume: bool,
     pub step: &'a StepOptions,
 }
@@ -48,8 +50,10 @@ impl Lowering<'_> {
             self.machine,
             self.step,
         )?;
-        let times = Times::estimate(&step.graph, self.machine, self.known.as_ref(), self.assume)?;
-        let lowered = Lowered::new(&step.graph, self.machine, &times);
+        let graph = &*step.graph;
+        let mut times = Times::estimate(graph, self.machine, self.known.as_ref(), self.assume)?;
+        let (paced, _) = paced(self.own, self.machine, &mut times, "plan", graph)?;
+        let lowered = Lowered::new(graph, &paced, &times);
         Ok(Candidate {
             grain: grain.clone(),
             step,

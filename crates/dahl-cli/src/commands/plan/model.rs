@@ -123,7 +123,8 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         machine: &machine,
         batch: args.batch as usize,
         dtype: args.dtype,
-        known: simulate::measured(args.times.as_deref(), &machine)?,
+        known: simulate::measured(args.times.as_deref(), machine::is_here(&machine))?,
+        own: args.times.is_none() && machine::is_here(&machine),
         assume: !args.strict,
         step: &args.step,
     };

@@ -20,7 +20,7 @@ use dahl_nn::weights;
 use dahl_runtime::{Runtime, meter};
 use dahl_sched::plan::file::PlanFile;
 
-use super::follow::{self, Outcome};
+use super::follow::{self, Outcome, Steps};
 use super::run_options::{RunOptions, model, units_text};
 use metrics::Metrics;
 use report::Report;
@@ -265,13 +265,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut look = |trace: &Trace| {
         slowest = summary::slowest(trace);
         if let (Some(plan), Some(graph)) = (&plan, session.graph()) {
-            followed = Some(Outcome::of(plan, graph, trace, None, &report.energy));
+            let energy = &report.energy;
+            followed = Some(Outcome::of(plan, graph, trace, Steps::InARow, energy));
         }
     };
     run.finish(&mut runtime, &name, |trace| {
         power.enter(trace);
         look(trace);
     })?;
+    let followed = followed.transpose()?;
     if !args.quiet {
         summary::print(&report, &work, slowest.as_ref(), args.carbon);
         for (what, path) in [("weights", &args.save), ("trace", &run.trace)] {

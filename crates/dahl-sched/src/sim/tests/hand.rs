@@ -2,7 +2,7 @@
 
 use dahl_core::{Mode, Rated};
 
-use super::super::{Fixed, Noise, SimError, Unfit};
+use super::super::{Fixed, Interruptions, Noise, SimError, Unfit};
 use super::*;
 
 #[test]
@@ -268,7 +268,14 @@ fn noise_is_seeded_and_does_not_depend_on_who_runs_what() {
         );
         outcome.unwrap()
     };
-    let noise = |seed| Some(Noise { seed, sigma: 0.1 });
+    let noise = |seed| {
+        Some(Noise {
+            seed,
+            sigma: 0.1,
+            apart: 0.0,
+            interruptions: Interruptions::default(),
+        })
+    };
     let busy = |o: &Outcome| o.units.iter().map(|u| u.busy.0).sum::<f64>();
     let (one, two) = (go(1, noise(1), "ws"), go(4, noise(1), "dm"));
     assert!((busy(&one) - busy(&two)).abs() < 1e-9);
