@@ -125,6 +125,9 @@ pub struct Transfer {
     pub ahead: bool,
     /// What it carries, and why that much.
     pub load: Load,
+    /// How many copies, this one among them, were started together over the link: the time of all is
+    /// measured, and divided among them by the link's speed.
+    pub batch: u32,
     /// When it began.
     pub start: Nanos,
     /// When it ended.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
 use dahl_runtime::driver::{Driver, DriverError, Job};
-use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction};
+use dahl_runtime::memory::{Backing, Broken, Buffer, Cargo, DeviceLost, Direction};
 
 use crate::error::GpuError;
 use crate::launch::{LIMIT, Launch, Steps, Task};
@@ -62,18 +62,33 @@ pub trait Device: Send + Sync {
     /// Takes memory back.
     fn release(&self, address: usize);
 
-    /// Copies byte ranges between memory at `address` and the host, at the same offsets on both sides.
-    /// Returns when they have arrived.
+    /// Copies byte ranges of arrays between its memory and the host, started together. Returns when they
+    /// have arrived; a failure comes with how many arrays have, from the first on.
     ///
     /// # Safety
     /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), (usize, GpuError)>;
+
+    /// Copies byte ranges between memory at `address` and the host, at the same offsets on both sides.
+    ///
+    /// # Safety
+    /// As for [`Device::copy_all`].
     unsafe fn copy(
         &self,
         address: usize,
         host: *mut u8,
         ranges: &[Range<usize>],
         way: Direction,
-    ) -> Result<(), GpuError>;
+    ) -> Result<(), GpuError> {
+        let device = address as *mut u8;
+        let cargo = Cargo {
+            device,
+            host,
+            ranges,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { self.copy_all(&[cargo], way) }.map_err(|(_, e)| e)
+    }
 
     /// What its pool holds.
     fn usage(&self) -> Usage;
@@ -329,17 +344,19 @@ impl Backing for GpuMemory {
         Some(self.device.usage().limit as u64)
     }
 
-    unsafe fn copy(
-        &self,
-        buffer: &dyn Buffer,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), DeviceLost> {
-        let address = buffer.base() as usize;
+    unsafe fn copy(&self, cargo: &Cargo<'_>, way: Direction) -> Result<(), DeviceLost> {
         // SAFETY: passed on to the caller.
-        let copied = unsafe { self.device.copy(address, host, ranges, way) };
-        copied.map_err(|e| DeviceLost(e.to_string()))
+        let copied = unsafe { self.copy_all(std::slice::from_ref(cargo), way) };
+        copied.map_err(|broken| broken.lost)
+    }
+
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), Broken> {
+        // SAFETY: passed on to the caller.
+        let copied = unsafe { self.device.copy_all(all, way) };
+        copied.map_err(|(arrived, e)| Broken {
+            arrived,
+            lost: DeviceLost(e.to_string()),
+        })
     }
 
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds {

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use dahl_runtime::memory::Cargo;
+
 use crate::error::GpuError;
 use crate::fault::{Fault, Faults};
 use crate::pool::{Pool, Usage};
@@ -17,7 +19,7 @@ pub struct Store<S> {
     scratch: Mutex<Option<(usize, usize)>>,
     /// What went wrong, or is to.
     pub faults: Faults,
-    counts: [AtomicU64; 5],
+    counts: [AtomicU64; 6],
 }
 
 /// What is counted.
@@ -33,6 +35,8 @@ pub enum Count {
     Waits,
     /// See [`Stats::copies`].
     Copies,
+    /// See [`Stats::batches`].
+    Batches,
 }
 
 /// What a device has done so far.
@@ -48,6 +52,8 @@ pub struct Stats {
     pub waits: u64,
     /// Copies between host and device.
     pub copies: u64,
+    /// Times that some were sent on their way, together.
+    pub batches: u64,
 }
 
 /// Locks; what is behind these locks stays consistent wherever a panic could come from.
@@ -63,7 +69,7 @@ impl<S> Store<S> {
             pool: Mutex::new(Pool::new(limit, most)),
             scratch: Mutex::new(None),
             faults: Faults::default(),
-            counts: [0; 5].map(AtomicU64::new),
+            counts: [0; 6].map(AtomicU64::new),
         }
     }
 
@@ -74,7 +80,7 @@ impl<S> Store<S> {
 
     /// What was counted.
     pub fn stats(&self) -> Stats {
-        let [buffers, programs, launches, waits, copies] =
+        let [buffers, programs, launches, waits, copies, batches] =
             std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed));
         Stats {
             buffers,
@@ -82,6 +88,7 @@ impl<S> Store<S> {
             launches,
             waits,
             copies,
+            batches,
         }
     }
 
@@ -158,6 +165,27 @@ impl<S> Store<S> {
             let name = &self.name;
             GpuError::Unsupported(format!("an operand is not in the memory of {name}"))
         })
+    }
+
+    /// Begins to copy several arrays: each in the buffer that `see` shows, and how many bytes in. They come
+    /// up to the first that must not begin, and with why that is.
+    pub fn begin_copies<R>(
+        &self,
+        all: &[Cargo<'_>],
+        what: &str,
+        see: impl Fn(&S, usize) -> R,
+    ) -> (Vec<R>, Result<(), GpuError>) {
+        let mut places = Vec::with_capacity(all.len());
+        for cargo in all {
+            let at = Tensor::contiguous(Base::At(cargo.device as usize), [1; 4]);
+            let begun = self.begin(Fault::Copy, what);
+            match begun.and_then(|()| self.find(&at, 0, &see)) {
+                Ok(place) => places.push(place),
+                Err(e) => return (places, Err(e)),
+            }
+            self.count(Count::Copies);
+        }
+        (places, Ok(()))
     }
 
     /// Refuses work after a failure, and fails if a test wants it to.

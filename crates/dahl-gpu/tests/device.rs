@@ -17,7 +17,7 @@ use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::tensor::{Base, Tensor};
 use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings, recipes};
 use dahl_runtime::driver::{Driver, Job};
-use dahl_runtime::memory::{Backing, Direction};
+use dahl_runtime::memory::{Backing, Cargo, Direction};
 
 fn open(settings: Settings) -> Option<Arc<OpenClDevice>> {
     match opencl::devices() {
@@ -195,6 +195,54 @@ fn failures_are_told_and_remembered() {
     assert!(error.contains("not in the memory"), "{error}");
 }
 
+/// Arrays in different places travel there and back as one batch each way, one of them in rows; and when the
+/// device fails at one of them, those before it have arrived.
+#[test]
+fn arrays_travel_together() {
+    let Some(d) = with_limit(32 << 20) else {
+        return;
+    };
+    const N: usize = 1 << 10;
+    let places: Vec<usize> = (0..4).map(|_| d.allocate(N).unwrap()).collect();
+    let rows: Vec<Range<usize>> = (0..8).map(|r| 128 * r..128 * r + 60).collect();
+    let (whole, some) = ([0..N], [8..16, 100..1000]);
+    let ranges: [&[Range<usize>]; 4] = [&whole, &rows, &some, &whole];
+    let copy = |arrays: &mut [Vec<u8>], way: Direction| {
+        let all: Vec<Cargo<'_>> = (0..4)
+            .map(|i| Cargo {
+                device: places[i] as *mut u8,
+                host: arrays[i].as_mut_ptr(),
+                ranges: ranges[i],
+            })
+            .collect();
+        // SAFETY: the ranges are inside arrays of as many bytes on both sides, ours alone.
+        unsafe { d.copy_all(&all, way) }
+    };
+    let sent: Vec<Vec<u8>> = (0..4).map(|i| vec![i as u8 + 1; N]).collect();
+    let before = d.stats();
+    copy(&mut sent.clone(), Direction::In).unwrap();
+    let mut back = vec![vec![0; N]; 4];
+    copy(&mut back, Direction::Out).unwrap();
+    let after = d.stats();
+    let did = (after.copies - before.copies, after.batches - before.batches);
+    assert_eq!(did, (8, 2));
+    for (i, array) in back.iter().enumerate() {
+        for (at, &byte) in array.iter().enumerate() {
+            let travels = ranges[i].iter().any(|r| r.contains(&at));
+            assert_eq!(byte, if travels { i as u8 + 1 } else { 0 }, "{i} at {at}");
+        }
+    }
+    d.inject(Fault::Copy, 2);
+    let mut back = vec![vec![0; N]; 4];
+    let (arrived, error) = copy(&mut back, Direction::Out).unwrap_err();
+    assert!(error.to_string().contains("injected"), "{error}");
+    assert_eq!(arrived, 2);
+    assert!(back[0].iter().all(|&b| b == 1) && back[1][128..188].iter().all(|&b| b == 2));
+    assert!(d.lost().is_some());
+    let (arrived, error) = copy(&mut back, Direction::In).unwrap_err();
+    assert!(arrived == 0 && matches!(error, GpuError::Lost { .. }));
+}
+
 #[test]
 fn a_memory_says_that_its_device_is_lost() {
     let Some(d) = with_limit(32 << 20) else {
@@ -214,11 +262,16 @@ fn a_memory_says_that_its_device_is_lost() {
     assert!(memory.allocate(64).unwrap().is_none(), "no room, once");
     let mut values: Vec<u8> = 1.5f32.to_le_bytes().repeat(16);
     let at = values.as_mut_ptr();
+    let cargo = |ranges| Cargo {
+        device: piece.base(),
+        host: at,
+        ranges,
+    };
     // SAFETY: as many bytes on both sides, ours alone.
-    unsafe { memory.copy(&*piece, at, &[0..64], Direction::In).unwrap() };
+    unsafe { memory.copy(&cargo(&[0..64]), Direction::In).unwrap() };
     d.inject(Fault::Copy, 0);
     // SAFETY: as above.
-    let lost = unsafe { memory.copy(&*piece, at, &[8..16, 32..64], Direction::Out) };
+    let lost = unsafe { memory.copy(&cargo(&[8..16, 32..64]), Direction::Out) };
     let why = lost.unwrap_err().to_string();
     assert!(why.contains("copying to the host") && why.contains("injected"));
     assert!(memory.allocate(64).is_err() && d.lost().is_some());

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +37,9 @@ fn plan(graph: &Graph, units: usize) -> Schedule {
     }
 }
 
+/// Copies that shared a start with another.
+static SHARED: AtomicU64 = AtomicU64::new(0);
+
 struct Case {
     seed: u64,
     workers: usize,
@@ -51,6 +54,8 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         "seed {}, {} workers, {}, {} bytes, {fault:?} after {after}",
         case.seed, case.workers, case.policy, case.capacity
     );
+    // By this latency all that a task needs travels together.
+    let latency = Duration::from_nanos(200 * (case.seed / 2 % 2));
     let (frail, sound) = (Fate::new(fault, after), Fate::new(fault, -1));
     let told = Arc::new(Mutex::new(Vec::new()));
     let list = told.clone();
@@ -68,9 +73,9 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         .on_device_lost(move |name, why| {
             list.lock().unwrap().push(format!("{name}: {why}"));
         })
-        .device(device("frail", &frail, case.capacity));
+        .device(device("frail", &frail, case.capacity, latency));
     if case.second {
-        builder = builder.device(device("sound", &sound, 1 << 20));
+        builder = builder.device(device("sound", &sound, 1 << 20, latency));
     }
     let mut runtime = builder.build().unwrap();
     let begin = |runtime: &mut Runtime| {
@@ -94,6 +99,11 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         }
     }
     errors.extend(runtime.wait().err());
+    let traffic = runtime.traffic();
+    SHARED.fetch_add(
+        traffic.copies.saturating_sub(traffic.batches),
+        Ordering::Relaxed,
+    );
     let struck = frail.left.load(Ordering::Relaxed) < 0;
     let lost = frail.lost.load(Ordering::Relaxed);
     for e in &errors {
@@ -156,6 +166,8 @@ fn failures_end_in_right_results_or_clear_errors() {
         );
     }
     println!("untouched, right, error: {ends:?}");
+    let shared = SHARED.load(Ordering::Relaxed);
+    assert!(shared > 500, "only {shared} copies travelled with others");
     for fault in [Fault::Execute, Fault::Copy, Fault::Allocate] {
         let [_, right, error] = ends[fault as usize];
         assert!(right > 50 && error > 20, "{fault:?}: {ends:?}");
@@ -210,7 +222,7 @@ fn lost_values_are_not_numbers() {
             .workers(0)
             .watchdog(Duration::from_secs(30));
         builder
-            .device(device("frail", &fate, 1000))
+            .device(device("frail", &fate, 1000, Duration::ZERO))
             .build()
             .unwrap()
     };

@@ -228,7 +228,9 @@ fn reductions_of_overlapping_launches() {
 /// Transfers, prefetches and evictions: a device that holds two arrays of three.
 #[test]
 fn devices_share_and_evict() {
-    for policy in ["eager", "ws", "dmda"] {
+    // Operands travel one by one, or by this latency together.
+    let (alone, together) = (Duration::ZERO, Duration::from_micros(1));
+    for (policy, latency) in [("eager", together), ("ws", alone), ("dmda", together)] {
         explore(700, move || {
             let arena = Arena::new();
             let mut arrays = arrays(&arena);
@@ -237,7 +239,7 @@ fn devices_share_and_evict() {
                 units: 1,
                 capacity: Bytes(32),
                 bandwidth: 1e12,
-                latency: Duration::ZERO,
+                latency,
             };
             let builder = Runtime::builder().workers(1).policy(policy).pin(false);
             let mut runtime = builder.host_device(device).build().unwrap();
@@ -334,14 +336,15 @@ fn a_device_that_is_lost_hangs_nobody() {
             Fault::Allocate,
             Fault::NoScratch,
         ] {
-            for after in [0, 2] {
+            // The first, or one of those that travel together.
+            for (after, micros) in [(0, 0), (1, 1), (2, 1)] {
                 explore(120, move || {
                     let arena = Arena::new();
                     let mut arrays = arrays(&arena);
                     let graph = diamond(&mut arrays, false);
                     let fate = Fate::new(fault, after);
                     let builder = Runtime::builder().workers(workers).policy(policy);
-                    let device = frail::device("frail", &fate, 32);
+                    let device = frail::device("frail", &fate, 32, Duration::from_micros(micros));
                     let mut runtime = builder.pin(false).device(device).build().unwrap();
                     let mut lost = runtime.launch(&graph).is_err();
                     lost |= runtime.launch(&graph).is_err();

@@ -189,6 +189,9 @@ fn transfer(trace: &Trace, t: &Transfer, last: &mut u64) -> Result<(), String> {
     if load.asked > t.bytes || load.parts == 0 || load.parts > load.wanted {
         return Err(format!("{load:?} of {} bytes", t.bytes));
     }
+    if t.batch == 0 {
+        return Err("in a batch of 0 copies".into());
+    }
     ordered(last, t.start)
 }
 
@@ -216,6 +219,9 @@ mod tests {
             ("transfers[0]: memory 7", |t| t.transfers[0].to = 7),
             ("transfers[1]: start", |t| t.transfers[1].end = 0),
             ("transfers[0]: Load", |t| t.transfers[0].load.parts = 2),
+            ("transfers[0]: in a batch of 0", |t| {
+                t.transfers[0].batch = 0
+            }),
             ("memory[0]: memory", |t| t.memory[0].memory = 5),
             ("power[3]: at", |t| t.power[2].at = u64::MAX),
             ("power[2]: NaN", |t| t.power[2].watts = f64::NAN),

@@ -79,10 +79,10 @@ fn every_flipped_bit_is_noticed() {
 #[test]
 fn another_version_says_so() {
     let mut file = bytes(&synthetic(10, 1, 5));
-    file[8] = 3;
+    file[8] = 4;
     let problem = read(&file).expect_err("refused").to_string();
     assert!(
-        problem.contains("version 3") && problem.contains("version 2"),
+        problem.contains("version 4") && problem.contains("version 3"),
         "{problem}"
     );
     assert!(matches!(read(b"PK\x03\x04"), Err(TraceError::NotATrace)));

@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::result as cu;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute, CUstream};
 use dahl_core::DType;
-use dahl_runtime::memory::Direction;
+use dahl_runtime::memory::{Cargo, Direction};
 
 use super::blas::Blas;
 use super::library::{blas_present, driver_present};
@@ -24,7 +23,7 @@ use crate::fault::Fault;
 use crate::launch::{BLAS, Launch, Steps};
 use crate::pool::Usage;
 use crate::store::{Count, Stats, Store, lock};
-use crate::tensor::{Base, Tensor};
+use crate::tensor::Tensor;
 use crate::tuning::Tuning;
 
 /// A device, described.
@@ -344,26 +343,26 @@ impl Device for CudaDevice {
         self.store.release(address);
     }
 
-    unsafe fn copy(
-        &self,
-        address: usize,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), GpuError> {
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), (usize, GpuError)> {
         let what = match way {
             Direction::In => "copying to the device",
             Direction::Out => "copying to the host",
         };
-        self.store.begin(Fault::Copy, what)?;
-        self.store.count(Count::Copies);
-        let at = Tensor::contiguous(Base::At(address), [1; 4]);
-        self.store.find(&at, 0, |_, _| ())?;
-        call(&self.store.name, what, self.context.bind())?;
+        let (places, refused) = self.store.begin_copies(all, what, |_, _| ());
+        if places.is_empty() {
+            return refused.map_err(|e| (0, e));
+        }
+        let all = &all[..places.len()];
+        call(&self.store.name, what, self.context.bind()).map_err(|e| (0, e))?;
         let mut staging = lock(&self.staging[way as usize]);
-        // SAFETY: passed on to the caller; the address is in the pool.
-        let copied = unsafe { staging.copy(self.copies.raw, address, host, ranges, way) };
-        self.store.faults.lost(call(&self.store.name, what, copied))
+        self.store.count(Count::Batches);
+        // SAFETY: passed on to the caller; the addresses are in the pool.
+        let copied = unsafe { staging.copy(self.copies.raw, all, way) };
+        if let Err((arrived, code)) = copied {
+            let failed = call(&self.store.name, what, Err(code));
+            return self.store.faults.lost(failed).map_err(|e| (arrived, e));
+        }
+        refused.map_err(|e| (all.len(), e))
     }
 
     fn usage(&self) -> Usage {

@@ -1,13 +1,12 @@
 //! CUDA's memory: buffers on the device, pinned memory on the host, and copies between them.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::result as cu;
 use cudarc::driver::sys::{
     self, CUDA_MEMCPY2D_st, CUevent, CUevent_flags_enum, CUmemorytype, CUstream,
 };
-use dahl_runtime::memory::Direction;
+use dahl_runtime::memory::{Cargo, Direction};
 
 use super::device::Context;
 use crate::chunks::{HALF, Piece, carry};
@@ -74,20 +73,20 @@ impl Staging {
         })
     }
 
-    /// Copies ranges between the host and memory at `address`, by a stream of the current context.
+    /// Copies ranges of arrays between the host and the device, by a stream of the current context. A failure
+    /// comes with how many have arrived, see [`carry`].
     ///
     /// # Safety
     /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
     pub unsafe fn copy(
         &mut self,
         stream: CUstream,
-        address: usize,
-        host: *mut u8,
-        ranges: &[Range<usize>],
+        all: &[Cargo<'_>],
         way: Direction,
-    ) -> Result<(), cu::DriverError> {
+    ) -> Result<(), (usize, cu::DriverError)> {
         let start = |pieces: &[Piece], half: *mut u8| {
             for p in pieces {
+                let address = all[p.of].device as usize;
                 // SAFETY: the piece lies in the buffer, and packed in this half, which is left alone
                 // until the event has been waited for.
                 unsafe { send(p, stream, address, half, way)? };
@@ -102,7 +101,7 @@ impl Staging {
         // SAFETY: recorded just now.
         let wait = |e: Event| unsafe { cu::event::synchronize(e.0) };
         // SAFETY: the staging memory is borrowed exclusively; the rest is passed on to the caller.
-        let carried = unsafe { carry(self.at, host, ranges, way, start, wait) };
+        let carried = unsafe { carry(self.at, all, way, start, wait) };
         if carried.is_err() {
             // Copies begun before the failure must not outlive this call.
             // SAFETY: the stream exists.

@@ -5,12 +5,11 @@
 //! with kernels on the other one.
 
 use std::ffi::c_void;
-use std::ops::Range;
 
 use cl3::command_queue as cl;
 use cl3::memory::{CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 use cl3::types::{CL_FALSE, CL_TRUE, cl_command_queue, cl_context, cl_event, cl_int, cl_mem};
-use dahl_runtime::memory::Direction;
+use dahl_runtime::memory::{Cargo, Direction};
 
 use super::handle::{Owned, event};
 use crate::chunks::{HALF, Piece, carry};
@@ -58,21 +57,21 @@ impl Staging {
         })
     }
 
-    /// Copies ranges between the host and a buffer, `offset` bytes into which offset 0 lies.
+    /// Copies ranges of arrays between the host and the device, where each lies in a buffer, so many bytes
+    /// in. A failure comes with how many have arrived, see [`carry`].
     ///
     /// # Safety
     /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
     pub unsafe fn copy(
         &mut self,
-        buffer: cl_mem,
-        offset: usize,
-        host: *mut u8,
-        ranges: &[Range<usize>],
+        places: &[(cl_mem, usize)],
+        all: &[Cargo<'_>],
         way: Direction,
-    ) -> Result<(), cl_int> {
+    ) -> Result<(), (usize, cl_int)> {
         let start = |pieces: &[Piece], half: *mut u8| {
             let mut last = None;
             for p in pieces {
+                let (buffer, offset) = places[p.of];
                 // SAFETY: the piece lies in the buffer, and packed in this half, which is left alone
                 // until the event has been waited for: the queue works in order.
                 last = Some(event(unsafe { self.send(p, buffer, offset, half, way)? }));
@@ -85,7 +84,7 @@ impl Staging {
             Some(e) => cl3::event::wait_for_events(&[e.raw()]),
         };
         // SAFETY: the staging memory is borrowed exclusively; the rest is passed on to the caller.
-        let carried = unsafe { carry(self.at, host, ranges, way, start, wait) };
+        let carried = unsafe { carry(self.at, all, way, start, wait) };
         if carried.is_err() {
             // Copies begun before the failure must not outlive this call.
             let _ = cl::finish(self.queue);

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use cl3::command_queue as queue;
@@ -14,7 +13,7 @@ use cl3::kernel::set_kernel_arg;
 use cl3::memory::CL_MEM_READ_WRITE;
 use cl3::types::{cl_command_queue, cl_context, cl_event, cl_mem, cl_uint};
 use dahl_core::DType;
-use dahl_runtime::memory::Direction;
+use dahl_runtime::memory::{Cargo, Direction};
 
 use super::copies::Staging;
 use super::handle::{Owned, call, event};
@@ -27,7 +26,7 @@ use crate::fault::Fault;
 use crate::launch::{Launch, Steps};
 use crate::pool::Usage;
 use crate::store::{Count, Stats, Store, lock};
-use crate::tensor::{Base, Tensor};
+use crate::tensor::Tensor;
 use crate::tuning::Tuning;
 
 struct Slab {
@@ -260,26 +259,26 @@ impl Device for OpenClDevice {
         self.store.release(address);
     }
 
-    unsafe fn copy(
-        &self,
-        address: usize,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), GpuError> {
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), (usize, GpuError)> {
         let what = match way {
             Direction::In => "copying to the device",
             Direction::Out => "copying to the host",
         };
-        self.store.begin(Fault::Copy, what)?;
-        self.store.count(Count::Copies);
-        let at = Tensor::contiguous(Base::At(address), [1; 4]);
         let see = |s: &Slab, offset: usize| (s.memory.raw(), offset);
-        let (memory, offset) = self.store.find(&at, 0, see)?;
+        let (places, refused) = self.store.begin_copies(all, what, see);
+        if places.is_empty() {
+            return refused.map_err(|e| (0, e));
+        }
+        let all = &all[..places.len()];
         let mut staging = lock(&self.staging[way as usize]);
-        // SAFETY: passed on to the caller; the address lies in this buffer.
-        let copied = unsafe { staging.copy(memory, offset, host, ranges, way) };
-        self.store.faults.lost(call(&self.store.name, what, copied))
+        self.store.count(Count::Batches);
+        // SAFETY: passed on to the caller; the addresses lie in these buffers.
+        let copied = unsafe { staging.copy(&places, all, way) };
+        if let Err((arrived, code)) = copied {
+            let failed = call(&self.store.name, what, Err(code));
+            return self.store.faults.lost(failed).map_err(|e| (arrived, e));
+        }
+        refused.map_err(|e| (all.len(), e))
     }
 
     fn usage(&self) -> Usage {

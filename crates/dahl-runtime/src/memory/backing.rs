@@ -2,7 +2,7 @@
 //!
 //! A GPU's backing allocates device memory and starts its copy engine. [`HostDevice`] behaves like
 //! one and needs none: a separate allocation, reached only by explicit copies that take as long as the
-//! bandwidth and latency it was given.
+//! bandwidth and latency it was given; those that travel together pay the latency once.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -31,6 +31,33 @@ pub enum Direction {
 #[error("{0}")]
 pub struct DeviceLost(pub String);
 
+/// Byte ranges of one array to copy, at the same offsets on both sides.
+#[derive(Clone, Copy, Debug)]
+pub struct Cargo<'a> {
+    /// The address of the array on the device, see [`Buffer::base`].
+    pub device: *mut u8,
+    /// Its address in the host.
+    pub host: *mut u8,
+    /// The bytes.
+    pub ranges: &'a [Range<usize>],
+}
+
+impl Cargo<'_> {
+    /// How many bytes.
+    pub fn bytes(&self) -> u64 {
+        self.ranges.iter().map(Range::len).sum::<usize>() as u64
+    }
+}
+
+/// A device that was lost while it copied several arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// How many have arrived: so many from the first on, and no other.
+    pub arrived: usize,
+    /// Why not all.
+    pub lost: DeviceLost,
+}
+
 /// A memory that is not the host's.
 ///
 /// An error of any of its functions is the device's last word: it is taken out, and asked for nothing
@@ -50,19 +77,26 @@ pub trait Backing: Send + Sync {
         None
     }
 
-    /// Copies byte ranges, at the same offsets on both sides. Returns when they have arrived, or when
-    /// none of them travels any more.
+    /// Copies byte ranges. Returns when they have arrived, or when none of them travels any more.
     ///
     /// # Safety
-    /// The ranges are inside the buffer and inside the host's array; nothing else writes them, nor
-    /// reads the destination, meanwhile.
-    unsafe fn copy(
-        &self,
-        buffer: &dyn Buffer,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), DeviceLost>;
+    /// The ranges are inside a buffer of this backing and inside the host's array; nothing else writes
+    /// them, nor reads the destination, meanwhile.
+    unsafe fn copy(&self, cargo: &Cargo<'_>, way: Direction) -> Result<(), DeviceLost>;
+
+    /// Copies byte ranges of several arrays, as if one array after another. A device that can start them
+    /// all at once, and wait once, saves the latency of all but one.
+    ///
+    /// # Safety
+    /// As for [`Backing::copy`], of each.
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), Broken> {
+        for (arrived, cargo) in all.iter().enumerate() {
+            // SAFETY: passed on to the caller.
+            let copied = unsafe { self.copy(cargo, way) };
+            copied.map_err(|lost| Broken { arrived, lost })?;
+        }
+        Ok(())
+    }
 
     /// How long a copy is expected to take.
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds;
@@ -109,27 +143,29 @@ impl Backing for HostDevice {
         Ok(block.map(|b| Box::new(b) as Box<dyn Buffer>))
     }
 
-    unsafe fn copy(
-        &self,
-        buffer: &dyn Buffer,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), DeviceLost> {
+    unsafe fn copy(&self, cargo: &Cargo<'_>, way: Direction) -> Result<(), DeviceLost> {
+        // SAFETY: passed on to the caller.
+        let copied = unsafe { self.copy_all(std::slice::from_ref(cargo), way) };
+        copied.map_err(|broken| broken.lost)
+    }
+
+    unsafe fn copy_all(&self, all: &[Cargo<'_>], way: Direction) -> Result<(), Broken> {
         let _one_at_a_time = lock(&self.busy[way as usize]);
         let start = Instant::now();
-        let bytes: usize = ranges.iter().map(Range::len).sum();
-        for r in ranges {
-            // SAFETY: by contract the range is valid on both sides and ours alone.
-            unsafe {
-                let (device, host) = (buffer.base().add(r.start), host.add(r.start));
-                match way {
-                    Direction::In => std::ptr::copy_nonoverlapping(host, device, r.len()),
-                    Direction::Out => std::ptr::copy_nonoverlapping(device, host, r.len()),
+        for cargo in all {
+            for r in cargo.ranges {
+                // SAFETY: by contract the range is valid on both sides and ours alone.
+                unsafe {
+                    let (device, host) = (cargo.device.add(r.start), cargo.host.add(r.start));
+                    match way {
+                        Direction::In => std::ptr::copy_nonoverlapping(host, device, r.len()),
+                        Direction::Out => std::ptr::copy_nonoverlapping(device, host, r.len()),
+                    }
                 }
             }
         }
-        let due = Duration::from_secs_f64(self.duration(Bytes(bytes as u64), way).0);
+        let bytes = all.iter().map(Cargo::bytes).sum();
+        let due = Duration::from_secs_f64(self.duration(Bytes(bytes), way).0);
         if let Some(rest) = due.checked_sub(start.elapsed())
             && !cfg!(any(loom, shuttle))
         {

@@ -126,23 +126,26 @@ impl Memories {
     ) -> (StateGuard<'s>, Result<(), (usize, Stop)>) {
         let (memory, instance, task) = (hold.memory, hold.instance, hold.task);
         let recorded = instance.accesses(task);
+        let reads = |i: &usize| recorded[*i].mode.reads() && recorded[*i].fresh.is_none();
+        let ask = |i: usize| Ask {
+            key: hold.keys[i],
+            shape: &instance.graph().arrays[recorded[i].array as usize].shape,
+            region: &recorded[i].region,
+            memory,
+            why: Why::task(instance, task, false),
+            asker: Some(Asker {
+                instance,
+                task,
+                storage: instance.storage_of(&recorded[i]),
+            }),
+        };
+        let asks = (0..recorded.len()).filter(reads).map(ask);
+        (state, _) = self.fetch_small(state, asks);
         let operands = hold.accesses.iter().zip(&mut hold.placed).zip(&hold.keys);
         for (i, ((access, place), &key)) in operands.enumerate() {
-            let reads = access.mode.reads() && access.fresh.is_none();
+            let reads = reads(&i);
             if reads {
-                let ask = Ask {
-                    key,
-                    shape: &place.shape,
-                    region: &access.region,
-                    memory,
-                    why: Why::task(instance, task, false),
-                    asker: Some(Asker {
-                        instance,
-                        task,
-                        storage: instance.storage_of(&recorded[i]),
-                    }),
-                };
-                let (guard, fetched) = self.fetch(state, &ask);
+                let (guard, fetched) = self.fetch(state, &ask(i));
                 state = guard;
                 if let Err(stop) = fetched {
                     return (state, Err((i, stop)));

@@ -9,6 +9,8 @@
 //! b / B < p · L
 //! ```
 //!
+//! which is the rule of [`is_small`].
+//!
 //! On a link that is slow to start, an array read in small parts goes whole; a part of a large one goes
 //! alone, and the next is fetched while it is computed with. Room is no matter: a copy's buffer is the
 //! whole array's. Only values that are there already are thought of: those whose writers of this launch
@@ -37,6 +39,7 @@ use dahl_core::trace::Load;
 use dahl_core::{Bytes, MemoryId, Region, RegionSet};
 
 use super::backing::{Backing, Direction};
+use super::batch::is_small;
 use super::directory::Entry;
 use crate::instance::{Instance, Stage};
 
@@ -70,9 +73,8 @@ pub(super) fn join(
         (elements * entry.size) as u64
     };
     let mut load = Load::asked(bytes(&pieces));
-    let seconds = |bytes: u64| backing.duration(Bytes(bytes), Direction::In).0;
-    let start = seconds(0);
-    if let Some(asker) = asker.filter(|_| start > 0.0) {
+    let starts_at_once = backing.duration(Bytes(0), Direction::In).0 <= 0.0;
+    if let Some(asker) = asker.filter(|_| !starts_at_once) {
         let instance = asker.instance;
         let readers = &instance.prepared.readers;
         let mut large = 0;
@@ -98,7 +100,7 @@ pub(super) fn join(
                 continue;
             }
             load.wanted += 1;
-            if seconds(bytes(part.boxes())) - start >= chance * start {
+            if !is_small(backing, bytes(part.boxes()), Direction::In, chance) {
                 large += 1;
                 if large == LARGE {
                     break;

@@ -120,6 +120,13 @@ impl Memories {
             .filter(|(_, e)| away(e))
             .map(|(k, e)| (*k, e.shape))
             .collect();
+        let wholes: Vec<Region> = dirty
+            .iter()
+            .map(|(_, shape)| Region::whole(shape))
+            .collect();
+        let asks = dirty.iter().zip(&wholes);
+        let asks = asks.map(|((key, shape), whole)| Ask::home(*key, shape, whole));
+        (state, _) = self.fetch_small(state, asks);
         for (key, shape) in dirty {
             state = self.salvage(state, key, &shape, &Region::whole(&shape));
         }

@@ -23,6 +23,8 @@
 //! A machine with host memory only has none of this, and pays nothing for it.
 
 mod backing;
+mod batch;
+mod carry;
 mod directory;
 mod hold;
 mod join;
@@ -35,7 +37,7 @@ mod room;
 mod transfer;
 mod victims;
 
-pub use backing::{Backing, Buffer, DeviceLost, Direction, HostDevice};
+pub use backing::{Backing, Broken, Buffer, Cargo, DeviceLost, Direction, HostDevice};
 pub use hold::Hold;
 
 use std::sync::{Arc, OnceLock};
@@ -99,8 +101,10 @@ pub struct Traffic {
     pub bytes_out: u64,
     /// Of the bytes in, those that were fetched before their task asked for them.
     pub bytes_prefetched: u64,
-    /// Number of copies.
+    /// Number of copies, each of one array.
     pub copies: u64,
+    /// Times that a link was started for them: copies that travel together share one.
+    pub batches: u64,
     /// Copies given up to make room.
     pub evictions: u64,
     /// Tasks that ran in the host's memory because their device had no room for them, or had failed.
@@ -112,6 +116,7 @@ struct Counters {
     bytes: [AtomicU64; 2],
     prefetched: AtomicU64,
     copies: AtomicU64,
+    batches: AtomicU64,
     evictions: AtomicU64,
     elsewhere: AtomicU64,
 }
@@ -204,6 +209,7 @@ impl Memories {
             bytes_out: c.bytes[1].load(Ordering::Relaxed),
             bytes_prefetched: c.prefetched.load(Ordering::Relaxed),
             copies: c.copies.load(Ordering::Relaxed),
+            batches: c.batches.load(Ordering::Relaxed),
             evictions: c.evictions.load(Ordering::Relaxed),
             elsewhere: c.elsewhere.load(Ordering::Relaxed),
         }
@@ -223,15 +229,12 @@ impl Memories {
     pub fn transfer_time(&self, instance: &Instance, task: u32, memory: MemoryId) -> Seconds {
         let state = lock(&self.state);
         let graph = instance.graph();
-        let mut seconds = 0.0;
+        let mut sum = batch::Estimate::default();
         let mut add = |memory: MemoryId, way: Direction, elements: usize, size: usize| {
             if elements > 0
                 && let Some(device) = self.device(memory)
             {
-                seconds += device
-                    .backing
-                    .duration(Bytes((elements * size) as u64), way)
-                    .0;
+                sum.add(memory, &*device.backing, (elements * size) as u64, way);
             }
         };
         for access in instance
@@ -272,7 +275,7 @@ impl Memories {
                 add(MemoryId(m as u16), Direction::Out, elements, size);
             }
         }
-        Seconds(seconds)
+        sum.seconds()
     }
 
     /// Counts a task that runs in the host's memory instead of its unit's.
@@ -350,10 +353,5 @@ impl Memories {
         }
         state.directory.remove(key);
         state
-    }
-
-    fn count(&self, bytes: usize, way: Direction) {
-        self.counters.bytes[way as usize].fetch_add(bytes as u64, Ordering::Relaxed);
-        self.counters.copies.fetch_add(1, Ordering::Relaxed);
     }
 }

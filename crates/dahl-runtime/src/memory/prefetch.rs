@@ -110,6 +110,8 @@ impl Memories {
             state.serving.push(request.task);
             // SAFETY: its task has not run, since it waits for us first, so its launch has not ended.
             let instance = unsafe { Instance::of(request.task) };
+            // All that finds room stays until all of it is there: it may travel together.
+            let mut kept = Vec::with_capacity(request.parts.len());
             for &(key, storage, ref shape, ref region) in &request.parts {
                 let (guard, has_room) = self.room_ahead(state, &request, key, &instance.keys);
                 state = guard;
@@ -122,7 +124,7 @@ impl Memories {
                 };
                 state.directory.touch(key, memory, need);
                 state.directory.pin(key, memory);
-                let ask = Ask {
+                kept.push(Ask {
                     key,
                     shape,
                     region,
@@ -133,14 +135,19 @@ impl Memories {
                         task: request.task.task,
                         storage,
                     }),
-                };
-                let (guard, fetched) = self.fetch(state, &ask);
-                state = guard;
-                state.directory.unpin(key, memory);
-                self.counters
-                    .prefetched
-                    .fetch_add(fetched.unwrap_or(0) as u64, Ordering::Relaxed);
+                });
             }
+            let (guard, mut bytes) = self.fetch_small(state, kept.iter().copied());
+            state = guard;
+            for ask in &kept {
+                let (guard, fetched) = self.fetch(state, ask);
+                (state, bytes) = (guard, bytes + fetched.unwrap_or(0));
+            }
+            for ask in &kept {
+                state.directory.unpin(ask.key, memory);
+            }
+            let prefetched = &self.counters.prefetched;
+            prefetched.fetch_add(bytes as u64, Ordering::Relaxed);
             state.serving.retain(|t| *t != request.task);
             self.note_usage(&mut state);
             self.changed.notify_all();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, MemoryId};
 
+use super::carry::Move;
 use super::needs::Needs;
 use super::outlook::{self, Outlook};
-use super::transfer::{Move, Why};
+use super::transfer::Why;
 use super::victims::{Shortage, victims};
 use super::{Memories, StateGuard};
 use crate::error::RunError;
@@ -269,8 +270,8 @@ impl Memories {
         }
         let pieces = entry.only_in(memory);
         if !pieces.is_empty() {
-            let back = Move::back(entry, pieces, memory);
-            state = self.carry_out(state, key, &[back], Why::NO_TASK).0;
+            let back = Move::back(entry, key, pieces, memory);
+            state = self.carry_out(state, &[back], Why::NO_TASK).0;
         }
         if let Some(entry) = state.directory.entries.get_mut(&key)
             && entry.copies[m].pins == 0

@@ -1,18 +1,13 @@
 //! Transfers: moving what is missing to where it is needed.
 
-use std::ops::Range;
-use std::sync::Arc;
+use dahl_core::trace::{NOBODY, TaskId};
+use dahl_core::{MemoryId, Region, Shape};
 
-use dahl_core::graph::runs;
-use dahl_core::trace::{Load, NOBODY, TaskId, Transfer};
-use dahl_core::{MemoryId, Region, RegionSet, Shape};
-
-use super::backing::{Buffer, Direction};
+use super::carry::{Move, plan_home};
 use super::directory::Entry;
-use super::join::{Asker, join};
+use super::join::Asker;
 use super::{Memories, StateGuard};
 use crate::instance::Instance;
-use crate::sync::lock;
 
 /// What a copy is made for.
 #[derive(Clone, Copy)]
@@ -53,6 +48,7 @@ pub(super) enum Stop {
 }
 
 /// A region of a storage to be made current in a memory.
+#[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     /// The storage.
     pub key: u64,
@@ -80,85 +76,19 @@ impl<'a> Ask<'a> {
             asker: None,
         }
     }
-}
 
-/// A copy to make, decided under the lock and made without it. From its planning until it has been
-/// carried out, the elements are marked as arriving and the device's buffer is pinned.
-pub(super) struct Move {
-    buffer: Arc<dyn Buffer>,
-    host: *mut u8,
-    device: MemoryId,
-    pieces: Vec<Region>,
-    ranges: Vec<Range<usize>>,
-    way: Direction,
-    load: Load,
-}
-
-impl Move {
-    /// Plans to move pieces of a storage between the host and a device where it has a buffer.
-    fn plan(
-        entry: &mut Entry,
-        pieces: Vec<Region>,
-        device: MemoryId,
-        way: Direction,
-        load: Load,
-    ) -> Move {
-        let mut ranges = Vec::new();
-        for piece in &pieces {
-            runs::runs(&entry.shape, piece, |lo, hi| {
-                ranges.push(lo * entry.size..hi * entry.size)
+    /// What the memory lacks of the region and is not on its way there; and whether some of it is.
+    pub fn missing(&self, entry: &Entry) -> (Vec<Region>, bool) {
+        let target = &entry.copies[usize::from(self.memory.0)];
+        let (mut missing, mut arriving) = (Vec::new(), false);
+        entry.translate(self.shape, self.region, |piece| {
+            target.valid.missing(&piece, |p| {
+                target.arriving.missing(&p, |q| missing.push(q));
+                target.arriving.common(&p, |_| arriving = true);
             });
-        }
-        let there = &mut entry.copies[usize::from(device.0)];
-        there.pins += 1;
-        let buffer = there
-            .buffer
-            .clone()
-            .expect("what is valid or has room has a buffer");
-        let mv = Move {
-            buffer,
-            host: entry.host,
-            device,
-            pieces,
-            ranges: joined(ranges),
-            way,
-            load,
-        };
-        let arriving = &mut entry.copies[mv.to()].arriving;
-        mv.pieces.iter().for_each(|p| arriving.add(p));
-        mv
+        });
+        (missing, arriving)
     }
-
-    /// Plans to bring pieces home from a device.
-    pub fn back(entry: &mut Entry, pieces: Vec<Region>, device: MemoryId) -> Move {
-        let elements: usize = pieces.iter().map(Region::len).sum();
-        let load = Load {
-            whole: elements == entry.shape.len(),
-            ..Load::asked((elements * entry.size) as u64)
-        };
-        Move::plan(entry, pieces, device, Direction::Out, load)
-    }
-
-    /// The place of the memory it goes to.
-    fn to(&self) -> usize {
-        match self.way {
-            Direction::In => usize::from(self.device.0),
-            Direction::Out => 0,
-        }
-    }
-}
-
-/// Ranges in order, those that touch as one.
-fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.sort_unstable_by_key(|r| r.start);
-    let mut out: Vec<Range<usize>> = Vec::new();
-    for r in ranges {
-        match out.last_mut() {
-            Some(last) if last.end == r.start => last.end = r.end,
-            _ => out.push(r),
-        }
-    }
-    out
 }
 
 impl Memories {
@@ -182,14 +112,7 @@ impl Memories {
             let Some(entry) = state.directory.entries.get_mut(&key) else {
                 return (state, Ok(fetched));
             };
-            let target = &entry.copies[usize::from(memory.0)];
-            let (mut missing, mut arriving) = (Vec::new(), false);
-            entry.translate(ask.shape, ask.region, |piece| {
-                target.valid.missing(&piece, |p| {
-                    target.arriving.missing(&p, |q| missing.push(q));
-                    target.arriving.common(&p, |_| arriving = true);
-                });
-            });
+            let (missing, arriving) = ask.missing(entry);
             if missing.is_empty() {
                 if !arriving {
                     return (state, Ok(fetched));
@@ -200,7 +123,7 @@ impl Memories {
             let mut moves = Vec::new();
             let (mut by_host, mut gone) = (Vec::new(), false);
             match self.device(memory) {
-                None => gone = !plan_home(entry, missing, &mut moves),
+                None => gone = !plan_home(entry, key, missing, &mut moves, |_, _| true),
                 Some(device) => {
                     let mut here = Vec::new();
                     for piece in missing {
@@ -208,14 +131,14 @@ impl Memories {
                         entry.copies[0].valid.missing(&piece, |p| by_host.push(p));
                     }
                     if !here.is_empty() {
-                        let (pieces, load) = join(entry, here, asker, memory, &*device.backing);
-                        moves.push(Move::plan(entry, pieces, memory, Direction::In, load));
+                        let backing = &*device.backing;
+                        moves.push(Move::there(entry, ask, here, asker, backing));
                     }
                 }
             }
             let own = entry.shape;
             if !moves.is_empty() {
-                let (guard, bytes) = self.carry_out(state, key, &moves, ask.why);
+                let (guard, bytes) = self.carry_out(state, &moves, ask.why);
                 (state, fetched) = (guard, fetched + bytes);
             }
             if gone {
@@ -233,85 +156,6 @@ impl Memories {
                 }
             }
         }
-    }
-
-    /// Makes copies that were planned, without the lock, and notes which have arrived. If one fails, its
-    /// device is taken out.
-    pub(super) fn carry_out<'s>(
-        &'s self,
-        state: StateGuard<'s>,
-        key: u64,
-        moves: &[Move],
-        why: Why,
-    ) -> (StateGuard<'s>, usize) {
-        drop(state);
-        let (mut bytes, mut arrived) = (0, Vec::with_capacity(moves.len()));
-        for mv in moves {
-            let start = self.ticks();
-            let device = self.device(mv.device).expect("one side is a device");
-            // SAFETY: the ranges come from a region inside the storage; the buffer is pinned; the
-            // elements are marked as arriving, so nobody else fills them and no task writes them.
-            let copied = unsafe {
-                device
-                    .backing
-                    .copy(&*mv.buffer, mv.host, &mv.ranges, mv.way)
-            };
-            arrived.push(copied.is_ok());
-            if let Err(lost) = copied {
-                self.lose(mv.device, &lost.0);
-                continue;
-            }
-            let moved = mv.ranges.iter().map(Range::len).sum();
-            self.count(moved, mv.way);
-            bytes += moved;
-            self.note_transfer(mv, moved as u64, why, start);
-        }
-        let mut state = lock(&self.state);
-        for (mv, arrived) in moves.iter().zip(arrived) {
-            let to = mv.to();
-            // What reached the host is right even if the device failed since; what reached a device
-            // that failed since is not to be trusted.
-            let current = arrived && !state.directory.is_lost(MemoryId(to as u16));
-            if let Some(entry) = state.directory.entries.get_mut(&key) {
-                let whole = Region::whole(&entry.shape);
-                let copy = &mut entry.copies[to];
-                mv.pieces.iter().for_each(|p| copy.arriving.remove(p));
-                match mv.load.whole {
-                    // One box, where pieces would be many.
-                    true if current => copy.valid = RegionSet::of(whole),
-                    _ if current => mv.pieces.iter().for_each(|p| copy.valid.add(p)),
-                    _ => {}
-                }
-            }
-            state.directory.unpin(key, mv.device);
-        }
-        if let Some(entry) = state.directory.entries.get_mut(&key) {
-            entry.mind_lease(self.runtime);
-        }
-        self.changed.notify_all();
-        (state, bytes)
-    }
-
-    /// Records a copy that has just been made, if anybody wants to know.
-    fn note_transfer(&self, mv: &Move, bytes: u64, why: Why, start: u64) {
-        if self.tracer.is_none() {
-            return;
-        }
-        let (from, to) = match mv.way {
-            Direction::In => (0, mv.device.0),
-            Direction::Out => (mv.device.0, 0),
-        };
-        let transfer = Transfer {
-            from,
-            to,
-            bytes,
-            for_task: why.task,
-            ahead: why.ahead,
-            load: mv.load,
-            start,
-            end: self.ticks(),
-        };
-        lock(&self.state).notes.transfer(transfer);
     }
 
     /// Prepares a region for being written in a memory: what is still on its way (an eviction's
@@ -351,21 +195,4 @@ impl Memories {
         }
         state
     }
-}
-
-/// Plans how pieces that the host lacks get there, from whichever devices have them. False if some of that
-/// is nowhere: it was on a device that failed.
-fn plan_home(entry: &mut Entry, mut rest: Vec<Region>, moves: &mut Vec<Move>) -> bool {
-    for m in 1..entry.copies.len() {
-        let (mut found, mut left) = (Vec::new(), Vec::new());
-        for r in &rest {
-            entry.copies[m].valid.common(r, |p| found.push(p));
-            entry.copies[m].valid.missing(r, |p| left.push(p));
-        }
-        if !found.is_empty() {
-            moves.push(Move::back(entry, found, MemoryId(m as u16)));
-        }
-        rest = left;
-    }
-    rest.is_empty()
 }

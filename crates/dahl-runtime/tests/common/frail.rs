@@ -1,6 +1,5 @@
 //! A device made of host memory that fails when told to.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use dahl_core::{Bytes, Seconds, UnitKind};
 use dahl_runtime::DeviceSpec;
 use dahl_runtime::driver::{CpuDriver, Driver, DriverError, Job};
-use dahl_runtime::memory::{Backing, Buffer, DeviceLost, Direction, HostDevice};
+use dahl_runtime::memory::{Backing, Buffer, Cargo, DeviceLost, Direction, HostDevice};
 
 /// What is made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,27 +101,21 @@ impl Backing for Frail {
         }
     }
 
-    unsafe fn copy(
-        &self,
-        buffer: &dyn Buffer,
-        host: *mut u8,
-        ranges: &[Range<usize>],
-        way: Direction,
-    ) -> Result<(), DeviceLost> {
+    unsafe fn copy(&self, cargo: &Cargo<'_>, way: Direction) -> Result<(), DeviceLost> {
         self.0.check()?;
         if self.0.strikes(Fault::Copy) {
             let to = match way {
-                Direction::In => buffer.base(),
-                Direction::Out => host,
+                Direction::In => cargo.device,
+                Direction::Out => cargo.host,
             };
-            for r in ranges {
+            for r in cargo.ranges {
                 // SAFETY: the destination of a copy, ours alone.
                 unsafe { to.add(r.start).write_bytes(0xA5, r.len()) };
             }
             return Err(self.0.lose());
         }
         // SAFETY: passed on to the caller.
-        unsafe { self.1.copy(buffer, host, ranges, way) }
+        unsafe { self.1.copy(cargo, way) }
     }
 
     fn duration(&self, bytes: Bytes, way: Direction) -> Seconds {
@@ -130,13 +123,14 @@ impl Backing for Frail {
     }
 }
 
-pub fn device(name: &str, fate: &Arc<Fate>, capacity: u64) -> DeviceSpec {
-    let host = || HostDevice::new(1e12, Duration::ZERO);
+/// Copies that travel together are made one after another, so each may be the one that fails.
+pub fn device(name: &str, fate: &Arc<Fate>, capacity: u64, latency: Duration) -> DeviceSpec {
+    let host = || HostDevice::new(1e12, latency);
     DeviceSpec {
         name: name.into(),
         driver: Box::new(Frail(fate.clone(), host())),
         backing: Box::new(Frail(fate.clone(), host())),
         capacity: Bytes(capacity),
-        links: [(1e12, Seconds(0.0)); 2],
+        links: [(1e12, Seconds(latency.as_secs_f64())); 2],
     }
 }

@@ -10,7 +10,7 @@ use super::regions;
 
 const COLUMNS: &str = "kind,step,launch,task,codelet,implementation,layer,unit,ready_ns,taken_ns,\
                        start_ns,end_ns,duration_ns,released_by_launch,released_by_task,from,to,bytes,\
-                       ahead,carries,asked_bytes,parts,parts_wanted,regions";
+                       ahead,carries,asked_bytes,parts,parts_wanted,batch,regions";
 
 /// Writes a trace as CSV.
 pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
@@ -27,7 +27,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
             .get_or_insert_with(|| cell(&regions(graph, t.id.task)).into_owned());
         writeln!(
             out,
-            "task,{},{},{},{},{},{},{},{},{},{},{},{},{},,,,,,,,,{text}",
+            "task,{},{},{},{},{},{},{},{},{},{},{},{},{},,,,,,,,,,{text}",
             launch.step,
             t.id.launch,
             t.id.task,
@@ -51,7 +51,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
         let memory = |m: u16| cell(&trace.memories[usize::from(m)].name);
         writeln!(
             out,
-            "transfer,{step},{},,,,,,,{},{},{},,,{},{},{},{},{},{},{},{},",
+            "transfer,{step},{},,,,,,,{},{},{},,,{},{},{},{},{},{},{},{},{},",
             task_cells(t.for_task),
             t.start,
             t.end,
@@ -64,6 +64,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
             t.load.asked,
             t.load.parts,
             t.load.wanted,
+            t.batch,
         )?;
     }
     out.flush()

@@ -103,6 +103,7 @@ mod tests {
                 },
                 ahead: false,
                 load: Load::asked(1),
+                batch: 1,
                 start,
                 end: start + random.below(3 * i + 2, 40),
             }

@@ -313,6 +313,7 @@ impl<W: Write> Writer<'_, W> {
             t.load.wanted.into(),
             field::annotation::NUMBER,
         );
+        self.annotate("copies in batch", t.batch.into(), field::annotation::NUMBER);
     }
 }
 

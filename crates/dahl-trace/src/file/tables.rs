@@ -171,6 +171,7 @@ pub fn transfers(rows: &[Transfer]) -> Vec<u8> {
     t.plain(rows.iter().map(|x| x.load.parts.into()));
     t.plain(rows.iter().map(|x| x.load.wanted.into()));
     t.plain(rows.iter().map(|x| x.load.whole.into()));
+    t.plain(rows.iter().map(|x| x.batch.into()));
     t.near(rows.iter().map(|x| x.start));
     t.plain(rows.iter().map(|x| x.end - x.start));
     t.done()
@@ -185,10 +186,11 @@ pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
         for_task: NO_TASK,
         ahead: false,
         load: Load::asked(0),
+        batch: 1,
         start: 0,
         end: 0,
     };
-    let mut rows = vec![empty; c.rows(12)?];
+    let mut rows = vec![empty; c.rows(13)?];
     c.plain(&mut rows, |x, v| x.from = v)?;
     c.plain(&mut rows, |x, v| x.to = v)?;
     c.plain(&mut rows, |x, v| x.bytes = v)?;
@@ -199,6 +201,7 @@ pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
     c.plain(&mut rows, |x, v| x.load.parts = v)?;
     c.plain(&mut rows, |x, v| x.load.wanted = v)?;
     c.plain(&mut rows, |x, v: u8| x.load.whole = v != 0)?;
+    c.plain(&mut rows, |x, v| x.batch = v)?;
     c.near(&mut rows, |x, v| x.start = v)?;
     c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
     Ok(rows)

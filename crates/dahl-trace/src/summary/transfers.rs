@@ -20,6 +20,8 @@ pub struct PairTraffic {
     pub ahead: u64,
     /// Of which carried more parts of an array than their task asked for.
     pub joined: u64,
+    /// Of which were started together with others.
+    pub batched: u64,
     /// Bytes.
     pub bytes: u64,
     /// Sum of the copies' durations.
@@ -38,6 +40,7 @@ pub(super) fn by_pair(trace: &Trace) -> Vec<PairTraffic> {
             count: 0,
             ahead: 0,
             joined: 0,
+            batched: 0,
             bytes: 0,
             total_ns: 0,
             gbytes: 0.0,
@@ -45,6 +48,7 @@ pub(super) fn by_pair(trace: &Trace) -> Vec<PairTraffic> {
         pair.count += 1;
         pair.ahead += u64::from(t.ahead);
         pair.joined += u64::from(t.load.parts > 1);
+        pair.batched += u64::from(t.batch > 1);
         pair.bytes += t.bytes;
         pair.total_ns += t.end - t.start;
     }

@@ -152,6 +152,7 @@ impl Scheduler<'_> {
                 for_task: id,
                 ahead,
                 load: Load::asked(bytes),
+                batch: 1,
                 start: begin,
                 end,
             });

@@ -113,6 +113,7 @@ fn transfers(trace: &Trace) -> Columns {
     out.numbers(sorted.iter().map(|t| u64::from(t.load.parts)));
     out.numbers(sorted.iter().map(|t| u64::from(t.load.wanted)));
     out.numbers(sorted.iter().map(|t| u64::from(t.load.whole)));
+    out.numbers(sorted.iter().map(|t| u64::from(t.batch)));
     out.numbers(sorted.iter().map(|t| task(t.for_task)));
     out.numbers(sorted.iter().map(|t| match t.for_task.task {
         NOBODY => 0,

@@ -128,6 +128,7 @@ pub fn lopsided() -> Trace {
             wanted: 5,
             whole: false,
         },
+        batch: 3,
         start: 25,
         end: 45,
     }];

@@ -251,13 +251,14 @@ fn notes(s: &Summary) {
     }
     for t in &s.transfers {
         println!(
-            "transfers      {} → {}: {} in {} copies ({} ahead, {} of several parts), {:.2} GB/s",
+            "transfers      {} → {}: {} in {} copies ({} ahead, {} of several parts, {} in batches), {:.2} GB/s",
             t.from,
             t.to,
             Bytes(t.bytes),
             t.count,
             t.ahead,
             t.joined,
+            t.batched,
             t.gbytes
         );
     }

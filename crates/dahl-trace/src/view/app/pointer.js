@@ -43,7 +43,8 @@ function tipOf(app, here) {
       ["rate", time ? rate((t.bytes[i] / time) * 1e9, "B") : "–"],
       ["for", run === NONE ? "the host, or to make room" : nameOf(trace, run)],
       ["asked", t.ahead[i] ? "ahead of time" : "when needed"],
-      ["carries", `${count(t.parts[i])} of ${count(t.wanted[i])} parts wanted there${t.whole[i] ? ", the whole array" : ""}`]]];
+      ["carries", `${count(t.parts[i])} of ${count(t.wanted[i])} parts wanted there${t.whole[i] ? ", the whole array" : ""}`],
+      ...(t.batch[i] > 1 ? [["started", `with ${count(t.batch[i] - 1)} more of its batch`]] : [])]];
   }
   return here.gap === NONE ? null : gapTip(trace, here);
 }

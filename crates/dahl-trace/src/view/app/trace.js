@@ -64,9 +64,10 @@ function readTransfers(c) {
   for (let i = 0; i < start.length; i++) end[i] += start[i];
   const bytes = c.numbers(), ahead = c.numbers(Uint8Array);
   const parts = c.numbers(), wanted = c.numbers(), whole = c.numbers(Uint8Array);
+  const batch = c.numbers();
   const task = c.numbers(), launch = c.numbers();
   for (let i = 0; i < task.length; i++) task[i]--;
-  return { count: start.length, counts, start, end, bytes, ahead, parts, wanted, whole, task, launch };
+  return { count: start.length, counts, start, end, bytes, ahead, parts, wanted, whole, batch, task, launch };
 }
 
 /** Ranges of the columns, one per name. Where spans overlap, `reach` is the latest end so far. */
