@@ -2,7 +2,7 @@
 //!
 //! A better plan than the best one known can take only so long. A way that takes longer together with
 //! the shortest paths before and after it is out, and so is one that at the prices of the
-//! [bound](super::bound) makes the whole as dear as that plan. With fewer ways the bound rises and further ways
+//! bound makes the whole as dear as that plan. With fewer ways the bound rises and further ways
 //! go out. A way is dropped for a class of tasks if it is out for each of them.
 //!
 //! What is dropped may well be part of the plan that is known: only better ones count.
