@@ -2,13 +2,13 @@
 //! precisions, on a device alone, on CPUs and a device, and on CPUs and two.
 //!
 //! The runs to compare with are fixtures of `dahl-nn`. On OpenCL's devices; skipped, and said so, where there
-//! is none. The test that wants two devices starts this program again, since the library looks once.
+//! is none.
 
 mod common;
 #[path = "../../dahl-nn/tests/support/mod.rs"]
 mod support;
 
-use common::{How, have};
+use common::{How, again_with_two, have};
 use dahl_gpu::{Device, opencl};
 use support::{assert_as_kept, models, run_on};
 
@@ -51,15 +51,6 @@ fn two_devices_train_as_pytorch_does() {
     if !have(1) {
         return;
     }
-    let run = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "devices_train_as_pytorch_does", "--nocapture"])
-        .env("POCL_DEVICES", "pthread pthread")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&run.stdout);
-    let error = String::from_utf8_lossy(&run.stderr);
-    assert!(
-        run.status.success() && text.matches("on CPUs and two devices: as PyTorch").count() == 8,
-        "{text}{error}"
-    );
+    let args = ["--exact", "devices_train_as_pytorch_does", "--nocapture"];
+    again_with_two(&args, "on CPUs and two devices: as PyTorch", 8);
 }

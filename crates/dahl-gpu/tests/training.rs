@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{How, LENET5, RESNET18, SMALL_CNN, VGG_SMALL, assert_close, have, train};
+use common::{
+    How, LENET5, RESNET18, SMALL_CNN, VGG_SMALL, again_with_two, assert_close, have, train,
+};
 use dahl_core::DType;
 use dahl_gpu::opencl;
 
@@ -86,17 +88,8 @@ fn two_devices_train_as_one_does() {
     if !have(1) {
         return;
     }
-    let run = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["as_cpus_do", "--nocapture", "--test-threads=1"])
-        .env("POCL_DEVICES", "pthread pthread")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&run.stdout);
-    let error = String::from_utf8_lossy(&run.stderr);
-    assert!(
-        run.status.success() && text.matches("CPUs and 2 devices").count() == 12,
-        "{text}{error}"
-    );
+    let args = ["as_cpus_do", "--nocapture", "--test-threads=1"];
+    again_with_two(&args, "CPUs and 2 devices", 12);
 }
 
 /// Models that need more than the device has, one of them three times as much: copies are evicted and

@@ -250,3 +250,19 @@ pub fn have(devices: usize) -> bool {
     }
     found >= devices
 }
+
+/// Starts this program again with two devices, since the library looks once, and these arguments; all must go
+/// well, and print `line` so many times.
+pub fn again_with_two(args: &[&str], line: &str, times: usize) {
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(args)
+        .env("POCL_DEVICES", "pthread pthread")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success() && text.matches(line).count() == times,
+        "{text}{error}"
+    );
+}
