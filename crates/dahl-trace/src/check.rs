@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn broken_traces_are_found() {
         type Break = fn(&mut Trace);
-        let cases: [(&str, Break); 18] = [
+        let cases: [(&str, Break); 19] = [
             ("units[0]", |t| t.units[0].memory = 9),
             ("launches[1]", |t| t.launches[1].graph = 1),
             ("tasks[5]: unit 40", |t| t.tasks[5].unit = 40),
