@@ -377,7 +377,8 @@ fn the_host_does_not_write_what_is_on_its_way() {
     all(ROWS - 1..ROWS, &[UnitKind::Gpu], &recorder);
     let second = recorder.finish().unwrap();
     let mut runtime = cpu_and_gpu();
-    for round in 0..20u8 {
+    // On a busy machine a CPU may be done with all rows before the device asks for one.
+    for round in 0..2000u16 {
         runtime.write_handle::<f32>(x.handle()).unwrap().fill(-1.0);
         runtime.launch(&first).unwrap();
         let last = x.handle().part(&row(ROWS - 1));
@@ -387,6 +388,10 @@ fn the_host_does_not_write_what_is_on_its_way() {
         let values = runtime.read(&y).unwrap();
         let row = &values[(ROWS - 1) * COLUMNS..];
         assert!(row.iter().all(|&v| v == want), "round {round}: {row:?}");
+        drop(values);
+        if round >= 20 && joined(&mut runtime) > 0 {
+            return;
+        }
     }
-    assert!(joined(&mut runtime) > 0, "nothing travelled together");
+    panic!("nothing travelled together");
 }
