@@ -106,6 +106,7 @@ pub fn expected(plan: &PlanFile, graph: &Graph) -> anyhow::Result<Option<f64>> {
     let options = Options {
         in_flight: measure::in_flight(graph),
         launcher: Some(UnitId(0)),
+        fed: true,
         noise: adds.map(|a| a.noise(0)),
         ..Options::default()
     };

@@ -124,6 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .in_flight
             .map_or_else(|| measure::in_flight(graph), |n| n as usize),
         launcher: works.then_some(UnitId(0)),
+        fed: true,
         noise: args.noise.map(|varying| match (varying, adds) {
             (Varying::Measured, Some(adds)) => adds.noise(args.seed),
             (varying, _) => Noise {

@@ -178,6 +178,7 @@ impl Search<'_> {
         let options = Options {
             // Without CPU workers nobody who launches works.
             launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
+            fed: true,
             ..Options::default()
         };
         let decides = || Ok(policy::by_name(policy, &machine)?);

@@ -90,7 +90,9 @@ fn figures_are_those_of_the_summary() {
         ("gaps", &["length_ns"]),
         (
             "transfers",
-            &["count", "ahead", "bytes", "total_ns", "gbytes"],
+            &[
+                "count", "ahead", "joined", "batched", "bytes", "total_ns", "gbytes",
+            ],
         ),
     ] {
         let figures = rows(list, fields);

@@ -127,6 +127,13 @@ impl Copies {
         self.valid[cell as usize] = 1 << memory;
     }
 
+    /// All of a storage was written in the host.
+    pub fn written_by_host(&mut self, key: Key) {
+        for cell in self.own_cells(key) {
+            self.written(cell, 0);
+        }
+    }
+
     /// Bytes of a storage.
     pub fn bytes(&self, key: Key) -> u64 {
         self.bytes[key as usize % self.storages]

@@ -143,6 +143,9 @@ impl<'a> Engine<'a> {
             roots.clear();
             let launch = self.launches.begin(&mut roots);
             self.hold_host(launch)?;
+            if let Some(memories) = self.facts.memories.as_ref().filter(|_| self.options.fed) {
+                memories.borrow_mut().feed();
+            }
             let now = Seconds(self.now);
             self.out.launches.push((now, now));
             self.mark(NONE, &roots);

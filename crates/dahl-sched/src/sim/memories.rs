@@ -65,6 +65,19 @@ impl<'a> Memories<'a> {
         }
     }
 
+    /// The host writes whatever the graph only reads.
+    pub fn feed(&mut self) {
+        let mut written = vec![false; self.graph.storages.len()];
+        for access in self.graph.accesses.iter().filter(|a| a.mode.writes()) {
+            written[self.graph.arrays[access.array as usize].storage as usize] = true;
+        }
+        for (s, storage) in self.graph.storages.iter().enumerate() {
+            if storage.temporary.is_none() && !written[s] {
+                self.copies.written_by_host(s as Key);
+            }
+        }
+    }
+
     fn memory(&self, unit: u16) -> usize {
         usize::from(self.machine.units[usize::from(unit)].memory.0)
     }

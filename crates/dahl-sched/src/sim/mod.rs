@@ -62,6 +62,9 @@ pub struct Options {
     /// The unit whose thread launches too, between its tasks, as the runtime's first one does; `None` if
     /// launching waits for nobody.
     pub launcher: Option<UnitId>,
+    /// Whether the host writes, before each launch, the arrays that the graph only reads, as training does
+    /// with its batches; else copies of them elsewhere stay current.
+    pub fed: bool,
     /// Durations that vary.
     pub noise: Option<Noise>,
     /// The frequency state of every task: 0 is the usual one, others count from 1 in the states of the
@@ -77,6 +80,7 @@ impl Default for Options {
             steps: 1,
             in_flight: 2,
             launcher: None,
+            fed: false,
             noise: None,
             states: Vec::new(),
             record: false,

@@ -1,7 +1,8 @@
 //! What a plan is compared with: each kind of unit alone, the fastest single unit, and `dmda` at run time.
 //!
 //! A plan is for a step among others: weights are where the last step left them. So the policy is
-//! simulated for several steps, one in flight, and the first, which brings the weights, is left out.
+//! simulated for several steps, one in flight, and the first, which brings the weights, is left out. Batches
+//! are brought in each of them, as plans do.
 
 use dahl_core::{Joules, Machine, Seconds};
 use dahl_sched::plan::file::Other;
@@ -79,6 +80,7 @@ fn run_time(step: &Candidate, machine: &Machine, name: &str) -> Option<Other> {
         let options = Options {
             steps,
             in_flight: 1,
+            fed: true,
             ..Options::default()
         };
         simulate(&step.step.graph, machine, &step.times, &*policy, &options).ok()

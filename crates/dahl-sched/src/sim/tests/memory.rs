@@ -248,3 +248,36 @@ fn dmda_minds_where_data_is() {
     assert_eq!(run(&graph, &machine, "dmda", 1).makespan, Seconds(24.0));
     assert_eq!(run(&graph, &machine, "dm", 1).makespan, Seconds(406.0));
 }
+
+#[test]
+fn what_the_host_writes_before_each_launch_travels_again() {
+    let arena = Arena::new();
+    let (batch, weights) = (array(&arena, "batch", 8), array(&arena, "weights", 4));
+    let r = Recorder::new();
+    task(
+        &r,
+        1,
+        &[batch.with(Mode::Read), weights.with(Mode::ReadWrite)],
+    );
+    let graph = r.finish().unwrap();
+    let machine = device_only(100);
+    let bytes = |fed: bool| {
+        let options = Options {
+            steps: 3,
+            in_flight: 1,
+            fed,
+            ..Options::default()
+        };
+        let policy = crate::policy::by_name("eager", &machine).unwrap();
+        let outcome = simulate(
+            &graph,
+            &machine,
+            &times(&graph, &machine),
+            &*policy,
+            &options,
+        );
+        outcome.unwrap().links[0].bytes
+    };
+    assert_eq!(bytes(false), Bytes(8 + 4));
+    assert_eq!(bytes(true), Bytes(3 * 8 + 4));
+}

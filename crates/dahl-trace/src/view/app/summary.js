@@ -124,9 +124,10 @@ function pathTables(app, s) {
 function transferTable(s) {
   const rows = s.transfers.map((t) => make("tr", {}, make("td", { class: "name" }, `${t.from} → ${t.to}`),
     cell(t.count, count(t.count)), cell(t.ahead, count(t.ahead)), cell(t.joined, count(t.joined)),
+    cell(t.batched, count(t.batched)),
     cell(t.bytes, bytesText(t.bytes)),
     cell(t.total_ns, duration(t.total_ns)), cell(t.gbytes, digits(t.gbytes))));
-  return table("transfers", ["Link", "Copies", "Ahead", "Joined", "Bytes", "Time", "GB/s"], rows);
+  return table("transfers", ["Link", "Copies", "Ahead", "Joined", "In batches", "Bytes", "Time", "GB/s"], rows);
 }
 
 function variations(s) {
