@@ -13,15 +13,9 @@ use super::problem::Origin;
 /// What each way of each task costs at a game's prices, beyond the cheapest.
 pub fn regrets(frame: &Frame<'_>, game: &Game, v: f64) -> Vec<Vec<f64>> {
     let p = frame.problem;
-    let resources = game.on_work.len();
     let one = |t: usize| {
-        let cost = |w: &super::network::Way| {
-            let r = usize::from(w.resource);
-            let place = t * p.memories.len() + p.groups[r].memory;
-            let price = game.path[t] + game.work[t * resources + r];
-            v * w.joules + price * w.seconds + game.place.get(place).copied().unwrap_or(0.0)
-        };
-        let costs: Vec<f64> = frame.ways[p.tasks[t] as usize].iter().map(cost).collect();
+        let ways = frame.ways[p.tasks[t] as usize].iter();
+        let costs: Vec<f64> = ways.map(|w| game.cost(p, v, t, w)).collect();
         let least = costs.iter().copied().fold(f64::INFINITY, f64::min);
         costs.into_iter().map(|c| c - least).collect()
     };

@@ -8,24 +8,25 @@
 //! What is dropped may well be part of the plan that is known: only better ones count.
 
 use super::bound::{self, Bound, Carries, Game, Line};
+use super::dispatch::regrets;
 use super::network::{Frame, Way};
 use super::problem::{Goal, Objective};
 
 /// Most times that bound and ways are found again.
 const ROUNDS: usize = 6;
 
-/// The frame without such ways, and what bounds the plans that cost less than `limit`. `None` if a class
-/// is left without a way: there is no such plan.
+/// The frame without such ways, and what bounds the plans that cost less than `limit`; `known` is the
+/// frame's own bound, with its prices. `None` if a class is left without a way: there is no such plan.
 pub fn fix<'p>(
     frame: &Frame<'p>,
     goal: &Goal,
     limit: f64,
     rounds: usize,
+    known: (&Bound, &Game),
 ) -> Option<(Frame<'p>, Bound)> {
     let mut frame = frame.clone();
     let carries = Carries::new(&frame);
-    let relaxed = frame.relaxed();
-    let (mut bound, mut game) = bound::bound(&relaxed, &carries, goal, rounds);
+    let (mut bound, mut game) = (known.0.clone(), known.1.clone());
     for _ in 0..ROUNDS {
         if !drop_ways(&mut frame, goal, limit, &bound, &game) {
             break;
@@ -51,28 +52,13 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
     let shortest = net.shortest();
     let (heads, tails) = (net.heads(&shortest), net.tails(&shortest));
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let price = game.price;
-    let resources = net.resources.len();
-    let places = frame.problem.memories.len();
-    let cost = |t: usize, w: &Way| {
-        let r = usize::from(w.resource);
-        let memory = frame.problem.groups[r].memory;
-        // Empty where transfers are not priced.
-        let place = game.place.get(t * places + memory).copied();
-        let seconds = game.path[t] + game.work[t * resources + r];
-        joules * w.joules + seconds * w.seconds + place.unwrap_or(0.0)
-    };
-    let possible = |t: usize, w: &Way| {
+    let regrets = regrets(frame, game, joules);
+    let possible = |t: usize, k: usize, w: &Way| {
         let seconds = heads[t] + w.seconds + tails[t];
         if seconds > longest * (1.0 + 1e-9) {
             return false;
         }
-        let ways = &frame.ways[frame.problem.tasks[t] as usize];
-        let cheapest = ways
-            .iter()
-            .map(|w| cost(t, w))
-            .fold(f64::INFINITY, f64::min);
-        let whole = game.value + cost(t, w) - cheapest;
+        let whole = game.value + regrets[t][k];
         let floor = match goal.objective {
             Objective::Time => whole,
             _ => goal.floor(
@@ -84,7 +70,7 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
                     },
                     Line {
                         value: whole,
-                        price,
+                        price: game.price,
                     },
                 ],
             ),
@@ -96,9 +82,11 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
         tasks[class as usize].push(t);
     }
     let keep = |(class, ways): (usize, &Vec<Way>)| -> Vec<Way> {
+        let all = &tasks[class];
         let some =
-            |w: &&Way| tasks[class].is_empty() || tasks[class].iter().any(|&t| possible(t, w));
-        ways.iter().filter(some).copied().collect()
+            |(k, w): &(usize, &Way)| all.is_empty() || all.iter().any(|&t| possible(t, *k, w));
+        let kept = ways.iter().enumerate().filter(some);
+        kept.map(|(_, w)| *w).collect()
     };
     let ways: Vec<Vec<Way>> = frame.ways.iter().enumerate().map(keep).collect();
     let dropped = ways != frame.ways;

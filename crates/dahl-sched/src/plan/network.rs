@@ -402,6 +402,22 @@ fn sort(n: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PlanError> {
 }
 
 impl Network {
+    /// Whether memories that hold so many bytes have room for what an activity makes.
+    pub fn fits(&self, used: &[u64], activity: usize) -> bool {
+        let a = &self.activities[activity];
+        a.makes.iter().all(|&c| {
+            let memory = self.copies[c as usize].memory;
+            let Some(capacity) = self.capacity[usize::from(memory)] else {
+                return true;
+            };
+            let bytes = |all: &[u32]| -> u64 {
+                let here = all.iter().map(|&c| &self.copies[c as usize]);
+                here.filter(|c| c.memory == memory).map(|c| c.bytes).sum()
+            };
+            used[usize::from(memory)] + bytes(&a.makes) <= capacity + bytes(&a.ends)
+        })
+    }
+
     /// The shortest time of each activity.
     pub fn shortest(&self) -> Vec<f64> {
         let least = |a: &Activity| {

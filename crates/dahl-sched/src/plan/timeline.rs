@@ -118,18 +118,7 @@ impl<'n> Timeline<'n> {
 
     /// Whether memories have room for what an activity makes.
     pub fn fits(&self, activity: u32) -> bool {
-        let a = &self.net.activities[activity as usize];
-        a.makes.iter().all(|&c| {
-            let memory = self.net.copies[c as usize].memory;
-            let Some(capacity) = self.net.capacity[usize::from(memory)] else {
-                return true;
-            };
-            let bytes = |all: &[u32]| -> u64 {
-                let here = all.iter().map(|&c| &self.net.copies[c as usize]);
-                here.filter(|c| c.memory == memory).map(|c| c.bytes).sum()
-            };
-            self.used[usize::from(memory)] + bytes(&a.makes) <= capacity + bytes(&a.ends)
-        })
+        self.net.fits(&self.used, activity as usize)
     }
 
     /// Starts an activity now, which must be ready, fit, and find its resource free.

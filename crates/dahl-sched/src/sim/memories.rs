@@ -46,6 +46,20 @@ pub(super) struct Memories<'a> {
     /// Transfers that have ended, if anybody wants to know.
     pub log: Option<Vec<Transfer>>,
     keys: Vec<Key>,
+    /// Persistent arrays that the graph only reads.
+    fed: Vec<Key>,
+}
+
+fn only_read(graph: &Graph) -> Vec<Key> {
+    let mut is: Vec<bool> = graph
+        .storages
+        .iter()
+        .map(|s| s.temporary.is_none())
+        .collect();
+    for access in graph.accesses.iter().filter(|a| a.mode.writes()) {
+        is[graph.arrays[access.array as usize].storage as usize] = false;
+    }
+    (0..is.len() as Key).filter(|&k| is[k as usize]).collect()
 }
 
 impl<'a> Memories<'a> {
@@ -62,19 +76,14 @@ impl<'a> Memories<'a> {
             for_room: vec![Vec::new(); machine.memories.len()],
             log: record.then(Vec::new),
             keys: Vec::new(),
+            fed: only_read(graph),
         }
     }
 
     /// The host writes whatever the graph only reads.
     pub fn feed(&mut self) {
-        let mut written = vec![false; self.graph.storages.len()];
-        for access in self.graph.accesses.iter().filter(|a| a.mode.writes()) {
-            written[self.graph.arrays[access.array as usize].storage as usize] = true;
-        }
-        for (s, storage) in self.graph.storages.iter().enumerate() {
-            if storage.temporary.is_none() && !written[s] {
-                self.copies.written_by_host(s as Key);
-            }
+        for &key in &self.fed {
+            self.copies.written_by_host(key);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The exact solver against trying everything.
 
+use dahl_sched::plan::bound::{Carries, bound};
 use dahl_sched::plan::exact;
 use dahl_sched::plan::fix::fix;
 use dahl_sched::plan::network::{Frame, Network, Way};
@@ -157,7 +158,9 @@ fn what_is_ruled_out_holds_no_better_plan() {
         let frame = Frame::new(&problem).unwrap();
         // Ways are dropped for the sake of plans that cost less than a little more than the best.
         let limit = best * (1.0 + 0.01 * dice.below(5) as f64) + 1e-9 * best;
-        let (fixed, bound) = fix(&frame, &goal, limit, 200).expect("there is such a plan");
+        let (known, prices) = bound(&frame.relaxed(), &Carries::new(&frame), &goal, 200);
+        let fixed = fix(&frame, &goal, limit, 200, (&known, &prices));
+        let (fixed, bound) = fixed.expect("there is such a plan");
         dropped += usize::from(fixed.ways != frame.ways);
         assert!(bound.cost <= best * (1.0 + 1e-9), "seed {seed}");
         let exact = exact::solve(&fixed, &goal, f64::INFINITY, 0.0, &mut || true);

@@ -5,7 +5,8 @@
 
 use super::carry::{Carries, Carry, NOBODY};
 use super::windows::Windows;
-use crate::plan::network::Network;
+use crate::plan::network::{Network, Way};
+use crate::plan::problem::Problem;
 
 /// The result of a game.
 #[derive(Clone, Debug)]
@@ -127,6 +128,16 @@ impl Game {
             on_work: zeros(resources),
             on_path: 0.0,
         }
+    }
+
+    /// What a way of a task costs at the best prices, with joules at the weight `v`.
+    pub fn cost(&self, problem: &Problem, v: f64, task: usize, way: &Way) -> f64 {
+        let resource = usize::from(way.resource);
+        // Empty where transfers are not priced.
+        let place = task * problem.memories.len() + problem.groups[resource].memory;
+        let place = self.place.get(place).copied().unwrap_or(0.0);
+        let price = self.path[task] + self.work[task * self.on_work.len() + resource];
+        v * way.joules + price * way.seconds + place
     }
 
     /// Each activity takes its cheapest way; the averages follow. Returns what all of them cost.

@@ -111,19 +111,9 @@ pub fn solve(
 
 /// The cheapest way of a task in a memory at a game's prices.
 fn price(frame: &Frame<'_>, game: &Game, v: f64, task: usize, memory: usize) -> f64 {
-    let resources = game.on_work.len();
-    // Empty where transfers are not priced.
-    let place = task * frame.problem.memories.len() + memory;
-    let place = game.place.get(place).copied().unwrap_or(0.0);
-    let cost = |w: &super::network::Way| {
-        let price = game.path[task] + game.work[task * resources + usize::from(w.resource)];
-        v * w.joules + price * w.seconds + place
-    };
-    frame
-        .ways_in(task, Some(memory))
-        .iter()
-        .map(cost)
-        .fold(f64::INFINITY, f64::min)
+    let ways = frame.ways_in(task, Some(memory));
+    let costs = ways.iter().map(|w| game.cost(frame.problem, v, task, w));
+    costs.fold(f64::INFINITY, f64::min)
 }
 
 /// Interchangeable columns of tasks and data, reduced to the tasks.

@@ -48,17 +48,7 @@ impl Room {
 
     /// Whether there is room for what an activity makes.
     pub fn fits(&self, net: &Network, activity: usize) -> bool {
-        let a = &net.activities[activity];
-        a.makes.iter().all(|&c| {
-            let m = net.copies[c as usize].memory;
-            let bytes = |list: &[u32]| -> u64 {
-                let here = list.iter().map(|&c| net.copies[c as usize]);
-                here.filter(|c| c.memory == m).map(|c| c.bytes).sum()
-            };
-            let m = usize::from(m);
-            net.capacity[m]
-                .is_none_or(|most| self.used[m] + bytes(&a.makes) <= most + bytes(&a.ends))
-        })
+        net.fits(&self.used, activity)
     }
 
     /// An activity starts.
