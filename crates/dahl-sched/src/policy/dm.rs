@@ -32,72 +32,76 @@ pub struct Dm {
     name: &'static str,
     transfers: bool,
     sorted: bool,
-    units: usize,
-    lanes: Mutex<Vec<Lane>>,
+    lanes: Mutex<Lanes>,
     /// How long each queue is after its last change: a hint, so that a unit without work looks without
     /// taking the lock. A stale zero is harmless, since whoever queues a task then wakes its unit.
     hints: Vec<CachePadded<AtomicUsize>>,
 }
 
-/// What one unit was given.
-#[derive(Debug, Default)]
-struct Lane {
-    queue: VecDeque<(TaskRef, f64)>,
-    /// Sum of the estimates in the queue.
-    queued: f64,
-    /// Estimates of tasks taken and not ended: a unit may take the next one before it has ended one.
-    running: f64,
-    /// The estimate of the task taken last.
-    last: f64,
-    /// When the running ones were last known to be under way.
-    since: f64,
+/// What the units were given. The figures that are compared for every task stand side by side.
+#[derive(Debug)]
+struct Lanes {
+    queues: Vec<VecDeque<(TaskRef, f64)>>,
+    /// Sums of the estimates in the queues.
+    queued: Vec<f64>,
+    /// When each unit is expected to have ended the tasks it took.
+    until: Vec<f64>,
+    taken: Vec<Taken>,
 }
 
-impl Lane {
-    fn free_at(&self, now: f64) -> f64 {
-        now.max(self.since + self.running) + self.queued
+/// Estimates of the tasks that a unit has taken and not ended: it may take the next one before it has ended
+/// one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    all: f64,
+    last: f64,
+}
+
+impl Lanes {
+    fn new(units: usize) -> Self {
+        Lanes {
+            queues: vec![VecDeque::new(); units],
+            queued: vec![0.0; units],
+            until: vec![0.0; units],
+            taken: vec![Taken::default(); units],
+        }
     }
 
-    /// The unit turns to a task of this length.
-    fn take(&mut self, length: f64, now: f64) {
-        self.running += length;
-        self.last = length;
-        self.since = now;
+    /// The unit where a task of these lengths ends first; the first of them on a tie.
+    fn first_to_end(&self, lengths: &[f64], now: f64) -> usize {
+        let mut best = (0, f64::INFINITY);
+        let free = self.until.iter().zip(&self.queued);
+        for (unit, ((until, queued), length)) in free.zip(lengths).enumerate() {
+            // Not `f64::max`, which looks for NaN.
+            let free = if *until > now { *until } else { now } + queued;
+            let end = free + length;
+            if end < best.1 {
+                best = (unit, end);
+            }
+        }
+        best.0
+    }
+
+    /// A unit turns to a task of this length.
+    fn take(&mut self, unit: usize, length: f64, now: f64) {
+        let taken = &mut self.taken[unit];
+        taken.all += length;
+        taken.last = length;
+        self.until[unit] = now + taken.all;
     }
 }
 
 impl Dm {
     /// For a machine; the name says which of the three.
     pub fn new(machine: &Machine, name: &'static str) -> Self {
+        let units = machine.units.len();
         Dm {
             name,
             transfers: name != "dm",
             sorted: name == "dmdas",
-            units: machine.units.len(),
-            lanes: Mutex::new(machine.units.iter().map(|_| Lane::default()).collect()),
-            hints: machine
-                .units
-                .iter()
-                .map(|_| CachePadded::default())
-                .collect(),
+            lanes: Mutex::new(Lanes::new(units)),
+            hints: (0..units).map(|_| CachePadded::default()).collect(),
         }
-    }
-
-    /// How long a task would keep each unit busy; infinite where it cannot run. Asked before the lock is
-    /// taken: the world may have locks of its own.
-    fn lengths(&self, world: &dyn World, task: TaskRef, units: usize, out: &mut Vec<f64>) {
-        out.clear();
-        out.extend((0..units as u16).map(UnitId).map(|unit| {
-            if !world.is_uniform() && !world.can_run(task, unit) {
-                return f64::INFINITY;
-            }
-            let transfer = if self.transfers {
-                world.transfer(task, unit).0
-            } else {
-                0.0
-            };
-            transfer + world.duration(task, unit).0
-        }));
     }
 
     /// Gives a task to the unit where it ends first: `None` if that is the one who asks and it may begin at
@@ -110,37 +114,32 @@ impl Dm {
         now: f64,
         asks: Option<UnitId>,
     ) -> Option<UnitId> {
-        let mut lanes = lock(&self.lanes);
-        let ends = lanes
-            .iter()
-            .zip(lengths)
-            .map(|(lane, length)| lane.free_at(now) + length);
-        let best = ends.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
-        let (unit, _) = best.expect("a machine has units");
-        let lane = &mut lanes[unit];
-        let at = if self.sorted {
-            let p = world.priority(task);
-            let lower = |t: &(TaskRef, f64)| world.priority(t.0) < p;
-            lane.queue.iter().position(lower)
-        } else {
-            None
+        let mut guard = lock(&self.lanes);
+        let lanes = &mut *guard;
+        let unit = lanes.first_to_end(lengths, now);
+        let queue = &mut lanes.queues[unit];
+        let at = match self.sorted {
+            true => {
+                let p = world.priority(task);
+                queue.partition_point(|t| world.priority(t.0) >= p)
+            }
+            false => queue.len(),
         };
-        let first = !self.sorted || lane.queue.is_empty() || at == Some(0);
+        let first = !self.sorted || at == 0;
         // A unit that has taken its next task ahead has no use for another.
-        if asks == Some(UnitId(unit as u16)) && first && lane.running == 0.0 {
-            lane.take(lengths[unit], now);
+        if asks == Some(UnitId(unit as u16)) && first && lanes.taken[unit].all == 0.0 {
+            lanes.take(unit, lengths[unit], now);
             return None;
         }
-        let at = at.unwrap_or(lane.queue.len());
-        lane.queue.insert(at, (task, lengths[unit]));
-        lane.queued += lengths[unit];
-        self.hints[unit].store(lane.queue.len(), Ordering::Release);
+        queue.insert(at, (task, lengths[unit]));
+        self.hints[unit].store(queue.len(), Ordering::Release);
+        lanes.queued[unit] += lengths[unit];
         Some(UnitId(unit as u16))
     }
 }
 
 thread_local! {
-    /// Room for [`Dm::lengths`], so that nothing is allocated per task.
+    /// Room for [`World::lengths`], so that nothing is allocated per task.
     static LENGTHS: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -161,9 +160,11 @@ impl Policy for Dm {
         now: Seconds,
     ) -> Option<TaskRef> {
         let mut lengths = LENGTHS.take();
+        lengths.resize(self.hints.len(), 0.0);
         let mut handed = None;
         for &task in tasks {
-            self.lengths(world, task, self.units, &mut lengths);
+            // Asked before the lock is taken: the world may have locks of its own.
+            world.lengths(task, self.transfers, &mut lengths);
             let asks = by.filter(|_| handed.is_none());
             // The lock is released before anybody is woken.
             match self.place(world, task, &lengths, now.0, asks) {
@@ -184,37 +185,35 @@ impl Policy for Dm {
         if self.hints[u].load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut lanes = lock(&self.lanes);
-        let lane = &mut lanes[u];
-        let (task, length) = lane.queue.pop_front()?;
-        self.hints[u].store(lane.queue.len(), Ordering::Release);
-        lane.queued = if lane.queue.is_empty() {
+        let mut guard = lock(&self.lanes);
+        let lanes = &mut *guard;
+        let queue = &mut lanes.queues[u];
+        let (task, length) = queue.pop_front()?;
+        self.hints[u].store(queue.len(), Ordering::Release);
+        lanes.queued[u] = if queue.is_empty() {
             0.0
         } else {
-            lane.queued - length
+            lanes.queued[u] - length
         };
-        lane.take(length, now.0);
+        lanes.take(u, length, now.0);
         Some(task)
     }
 
     fn ended(&self, _: &dyn World, unit: UnitId, _: TaskRef, now: Seconds) {
+        let u = usize::from(unit.0);
         let mut lanes = lock(&self.lanes);
-        let lane = &mut lanes[usize::from(unit.0)];
+        let Taken { all, last } = lanes.taken[u];
         // If two were taken, it was the first that ended.
-        lane.running = if lane.running > lane.last {
-            lane.last
-        } else {
-            0.0
-        };
-        lane.since = now.0;
+        let left = if all > last { last } else { 0.0 };
+        lanes.taken[u].all = left;
+        lanes.until[u] = now.0 + left;
     }
 
     fn backlog(&self) -> Vec<(String, usize)> {
         let lanes = lock(&self.lanes);
-        lanes
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (format!("unit {i}"), l.queue.len()))
+        let queues = lanes.queues.iter().enumerate();
+        queues
+            .map(|(i, q)| (format!("unit {i}"), q.len()))
             .collect()
     }
 }

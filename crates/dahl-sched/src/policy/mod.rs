@@ -45,6 +45,20 @@ pub trait World {
     /// How long it is expected to take until a task's data is where a unit can reach it.
     fn transfer(&self, task: TaskRef, unit: UnitId) -> Seconds;
 
+    /// How long a task would keep each unit busy, bringing its data included if `transfers`; infinite where
+    /// it cannot run. One question for all units: those who decide by it ask it for every task.
+    fn lengths(&self, task: TaskRef, transfers: bool, out: &mut [f64]) {
+        for (unit, out) in (0..).map(UnitId).zip(out) {
+            *out = if !self.is_uniform() && !self.can_run(task, unit) {
+                f64::INFINITY
+            } else if transfers {
+                self.transfer(task, unit).0 + self.duration(task, unit).0
+            } else {
+                self.duration(task, unit).0
+            };
+        }
+    }
+
     /// A task's priority; higher is more urgent.
     fn priority(&self, task: TaskRef) -> i32;
 
