@@ -1,7 +1,7 @@
 //! How fast the simulator is: tasks per second of its own time, on graphs of the usual shapes.
 //!
 //! `cargo run --release -p dahl-sched --example sim_speed`. Best of several runs; building the graph and
-//! the policy is not counted.
+//! the policy is not counted. Words after `--` choose the lines that contain them all: `-- dmda memories`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,11 +58,11 @@ fn chains(arena: &Arena, width: usize, depth: usize) -> Arc<Graph> {
 }
 
 /// CPUs, and devices with memories of their own.
-fn machine(cpus: usize, devices: usize) -> Machine {
+fn machine(cpus: usize, devices: usize, room: u64) -> Machine {
     let mut machine = Machine::cpus(cpus);
     for i in 0..devices {
         let memory = MemoryId(i as u16 + 1);
-        let room = Memory::new(format!("d{i}"), Some(Bytes(1 << 20)));
+        let room = Memory::new(format!("d{i}"), Some(Bytes(room)));
         machine.memories.push(room);
         machine
             .units
@@ -75,6 +75,10 @@ fn machine(cpus: usize, devices: usize) -> Machine {
 }
 
 fn measure(name: &str, graph: &Graph, machine: &Machine, policy: &str, steps: usize) {
+    let line = format!("{name:<44} {policy:<6}");
+    if !std::env::args().skip(1).all(|word| line.contains(&word)) {
+        return;
+    }
     let times = Times::from_fn(graph, machine, |_, unit| {
         Some(Seconds(if unit.kind == UnitKind::Gpu {
             2e-6
@@ -87,17 +91,17 @@ fn measure(name: &str, graph: &Graph, machine: &Machine, policy: &str, steps: us
         steps,
         ..Options::default()
     };
-    let (mut best, mut tasks) = (f64::INFINITY, 0);
+    let (mut best, mut tasks, mut copies) = (f64::INFINITY, 0, 0);
     for _ in 0..5 {
         let policy = by_name(policy, machine).expect("a known policy");
         let start = Instant::now();
         let outcome = simulate(graph, machine, &times, &*policy, &options).expect("it runs");
         best = best.min(start.elapsed().as_secs_f64());
         tasks = outcome.tasks();
+        copies = outcome.links.iter().map(|l| l.transfers).sum();
     }
     println!(
-        "{name:<34} {policy:<6} {tasks:>8} tasks {:>9.3} s {:>7.2} M tasks/s",
-        best,
+        "{line} {tasks:>7} tasks {copies:>7} copies {best:>7.3} s {:>6.2} M tasks/s",
         tasks as f64 / best / 1e6
     );
 }
@@ -107,28 +111,28 @@ fn main() {
     let small = stencil(&arena, 100, 100);
     let wide = stencil(&arena, 1000, 100);
     let lanes = chains(&arena, 256, 400);
-    for policy in ["eager", "ws", "dm", "dmda", "dmdas"] {
-        measure(
-            "10,000 tasks x 50 launches, 2 units",
-            &small,
-            &machine(2, 0),
-            policy,
-            50,
-        );
-        measure("100,000 tasks, 64 units", &wide, &machine(64, 0), policy, 1);
-        measure(
-            "102,400 tasks in chains, 64 units",
+    let (none, ample, scarce) = (0, 1 << 20, 1 << 14);
+    // Name, graph, CPUs, devices, their room, launches.
+    let cases = [
+        ("10,000 x 50 launches, 2 units", &small, 2, 0, none, 50),
+        ("100,000, 64 units", &wide, 64, 0, none, 1),
+        ("102,400 in chains, 64 units", &lanes, 64, 0, none, 1),
+        ("10,000 x 10 launches, 2 + memory", &small, 2, 1, ample, 10),
+        ("100,000, 60 + 4 memories", &wide, 60, 4, ample, 1),
+        (
+            "102,400 in chains, 60 + 4 memories",
             &lanes,
-            &machine(64, 0),
-            policy,
+            60,
+            4,
+            ample,
             1,
-        );
-        measure(
-            "100,000 tasks, 60 + 4 with memories",
-            &wide,
-            &machine(60, 4),
-            policy,
-            1,
-        );
+        ),
+        ("100,000, 60 + 4 scarce memories", &wide, 60, 4, scarce, 1),
+    ];
+    for policy in ["eager", "ws", "dm", "dmda", "dmdas"] {
+        for (name, graph, cpus, devices, room, steps) in &cases {
+            let machine = machine(*cpus, *devices, *room);
+            measure(name, graph, &machine, policy, *steps);
+        }
     }
 }

@@ -39,7 +39,14 @@ impl Cells {
         let mut place: HashMap<(u32, Region), u32, FastBuild> = HashMap::default();
         let mut distinct: Vec<Vec<(Shape, Region, u32)>> = vec![Vec::new(); graph.storages.len()];
         let mut number = Vec::with_capacity(graph.accesses.len());
+        // The access of every array that was seen last: often the same again, as where arrays stay whole.
+        let mut last: Vec<Option<(Region, u32)>> = vec![None; graph.arrays.len()];
         for access in &graph.accesses {
+            let last = &mut last[access.array as usize];
+            if let Some((_, id)) = last.filter(|(region, _)| *region == access.region) {
+                number.push(id);
+                continue;
+            }
             let array = &graph.arrays[access.array as usize];
             let fresh = place.len() as u32;
             let id = *place.entry((access.array, access.region)).or_insert(fresh);
@@ -47,6 +54,7 @@ impl Cells {
                 let list = &mut distinct[array.storage as usize];
                 list.push((array.shape, access.region, id));
             }
+            *last = Some((access.region, id));
             number.push(id);
         }
         let mut ranges = vec![(0, 0); place.len()];
@@ -72,7 +80,18 @@ impl Cells {
     /// The cells of an access, by its place in [`Graph::accesses`].
     #[inline]
     pub fn of(&self, access: usize) -> &[u32] {
-        let (start, len) = self.of_access[access];
+        self.named(self.range(access))
+    }
+
+    /// Where the cells of an access are named.
+    #[inline]
+    pub fn range(&self, access: usize) -> (u32, u32) {
+        self.of_access[access]
+    }
+
+    /// The cells that are named in a range.
+    #[inline]
+    pub fn named(&self, (start, len): (u32, u32)) -> &[u32] {
         &self.named[start as usize..][..len as usize]
     }
 

@@ -2,12 +2,16 @@
 //!
 //! A pure bookkeeper, as the runtime's directory is: a mask of memories per cell says where its value is
 //! current; a device holds an array whole or not at all; what has to go is what was needed longest ago.
-//! Persistent arrays have one set of cells, temporaries one for each launch in flight.
+//! Persistent arrays have one set of cells, temporaries one for each launch in flight. The host holds
+//! everything, always: only devices have lists of what they hold, and pins that keep it there.
+
+use std::ops::Range;
 
 use dahl_core::{Bytes, Graph, Machine, Seconds};
 
 use super::cells::Cells;
 use super::outcome::MemoryUse;
+use super::recent::Recent;
 
 /// The host, as a mask.
 const HOST: u64 = 1;
@@ -16,97 +20,76 @@ const HOST: u64 = 1;
 /// first only.
 pub(super) type Key = u32;
 
+/// What is known of a key.
+#[derive(Clone, Debug)]
+struct Held {
+    bytes: u64,
+    /// Memories where it has a buffer.
+    buffers: u64,
+    cells: Range<u32>,
+    is_temporary: bool,
+    uses: u32,
+    uses_left: u32,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Copies {
-    pub cells: Cells,
     memories: usize,
-    storages: usize,
+    held: Vec<Held>,
     /// Memories where a cell is current.
     valid: Vec<u64>,
+    cell_bytes: Vec<u64>,
     /// Transfers under way that touch a cell.
     pub moving: Vec<u16>,
-    /// Memories where a storage has a buffer.
-    buffers: Vec<u64>,
+    /// By key and memory.
     pins: Vec<u32>,
-    last_use: Vec<u64>,
-    clock: u64,
-    bytes: Vec<u64>,
-    temporary: Vec<bool>,
-    uses: Vec<u32>,
-    uses_left: Vec<u32>,
+    recent: Recent,
     capacity: Vec<u64>,
-    /// Storages with a buffer in each memory.
-    resident: Vec<Vec<Key>>,
     used: Vec<u64>,
     /// What each memory held at most, and over time.
     pub curves: Vec<MemoryUse>,
-    /// Changes whenever an answer about places might.
-    pub version: u64,
 }
 
 impl Copies {
     /// For a graph with so many launches in flight; everything is in the host.
-    pub fn new(graph: &Graph, machine: &Machine, ring: usize) -> Copies {
-        let cells = Cells::new(graph);
-        let (memories, storages) = (machine.memories.len(), graph.storages.len());
-        let mut uses = vec![0; storages];
+    pub fn new(graph: &Graph, cells: &Cells, machine: &Machine, ring: usize) -> Copies {
+        let memories = machine.memories.len();
+        let mut uses = vec![0; graph.storages.len()];
         for access in &graph.accesses {
             uses[graph.arrays[access.array as usize].storage as usize] += 1;
         }
-        let keys = storages * ring;
+        let each = cells.bytes.len() as u32;
+        let held = |(slot, s): (usize, usize)| Held {
+            bytes: graph.storages[s].storage.bytes() as u64,
+            buffers: HOST,
+            cells: slot as u32 * each + cells.start[s]..slot as u32 * each + cells.start[s + 1],
+            is_temporary: graph.storages[s].temporary.is_some(),
+            uses: uses[s],
+            uses_left: uses[s],
+        };
+        let storages = 0..graph.storages.len();
+        let keys = (0..ring).flat_map(|slot| storages.clone().map(move |s| (slot, s)));
+        let held: Vec<Held> = keys.map(held).collect();
         let capacity = |m: &dahl_core::Memory| m.capacity.map_or(u64::MAX, |c| c.0);
         Copies {
             memories,
-            storages,
             valid: vec![HOST; cells.bytes.len() * ring],
+            cell_bytes: cells.bytes.repeat(ring),
             moving: vec![0; cells.bytes.len() * ring],
-            buffers: vec![HOST; keys],
-            pins: vec![0; keys * memories],
-            last_use: vec![0; keys * memories],
-            clock: 0,
-            bytes: graph
-                .storages
-                .iter()
-                .map(|s| s.storage.bytes() as u64)
-                .collect(),
-            temporary: graph
-                .storages
-                .iter()
-                .map(|s| s.temporary.is_some())
-                .collect(),
-            uses_left: (0..keys).map(|k| uses[k % storages.max(1)]).collect(),
-            uses,
+            pins: vec![0; held.len() * memories],
+            recent: Recent::new(held.len(), memories),
             capacity: machine.memories.iter().map(capacity).collect(),
-            resident: vec![Vec::new(); memories],
             used: vec![0; memories],
             curves: vec![MemoryUse::default(); memories],
-            version: 0,
-            cells,
+            held,
         }
-    }
-
-    /// The key of a storage in a launch at a place of the ring.
-    #[inline]
-    pub fn key(&self, storage: u32, slot: usize) -> Key {
-        if self.temporary[storage as usize] {
-            (slot * self.storages) as u32 + storage
-        } else {
-            storage
-        }
-    }
-
-    /// The cell of a key, by its number in the graph.
-    #[inline]
-    pub fn cell(&self, key: Key, cell: u32) -> u32 {
-        let slot = key as usize / self.storages;
-        (slot * self.cells.bytes.len()) as u32 + cell
     }
 
     /// Bytes of a cell.
     #[inline]
     pub fn cell_bytes(&self, cell: u32) -> u64 {
-        self.cells.bytes[cell as usize % self.cells.bytes.len()]
+        self.cell_bytes[cell as usize]
     }
 
     /// Memories where a cell is current, as a mask.
@@ -116,33 +99,32 @@ impl Copies {
     }
 
     /// A cell's value has arrived in a memory.
+    #[inline]
     pub fn arrived(&mut self, cell: u32, memory: usize) {
-        self.version += 1;
         self.valid[cell as usize] |= 1 << memory;
     }
 
     /// A cell was written in a memory: it is current there and nowhere else.
+    #[inline]
     pub fn written(&mut self, cell: u32, memory: usize) {
-        self.version += 1;
         self.valid[cell as usize] = 1 << memory;
     }
 
     /// All of a storage was written in the host.
     pub fn written_by_host(&mut self, key: Key) {
-        for cell in self.own_cells(key) {
-            self.written(cell, 0);
-        }
+        self.own_places(key).fill(HOST);
     }
 
     /// Bytes of a storage.
+    #[inline]
     pub fn bytes(&self, key: Key) -> u64 {
-        self.bytes[key as usize % self.storages]
+        self.held[key as usize].bytes
     }
 
     /// Whether a storage has a buffer in a memory.
     #[inline]
     pub fn has_buffer(&self, key: Key, memory: usize) -> bool {
-        self.buffers[key as usize] & (1 << memory) != 0
+        self.held[key as usize].buffers & (1 << memory) != 0
     }
 
     /// Whether so many bytes more fit.
@@ -152,28 +134,24 @@ impl Copies {
 
     /// Whether so many bytes could ever fit.
     pub fn could_fit(&self, bytes: u64, memory: usize) -> bool {
-        memory == 0 || bytes <= self.capacity[memory]
+        bytes <= self.capacity[memory]
     }
 
     /// Gives a storage a buffer, for which there must be room.
     pub fn allocate(&mut self, key: Key, memory: usize, now: f64) {
-        self.buffers[key as usize] |= 1 << memory;
-        self.resident[memory].push(key);
+        self.held[key as usize].buffers |= 1 << memory;
+        self.recent.add(key, memory);
         self.used[memory] += self.bytes(key);
         self.note(memory, now);
     }
 
     /// Gives up the copy of a storage.
     pub fn discard(&mut self, key: Key, memory: usize, now: f64) {
-        if memory == 0 || !self.has_buffer(key, memory) {
-            return;
-        }
-        self.version += 1;
-        self.buffers[key as usize] &= !(1 << memory);
-        self.resident[memory].retain(|&k| k != key);
+        self.held[key as usize].buffers &= !(1 << memory);
+        self.recent.remove(key, memory);
         self.used[memory] -= self.bytes(key);
-        for cell in self.own_cells(key) {
-            self.valid[cell as usize] &= !(1 << memory);
+        for places in self.own_places(key) {
+            *places &= !(1 << memory);
         }
         self.note(memory, now);
     }
@@ -182,72 +160,72 @@ impl Copies {
         self.curves[memory].set(Seconds(now), Bytes(self.used[memory]));
     }
 
-    fn own_cells(&self, key: Key) -> std::ops::Range<u32> {
-        let s = key as usize % self.storages;
-        self.cell(key, self.cells.start[s])..self.cell(key, self.cells.start[s + 1])
+    fn own_cells(&self, key: Key) -> Range<u32> {
+        self.held[key as usize].cells.clone()
     }
 
-    fn place(&self, key: Key, memory: usize) -> usize {
-        key as usize * self.memories + memory
+    fn own_places(&mut self, key: Key) -> &mut [u64] {
+        let Range { start, end } = self.own_cells(key);
+        &mut self.valid[start as usize..end as usize]
     }
 
     /// Keeps a copy in place.
     pub fn pin(&mut self, key: Key, memory: usize) {
-        let at = self.place(key, memory);
-        self.pins[at] += 1;
+        self.pins[key as usize * self.memories + memory] += 1;
     }
 
     /// Takes back a [`Copies::pin`].
     pub fn unpin(&mut self, key: Key, memory: usize) {
-        let at = self.place(key, memory);
-        self.pins[at] -= 1;
+        self.pins[key as usize * self.memories + memory] -= 1;
     }
 
     /// Whether somebody needs a copy.
     pub fn is_pinned(&self, key: Key, memory: usize) -> bool {
-        self.pins[self.place(key, memory)] > 0
+        self.pins[key as usize * self.memories + memory] > 0
     }
 
-    /// Notes that a copy is needed now.
+    /// Notes that a copy on a device, if there is one, is needed now.
+    #[inline]
     pub fn touch(&mut self, key: Key, memory: usize) {
-        self.clock += 1;
-        let at = self.place(key, memory);
-        self.last_use[at] = self.clock;
+        if self.has_buffer(key, memory) {
+            self.recent.remove(key, memory);
+            self.recent.add(key, memory);
+        }
     }
 
     /// The copy that was needed longest ago, that nobody needs now and that is none of `keep`.
     pub fn victim(&self, memory: usize, keep: &[Key]) -> Option<Key> {
-        let idle = self.resident[memory]
-            .iter()
-            .filter(|&&k| !self.is_pinned(k, memory) && !keep.contains(&k));
-        idle.copied()
-            .min_by_key(|&k| (self.last_use[self.place(k, memory)], k))
+        let mut held = self.recent.oldest_first(memory);
+        held.find(|k| !self.is_pinned(*k, memory) && !keep.contains(k))
     }
 
     /// Cells of a storage that are current nowhere but in a memory.
-    pub fn only_in(&self, key: Key, memory: usize) -> Vec<u32> {
-        self.own_cells(key)
-            .filter(|&c| self.valid[c as usize] == 1 << memory)
-            .collect()
+    pub fn only_in(&self, key: Key, memory: usize) -> impl Iterator<Item = u32> {
+        let cells = self.own_cells(key);
+        cells.filter(move |&c| self.places(c) == 1 << memory)
     }
 
     /// Counts one use. After the last one a temporary is forgotten, and its place is as new for the next
     /// launch.
+    #[inline]
     pub fn used_once(&mut self, key: Key, now: f64) {
-        let storage = key as usize % self.storages;
-        if !self.temporary[storage] {
+        let held = &mut self.held[key as usize];
+        if !held.is_temporary {
             return;
         }
-        self.uses_left[key as usize] -= 1;
-        if self.uses_left[key as usize] > 0 {
-            return;
+        held.uses_left -= 1;
+        if held.uses_left == 0 {
+            held.uses_left = held.uses;
+            self.forget(key, now);
         }
+    }
+
+    fn forget(&mut self, key: Key, now: f64) {
         for memory in 1..self.memories {
-            self.discard(key, memory, now);
+            if self.has_buffer(key, memory) {
+                self.discard(key, memory, now);
+            }
         }
-        for cell in self.own_cells(key) {
-            self.valid[cell as usize] = HOST;
-        }
-        self.uses_left[key as usize] = self.uses[storage];
+        self.own_places(key).fill(HOST);
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
         let out = Outcome {
             units: vec![UnitUse::default(); machine.units.len()],
             memories: vec![MemoryUse::default(); machine.memories.len()],
-            coarse: memories.as_ref().map_or(0, |m| m.copies.cells.coarse),
+            coarse: memories.as_ref().map_or(0, |m| m.coarse),
             ..Outcome::default()
         };
         Engine {

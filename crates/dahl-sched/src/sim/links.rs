@@ -16,6 +16,8 @@ use super::outcome::LinkUse;
 pub(super) struct Ways {
     memories: usize,
     ways: Vec<Option<Vec<u16>>>,
+    /// How long a mebibyte takes.
+    far: Vec<f64>,
 }
 
 impl Ways {
@@ -49,7 +51,28 @@ impl Ways {
                 }
             }
         }
-        Ways { memories: n, ways }
+        let mut found = Ways {
+            memories: n,
+            ways,
+            far: Vec::new(),
+        };
+        let ends = (0..n * n).map(|at| (at / n, at % n));
+        found.far = ends
+            .map(|(from, to)| found.duration(machine, from, to, 1 << 20))
+            .collect();
+        found
+    }
+
+    /// The nearest to a memory of those in a mask.
+    #[inline]
+    pub fn nearest(&self, places: u64, memory: usize) -> usize {
+        // Most values are current in one place.
+        if places.is_power_of_two() {
+            return places.trailing_zeros() as usize;
+        }
+        let all = (0..self.memories).filter(|m| places & (1 << m) != 0);
+        let far = |m: &usize| self.far[*m * self.memories + memory];
+        all.min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(0)
     }
 
     /// The links from one memory to another, in order; `None` if there is no way.

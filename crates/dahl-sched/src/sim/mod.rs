@@ -26,13 +26,18 @@ mod agenda;
 pub(crate) mod cells;
 mod copies;
 mod engine;
+mod estimate;
+mod fetch;
 mod fixed;
 mod launches;
 mod links;
 mod memories;
 mod moves;
+mod needs;
 mod noise;
 mod outcome;
+mod recent;
+mod room;
 mod sides;
 #[cfg(test)]
 mod tests;

@@ -187,6 +187,13 @@ impl Times {
         self.sides[self.place(class, unit)].usual
     }
 
+    /// As [`Times::get`] for every unit, infinite where it cannot run.
+    pub(super) fn row(&self, class: u32) -> impl Iterator<Item = f64> {
+        let first = class as usize * self.units;
+        let row = &self.sides[first..first + self.units];
+        row.iter().map(|s| s.usual)
+    }
+
     /// As [`Times::get`], at this part of the unit's usual speed; infinite where it cannot run.
     #[inline]
     pub fn at_speed(&self, class: u32, unit: UnitId, speed: f64) -> Seconds {

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use dahl_core::{Graph, Machine, Seconds, UnitId};
 
+use super::MOST_MEMORIES;
 use super::memories::Memories;
 use super::times::Times;
 use crate::policy::{TaskRef, World};
@@ -17,11 +18,12 @@ pub(super) struct Facts<'a> {
     times: &'a Times,
     uniform: bool,
     memory_of: Vec<u16>,
+    /// Memories up to the last that has units.
+    reached: usize,
     ring: usize,
     /// Copies in other memories, if the machine has any.
     pub memories: Option<RefCell<Memories<'a>>>,
     beds: RefCell<Beds>,
-    asked: RefCell<Asked>,
 }
 
 #[derive(Default)]
@@ -29,15 +31,6 @@ struct Beds {
     /// A bit for every unit that sleeps.
     asleep: Vec<u64>,
     woken: Vec<u16>,
-}
-
-/// The last task somebody asked transfer times of: a policy asks for all units in turn.
-#[derive(Default)]
-struct Asked {
-    task: Option<TaskRef>,
-    version: u64,
-    /// By memory; NaN where nobody has asked.
-    seconds: Vec<f64>,
 }
 
 impl<'a> Facts<'a> {
@@ -49,18 +42,19 @@ impl<'a> Facts<'a> {
         ring: usize,
         memories: Option<Memories<'a>>,
     ) -> Self {
+        let memory_of: Vec<u16> = machine.units.iter().map(|u| u.memory.0).collect();
         Facts {
             graph,
             times,
             uniform: times.is_uniform(),
-            memory_of: machine.units.iter().map(|u| u.memory.0).collect(),
+            reached: usize::from(memory_of.iter().copied().max().unwrap_or(0)) + 1,
+            memory_of,
             ring,
             memories: memories.map(RefCell::new),
             beds: RefCell::new(Beds {
                 asleep: vec![0; machine.units.len().div_ceil(64)],
                 woken: Vec::new(),
             }),
-            asked: RefCell::default(),
         }
     }
 
@@ -121,20 +115,28 @@ impl World for Facts<'_> {
         let Some(memories) = &self.memories else {
             return Seconds(0.0);
         };
-        let memories = memories.borrow();
-        let mut asked = self.asked.borrow_mut();
-        let version = memories.copies.version;
-        if asked.task != Some(task) || asked.version != version {
-            (asked.task, asked.version) = (Some(task), version);
-            let n = usize::from(self.memory_of.iter().copied().max().unwrap_or(0)) + 1;
-            asked.seconds.clear();
-            asked.seconds.resize(n, f64::NAN);
+        let mut seconds = [0.0; MOST_MEMORIES];
+        let slot = task.launch % self.ring;
+        memories
+            .borrow()
+            .estimate(task, slot, &mut seconds[..self.reached]);
+        Seconds(seconds[usize::from(self.memory_of[usize::from(unit.0)])])
+    }
+
+    fn lengths(&self, task: TaskRef, transfers: bool, out: &mut [f64]) {
+        let row = out.iter_mut().zip(self.times.row(self.class(task)));
+        let Some(memories) = self.memories.as_ref().filter(|_| transfers) else {
+            row.for_each(|(out, seconds)| *out = seconds);
+            return;
+        };
+        let mut waits = [0.0; MOST_MEMORIES];
+        let slot = task.launch % self.ring;
+        memories
+            .borrow()
+            .estimate(task, slot, &mut waits[..self.reached]);
+        for ((out, seconds), memory) in row.zip(&self.memory_of) {
+            *out = waits[usize::from(*memory)] + seconds;
         }
-        let memory = usize::from(self.memory_of[usize::from(unit.0)]);
-        if asked.seconds[memory].is_nan() {
-            asked.seconds[memory] = memories.estimate(task, task.launch % self.ring, memory);
-        }
-        Seconds(asked.seconds[memory])
     }
 
     fn priority(&self, task: TaskRef) -> i32 {
