@@ -69,12 +69,12 @@ impl Lanes {
 
     /// The unit where a task of these lengths ends first; the first of them on a tie.
     fn first_to_end(&self, lengths: &[f64], now: f64) -> usize {
+        let (until, queued) = (&self.until[..lengths.len()], &self.queued[..lengths.len()]);
         let mut best = (0, f64::INFINITY);
-        let free = self.until.iter().zip(&self.queued);
-        for (unit, ((until, queued), length)) in free.zip(lengths).enumerate() {
+        for unit in 0..lengths.len() {
             // Not `f64::max`, which looks for NaN.
-            let free = if *until > now { *until } else { now } + queued;
-            let end = free + length;
+            let begin = if until[unit] > now { until[unit] } else { now };
+            let end = begin + queued[unit] + lengths[unit];
             if end < best.1 {
                 best = (unit, end);
             }

@@ -15,22 +15,31 @@ pub(super) enum Event {
     Arrived(u32),
 }
 
+/// A moment and a serial number in one word, which compares in one step: moments are not negative, so their
+/// bits are ordered as they are.
+type Turn = u128;
+
+fn turn(at: f64, serial: u64) -> Turn {
+    debug_assert!(at >= 0.0, "time begins at zero");
+    u128::from(at.to_bits()) << 64 | u128::from(serial)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    at: f64,
-    serial: u64,
+    turn: Turn,
     event: Event,
 }
 
 /// A heap gives the greatest first: the earliest is the greatest.
 impl Ord for Entry {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        let times = other.at.total_cmp(&self.at);
-        times.then_with(|| other.serial.cmp(&self.serial))
+        other.turn.cmp(&self.turn)
     }
 }
 
 impl PartialOrd for Entry {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -38,7 +47,7 @@ impl PartialOrd for Entry {
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+        self.turn == other.turn
     }
 }
 
@@ -56,16 +65,14 @@ impl Agenda {
     #[inline]
     pub fn add(&mut self, at: f64, event: Event) {
         self.serial += 1;
-        self.heap.push(Entry {
-            at,
-            serial: self.serial,
-            event,
-        });
+        let turn = turn(at, self.serial);
+        self.heap.push(Entry { turn, event });
     }
 
     /// The next event and when it happens.
     #[inline]
     pub fn next(&mut self) -> Option<(f64, Event)> {
-        self.heap.pop().map(|e| (e.at, e.event))
+        let Entry { turn, event } = self.heap.pop()?;
+        Some((f64::from_bits((turn >> 64) as u64), event))
     }
 }
