@@ -38,16 +38,16 @@ pub(super) struct Want {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Memories<'a> {
-    pub(super) graph: &'a Graph,
-    pub(super) machine: &'a Machine,
-    pub(super) needs: Needs<'a>,
+    pub graph: &'a Graph,
+    pub machine: &'a Machine,
+    pub needs: Needs<'a>,
     pub copies: Copies,
-    pub(super) ways: Ways,
+    pub ways: Ways,
     pub lanes: Lanes,
-    pub(super) moves: Moves,
-    pub(super) wants: Vec<Want>,
+    pub moves: Moves,
+    pub wants: Vec<Want>,
     /// Units that wait until something is released, by memory.
-    pub(super) for_room: Vec<Vec<u16>>,
+    pub for_room: Vec<Vec<u16>>,
     /// Transfers that have ended, if anybody wants to know.
     pub log: Option<Vec<Transfer>>,
     /// Arrays whose parts were too many to follow one by one.
@@ -56,8 +56,8 @@ pub(super) struct Memories<'a> {
     fed: Vec<Key>,
     /// Room for the keys of a task, and for transfers of an operand by where they begin: nothing is
     /// allocated per task.
-    pub(super) keys: Vec<Key>,
-    pub(super) loaded: Vec<(usize, u32)>,
+    pub keys: Vec<Key>,
+    pub loaded: Vec<(usize, u32)>,
 }
 
 fn only_read(graph: &Graph) -> Vec<Key> {

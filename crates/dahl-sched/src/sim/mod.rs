@@ -13,14 +13,17 @@
 //! | file | what |
 //! |---|---|
 //! | `engine`, `agenda` | the loop and its queue of events |
+//! | `turn` | what a unit does: take a task, have its data brought, compute, end it |
 //! | `launches` | who waits for whom, within and between launches |
 //! | `world` | what policies see |
-//! | `memories`, `copies`, `cells` | where data is, room, eviction |
+//! | `memories`, `room`, `fetch` | bringing a task's data: room for it, and what is missing |
+//! | `copies`, `recent`, `cells` | which memory holds what, what was needed longest ago, in which pieces |
+//! | `needs`, `estimate` | what tasks ask of memories; how long that would take, for policies |
 //! | `moves`, `links` | transfers and the lines they stand in |
 //! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
 //! | `noise` | durations that vary, and interruptions |
 //! | `fixed` | a schedule decided beforehand, as a policy |
-//! | `outcome`, `trace` | what came of it |
+//! | `outcome`, `marks`, `trace` | what came of it |
 
 mod agenda;
 pub(crate) mod cells;
@@ -31,6 +34,7 @@ mod fetch;
 mod fixed;
 mod launches;
 mod links;
+mod marks;
 mod memories;
 mod moves;
 mod needs;
@@ -43,6 +47,7 @@ mod sides;
 mod tests;
 mod times;
 mod trace;
+mod turn;
 mod world;
 
 use dahl_core::{Bytes, Graph, Machine, UnitId};
