@@ -1,8 +1,8 @@
 //! Everything in DAHL that decides or predicts: policies, performance models, simulator, planner.
 
-pub mod model;
-
+pub mod batch;
 pub mod lock;
+pub mod model;
 pub mod plan;
 pub mod policy;
 pub mod sim;

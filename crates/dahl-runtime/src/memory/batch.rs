@@ -1,10 +1,7 @@
 //! Batches: small copies of different arrays over one link, started together.
 //!
-//! A copy of `b` bytes takes `L + b / B`, by what the backing says of its link. Copies that are started
-//! together and waited for once pay `L` once. A task waits for all of its operands, so it always gains;
-//! somebody else who waits for one of them, or for the link, waits for the rest of the batch, too. So a
-//! copy joins a batch if it takes less on its way than it saves: `b / B < L`. This is the same rule by
-//! which parts of an array travel together, see `join`, and it stands here, once ([`is_small`]).
+//! Which copies are small is the rule of [`dahl_sched::batch`], by what the backing says of its link. The
+//! simulator goes by it too, and so do parts of an array that travel together, see `join`.
 //!
 //! Only what one task asks for, or what is brought home at the end, is batched; tasks to come have their
 //! parts taken along by `join`, and evictions are written back one by one.
@@ -24,6 +21,7 @@
 //! saved; on the device, nothing counts any more (`loss`).
 
 use dahl_core::{Bytes, MemoryId, Seconds};
+use dahl_sched::batch;
 
 use super::backing::{Backing, Direction};
 use super::carry::{Move, bytes_of, plan_home};
@@ -33,8 +31,8 @@ use super::{Memories, StateGuard};
 /// Whether bytes take less on their way than the start of a copy of their own, which is saved with this
 /// chance if they travel with others.
 pub(super) fn is_small(backing: &dyn Backing, bytes: u64, way: Direction, chance: f64) -> bool {
-    let start = backing.duration(Bytes(0), way).0;
-    backing.duration(Bytes(bytes), way).0 - start < chance * start
+    let whole = backing.duration(Bytes(bytes), way);
+    batch::is_small(backing.duration(Bytes(0), way), whole, chance)
 }
 
 /// How long copies for one task take together.

@@ -1,8 +1,11 @@
 //! How long it is expected to take to bring a task's data: what policies ask before they decide.
 
+use dahl_core::Seconds;
+
 use super::MOST_MEMORIES;
 use super::memories::Memories;
 use super::needs::Need;
+use crate::batch::is_small;
 use crate::policy::TaskRef;
 
 impl Memories<'_> {
@@ -10,16 +13,18 @@ impl Memories<'_> {
     /// links. Asked for every task and every memory, so what can be found once for all of them is.
     pub fn estimate(&self, task: TaskRef, slot: usize, seconds: &mut [f64]) {
         seconds.fill(0.0);
+        // Where a batch comes from, by where it goes.
+        let mut begun = [0; MOST_MEMORIES];
         for need in self.needs.of(task, slot).filter(|n| n.reads) {
             let current = self.in_one_piece(&need);
-            for (memory, seconds) in seconds.iter_mut().enumerate() {
+            for (memory, (seconds, begun)) in seconds.iter_mut().zip(&mut begun).enumerate() {
                 match current {
                     Some((places, _)) if places & (1 << memory) != 0 => {}
                     Some((places, bytes)) => {
                         let source = self.ways.nearest(places, memory);
-                        *seconds += self.ways.duration(self.machine, source, memory, bytes);
+                        *seconds += self.one_more(source, memory, bytes, begun);
                     }
-                    None => self.add_pieces(&need, memory, seconds),
+                    None => self.add_pieces(&need, memory, seconds, begun),
                 }
             }
         }
@@ -40,7 +45,7 @@ impl Memories<'_> {
     }
 
     /// Adds what an operand takes whose cells are current in different places: a transfer from each of them.
-    fn add_pieces(&self, need: &Need, memory: usize, seconds: &mut f64) {
+    fn add_pieces(&self, need: &Need, memory: usize, seconds: &mut f64, begun: &mut u64) {
         let mut missing = [0; MOST_MEMORIES];
         let mut sources = 0u64;
         for cell in self.needs.cells(need) {
@@ -54,8 +59,19 @@ impl Memories<'_> {
         while sources != 0 {
             let source = sources.trailing_zeros() as usize;
             sources &= sources - 1;
-            let bytes = missing[source];
-            *seconds += self.ways.duration(self.machine, source, memory, bytes);
+            *seconds += self.one_more(source, memory, missing[source], begun);
         }
+    }
+
+    /// What one more copy adds: no start if it joins a batch that has begun.
+    fn one_more(&self, from: usize, to: usize, bytes: u64, begun: &mut u64) -> f64 {
+        let whole = self.ways.duration(self.machine, from, to, bytes);
+        let start = self.ways.start(from, to);
+        if !is_small(Seconds(start), Seconds(whole), 1.0) {
+            return whole;
+        }
+        let joins = *begun & (1 << from) != 0;
+        *begun |= 1 << from;
+        if joins { whole - start } else { whole }
     }
 }

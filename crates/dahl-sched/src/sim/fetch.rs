@@ -1,4 +1,5 @@
-//! Fetching what a memory lacks, from where it is current and nearest.
+//! Fetching what a memory lacks, from where it is current and nearest: loaded operand by operand, and then
+//! sent, small copies from one place as one batch, by the rule of [`crate::batch`].
 
 use super::SimError;
 use super::agenda::Agenda;
@@ -6,22 +7,19 @@ use super::memories::Memories;
 use super::needs::Need;
 use crate::policy::TaskRef;
 
+/// Room for what a task lacks until it is sent: nothing is allocated per task.
+#[derive(Debug, Default)]
+pub(super) struct Loading {
+    /// Cells of one operand, with where they are to come from.
+    missing: Vec<(usize, u32)>,
+    /// Transfers: batches of small copies, by where they come from, and copies that travel alone.
+    batches: Vec<(usize, u32)>,
+    alone: Vec<u32>,
+}
+
 impl Memories<'_> {
-    /// Sends for what a memory lacks of an operand, unless it is on its way; `unit` waits for it.
-    pub(super) fn fetch(
-        &mut self,
-        need: &Need,
-        memory: usize,
-        unit: Option<u16>,
-        task: TaskRef,
-        now: f64,
-        agenda: &mut Agenda,
-    ) -> Result<(), SimError> {
-        let lacks = |cell| self.copies.places(cell) & (1 << memory) == 0;
-        if !self.needs.cells(need).any(lacks) {
-            return Ok(());
-        }
-        let mut loaded = std::mem::take(&mut self.loaded);
+    /// Loads what a memory lacks of an operand, unless it is on its way; `unit` waits for it.
+    pub(super) fn load(&mut self, need: &Need, memory: usize, unit: Option<u16>) {
         for cell in self.needs.cells(need) {
             let places = self.copies.places(cell);
             if places & (1 << memory) != 0 {
@@ -36,20 +34,47 @@ impl Memories<'_> {
                 continue;
             }
             let from = self.ways.nearest(places, memory);
-            let id = match loaded.iter().find(|(source, _)| *source == from) {
-                Some(&(_, id)) => id,
-                None => {
-                    let id = self.moves.draw(need.key, from, memory);
-                    loaded.push((from, id));
-                    id
-                }
-            };
-            self.moves.get(id).cells.push(cell);
+            self.loading.missing.push((from, cell));
         }
-        for (_, id) in loaded.drain(..) {
+        let Loading {
+            missing,
+            batches,
+            alone,
+        } = &mut self.loading;
+        while let Some(&(from, _)) = missing.first() {
+            let there = missing.iter().filter(|m| m.0 == from);
+            let cells = there.map(|m| m.1);
+            let bytes = cells.clone().map(|c| self.copies.cell_bytes(c)).sum();
+            let id = if !self.ways.is_small(self.machine, from, memory, bytes) {
+                let id = self.moves.draw(from, memory);
+                alone.push(id);
+                id
+            } else if let Some(begun) = batches.iter().find(|b| b.0 == from) {
+                begun.1
+            } else {
+                let id = self.moves.draw(from, memory);
+                batches.push((from, id));
+                id
+            };
+            self.moves.get(id).load(need.key, cells, &mut self.copies);
+            missing.retain(|m| m.0 != from);
+        }
+    }
+
+    /// Sends what was loaded for a task, small copies first, as the runtime does.
+    pub(super) fn send_loaded(
+        &mut self,
+        unit: Option<u16>,
+        task: TaskRef,
+        now: f64,
+        agenda: &mut Agenda,
+    ) -> Result<(), SimError> {
+        let mut loading = std::mem::take(&mut self.loading);
+        let batches = loading.batches.drain(..).map(|b| b.1);
+        for id in batches.chain(loading.alone.drain(..)) {
             self.send(id, unit, Some(task), now, agenda)?;
         }
-        self.loaded = loaded;
+        self.loading = loading;
         Ok(())
     }
 

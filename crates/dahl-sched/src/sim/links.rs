@@ -7,17 +7,19 @@
 
 use std::collections::VecDeque;
 
-use dahl_core::{Bytes, Machine};
+use dahl_core::{Bytes, Machine, Seconds};
 
 use super::outcome::LinkUse;
+use crate::batch::is_small;
 
 /// The ways, by first and last memory: numbers of links.
 #[derive(Debug)]
 pub(super) struct Ways {
     memories: usize,
     ways: Vec<Option<Vec<u16>>>,
-    /// How long a mebibyte takes.
+    /// How long a mebibyte takes, and how long nothing does.
     far: Vec<f64>,
+    start: Vec<f64>,
 }
 
 impl Ways {
@@ -55,11 +57,14 @@ impl Ways {
             memories: n,
             ways,
             far: Vec::new(),
+            start: Vec::new(),
         };
-        let ends = (0..n * n).map(|at| (at / n, at % n));
-        found.far = ends
-            .map(|(from, to)| found.duration(machine, from, to, 1 << 20))
-            .collect();
+        let all = |bytes| {
+            let ends = (0..n * n).map(|at| (at / n, at % n));
+            ends.map(|(from, to)| found.duration(machine, from, to, bytes))
+                .collect()
+        };
+        (found.far, found.start) = (all(1 << 20), all(0));
         found
     }
 
@@ -78,6 +83,19 @@ impl Ways {
     /// The links from one memory to another, in order; `None` if there is no way.
     pub fn get(&self, from: usize, to: usize) -> Option<&[u16]> {
         self.ways[from * self.memories + to].as_deref()
+    }
+
+    /// How long it takes to move anything at all.
+    #[inline]
+    pub fn start(&self, from: usize, to: usize) -> f64 {
+        self.start[from * self.memories + to]
+    }
+
+    /// Whether this much is small for a way, so that it travels with others; ways of several links count
+    /// as one.
+    pub fn is_small(&self, machine: &Machine, from: usize, to: usize, bytes: u64) -> bool {
+        let whole = self.duration(machine, from, to, bytes);
+        is_small(Seconds(self.start(from, to)), Seconds(whole), 1.0)
     }
 
     /// How long it takes to move this much when nothing else uses the links.
@@ -137,11 +155,11 @@ impl Lanes {
         next
     }
 
-    /// Notes what a transfer that begins takes and costs; returns how long it lasts.
-    pub fn carry(&mut self, machine: &Machine, link: u16, bytes: u64) -> f64 {
+    /// Notes what copies that begin together take and cost; returns how long they last.
+    pub fn carry(&mut self, machine: &Machine, link: u16, copies: usize, bytes: u64) -> f64 {
         let seconds = machine.links[usize::from(link)].duration(Bytes(bytes)).0;
         let used = &mut self.used[usize::from(link)];
-        used.transfers += 1;
+        used.transfers += copies as u64;
         used.bytes.0 += bytes;
         used.busy.0 += seconds;
         seconds

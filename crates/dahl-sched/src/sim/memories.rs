@@ -2,8 +2,8 @@
 //!
 //! The rules are the runtime's. Room is found for all operands of a task at once, evicting what was
 //! needed longest ago and writing back what is current nowhere else (`room`); the copies are pinned; what is
-//! missing is fetched from where it is current (`fetch`), device to device by way of whatever lies between
-//! (`moves`). When the task ends, what it wrote is current in its unit's memory only. Operands of the next
+//! missing is fetched from where it is current (`fetch`), small copies together, device to device by way of
+//! whatever lies between (`moves`). When the task ends, what it wrote is current in its unit's memory only. Operands of the next
 //! task are fetched ahead while one runs, where there is room without evicting.
 //!
 //! A unit whose operands are not there yet waits, and tries again when what it waits for has happened:
@@ -15,6 +15,7 @@ use super::SimError;
 use super::agenda::Agenda;
 use super::cells::Cells;
 use super::copies::{Copies, Key};
+use super::fetch::Loading;
 use super::links::{Lanes, Ways};
 use super::moves::Moves;
 use super::needs::Needs;
@@ -54,10 +55,9 @@ pub(super) struct Memories<'a> {
     pub coarse: usize,
     /// Persistent arrays that the graph only reads.
     fed: Vec<Key>,
-    /// Room for the keys of a task, and for transfers of an operand by where they begin: nothing is
-    /// allocated per task.
+    /// Room for the keys of a task: nothing is allocated per task.
     pub keys: Vec<Key>,
-    pub loaded: Vec<(usize, u32)>,
+    pub loading: Loading,
 }
 
 fn only_read(graph: &Graph) -> Vec<Key> {
@@ -89,7 +89,7 @@ impl<'a> Memories<'a> {
             log: record.then(Vec::new),
             fed: only_read(graph),
             keys: Vec::new(),
-            loaded: Vec::new(),
+            loading: Loading::default(),
         }
     }
 
@@ -124,12 +124,13 @@ impl<'a> Memories<'a> {
         for i in 0..self.needs.count(task) {
             let need = self.needs.get(task, i, slot);
             if need.reads {
-                self.fetch(&need, memory, Some(unit), task, now, agenda)?;
+                self.load(&need, memory, Some(unit));
             }
             if need.writes {
                 self.await_still(&need, unit);
             }
         }
+        self.send_loaded(Some(unit), task, now, agenda)?;
         Ok(self.wants[usize::from(unit)].transfers == 0)
     }
 
@@ -188,8 +189,8 @@ impl<'a> Memories<'a> {
                 self.copies.allocate(need.key, memory, now);
             }
             self.copies.touch(need.key, memory);
-            self.fetch(&need, memory, None, task, now, agenda)?;
+            self.load(&need, memory, None);
         }
-        Ok(())
+        self.send_loaded(None, task, now, agenda)
     }
 }

@@ -1,10 +1,12 @@
 //! Transfers in virtual time: along their way link by link, waiting in line where one is busy.
+//!
+//! A transfer is a copy of parts of one array, or a batch of small ones that are started together.
 
-use dahl_core::{Bytes, Seconds};
+use dahl_core::{Bytes, Link, Seconds};
 
 use super::SimError;
 use super::agenda::{Agenda, Event};
-use super::copies::Key;
+use super::copies::{Copies, Key};
 use super::memories::{Memories, Want};
 use super::outcome::Transfer;
 use crate::policy::TaskRef;
@@ -12,8 +14,9 @@ use crate::policy::TaskRef;
 /// A transfer under way or in line.
 #[derive(Debug, Default)]
 pub(super) struct Move {
-    pub key: Key,
-    pub cells: Vec<u32>,
+    copies: Vec<Copy>,
+    /// The cells of all copies, one after the other.
+    cells: Vec<u32>,
     bytes: u64,
     pub from: usize,
     pub to: usize,
@@ -21,13 +24,63 @@ pub(super) struct Move {
     done: usize,
     started: f64,
     /// The task it is made for; none if room is made.
-    pub for_task: Option<TaskRef>,
+    for_task: Option<TaskRef>,
     ahead: bool,
     /// Units to tell.
     waiters: Vec<u16>,
 }
 
-/// All transfers, by number. Those that have ended carry no cells, and their places and room are used again.
+/// What of one array is copied.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    key: Key,
+    bytes: u64,
+    /// How many of the transfer's cells are its own.
+    cells: usize,
+}
+
+impl Move {
+    /// Adds a copy. From now on its cells count as moving, and both ends stay.
+    pub fn load(&mut self, key: Key, cells: impl Iterator<Item = u32>, copies: &mut Copies) {
+        let before = self.cells.len();
+        self.cells.extend(cells);
+        let cells = &self.cells[before..];
+        let mut bytes = 0;
+        for &cell in cells {
+            copies.moving[cell as usize] += 1;
+            bytes += copies.cell_bytes(cell);
+        }
+        copies.pin(key, self.from);
+        copies.pin(key, self.to);
+        self.bytes += bytes;
+        let cells = cells.len();
+        self.copies.push(Copy { key, bytes, cells });
+    }
+
+    /// Its copies, each with its cells.
+    fn parts(&self) -> impl Iterator<Item = (&Copy, &[u32])> {
+        let mut rest = &self.cells[..];
+        self.copies.iter().map(move |copy| {
+            let (own, others) = rest.split_at(copy.cells);
+            rest = others;
+            (copy, own)
+        })
+    }
+
+    fn carries(&self, key: Key, cell: u32) -> bool {
+        self.copies.iter().any(|c| c.key == key) && self.cells.contains(&cell)
+    }
+
+    /// Has a unit that waits told at the end.
+    fn wake(&mut self, unit: u16, wants: &mut [Want]) {
+        if !self.waiters.contains(&unit) {
+            self.waiters.push(unit);
+            wants[usize::from(unit)].transfers += 1;
+        }
+    }
+}
+
+/// All transfers, by number. Those that have ended carry nothing, and their places and room are used again.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     all: Vec<Move>,
@@ -36,13 +89,13 @@ pub(super) struct Moves {
 
 impl Moves {
     /// A transfer that is yet to be loaded and sent.
-    pub fn draw(&mut self, key: Key, from: usize, to: usize) -> u32 {
+    pub fn draw(&mut self, from: usize, to: usize) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.all.push(Move::default());
             self.all.len() as u32 - 1
         });
         let m = &mut self.all[id as usize];
-        (m.key, m.from, m.to, m.done) = (key, from, to, 0);
+        (m.from, m.to, m.done, m.bytes) = (from, to, 0, 0);
         id
     }
 
@@ -52,7 +105,7 @@ impl Moves {
 
     /// The one that brings a cell of an array to a memory.
     pub fn bringing(&self, key: Key, cell: u32, memory: usize) -> Option<u32> {
-        let brings = |m: &Move| m.key == key && m.to == memory && m.cells.contains(&cell);
+        let brings = |m: &Move| m.to == memory && m.carries(key, cell);
         let place = self.all.iter().position(brings);
         place.map(|id| id as u32)
     }
@@ -64,19 +117,8 @@ impl Moves {
 
     /// A unit waits for all transfers of a cell of an array.
     pub fn wait_for_all(&mut self, key: Key, cell: u32, unit: u16, wants: &mut [Want]) {
-        let carries = |m: &&mut Move| m.key == key && m.cells.contains(&cell);
-        let all = self.all.iter_mut().filter(carries);
+        let all = self.all.iter_mut().filter(|m| m.carries(key, cell));
         all.for_each(|m| m.wake(unit, wants));
-    }
-}
-
-impl Move {
-    /// Has a unit that waits told at the end.
-    fn wake(&mut self, unit: u16, wants: &mut [Want]) {
-        if !self.waiters.contains(&unit) {
-            self.waiters.push(unit);
-            wants[usize::from(unit)].transfers += 1;
-        }
     }
 }
 
@@ -98,14 +140,6 @@ impl Memories<'_> {
                 to: name(m.to),
             });
         }
-        m.bytes = 0;
-        for &cell in &m.cells {
-            self.copies.moving[cell as usize] += 1;
-            m.bytes += self.copies.cell_bytes(cell);
-        }
-        // Both ends stay until it has ended.
-        self.copies.pin(m.key, m.from);
-        self.copies.pin(m.key, m.to);
         (m.for_task, m.ahead, m.started) = (for_task, unit.is_none(), now);
         if let Some(unit) = unit {
             m.wake(unit, &mut self.wants);
@@ -132,7 +166,9 @@ impl Memories<'_> {
     fn depart(&mut self, id: u32, link: u16, now: f64, agenda: &mut Agenda) {
         let m = self.moves.get(id);
         m.started = now;
-        let seconds = self.lanes.carry(self.machine, link, m.bytes);
+        let seconds = self
+            .lanes
+            .carry(self.machine, link, m.copies.len(), m.bytes);
         agenda.add(now + seconds, Event::Arrived(id));
     }
 
@@ -144,18 +180,14 @@ impl Memories<'_> {
         }
         let m = self.moves.get(id);
         if let Some(log) = &mut self.log {
-            log.push(Transfer {
-                link,
-                bytes: Bytes(m.bytes),
-                for_task: m.for_task,
-                ahead: m.ahead,
-                start: Seconds(m.started),
-                end: Seconds(now),
-            });
+            note(m, link, &self.machine.links[usize::from(link)], now, log);
         }
         let here = usize::from(self.machine.links[usize::from(link)].to.0);
-        if self.copies.has_buffer(m.key, here) {
-            for &cell in &m.cells {
+        for (copy, cells) in m.parts() {
+            if !self.copies.has_buffer(copy.key, here) {
+                continue;
+            }
+            for &cell in cells {
                 // If it was given up where it came from, it has been written since, or forgotten.
                 if self.copies.places(cell) & (1 << m.from) != 0 {
                     self.copies.arrived(cell, here);
@@ -172,8 +204,10 @@ impl Memories<'_> {
 
     fn end(&mut self, id: u32, again: &mut Vec<u16>) {
         let m = self.moves.get(id);
-        self.copies.unpin(m.key, m.from);
-        self.copies.unpin(m.key, m.to);
+        for copy in m.copies.drain(..) {
+            self.copies.unpin(copy.key, m.from);
+            self.copies.unpin(copy.key, m.to);
+        }
         for cell in m.cells.drain(..) {
             self.copies.moving[cell as usize] -= 1;
         }
@@ -187,5 +221,28 @@ impl Memories<'_> {
         let ends = [m.from, m.to];
         self.moves.free.push(id);
         ends.iter().for_each(|&memory| self.retry(memory, again));
+    }
+}
+
+/// Notes copies that have come to the end of a link together. Each has its share of the time, by the link's
+/// speed, and the first the start, as the runtime notes them.
+fn note(m: &Move, number: u16, link: &Link, now: f64, log: &mut Vec<Transfer>) {
+    let (mut bytes, mut start) = (0, Seconds(m.started));
+    for (i, copy) in m.copies.iter().enumerate() {
+        bytes += copy.bytes;
+        let end = match i + 1 == m.copies.len() {
+            true => Seconds(now),
+            false => Seconds(m.started) + link.duration(Bytes(bytes)),
+        };
+        log.push(Transfer {
+            link: number,
+            bytes: Bytes(copy.bytes),
+            for_task: m.for_task,
+            ahead: m.ahead,
+            batch: m.copies.len() as u32,
+            start,
+            end,
+        });
+        start = end;
     }
 }

@@ -21,7 +21,7 @@ pub struct UnitUse {
 /// What a link carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LinkUse {
-    /// How many transfers.
+    /// How many transfers, those in batches one by one.
     pub transfers: u64,
     /// How much.
     pub bytes: Bytes,
@@ -83,6 +83,8 @@ pub struct Transfer {
     pub for_task: Option<TaskRef>,
     /// Whether it was made before the task asked for it.
     pub ahead: bool,
+    /// How many copies, this one among them, were started together over the link.
+    pub batch: u32,
     /// When it began, after waiting for the link.
     pub start: Seconds,
     /// When it ended.
@@ -110,7 +112,7 @@ pub struct Outcome {
     pub coarse: usize,
     /// Every task, by its end, if that was asked for.
     pub runs: Vec<Run>,
-    /// Every transfer, by its end, if that was asked for.
+    /// Every transfer, by the end of its batch, if that was asked for.
     pub transfers: Vec<Transfer>,
 }
 

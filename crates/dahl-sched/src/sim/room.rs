@@ -101,9 +101,10 @@ impl Memories<'_> {
         let memory = self.memory(unit);
         self.copies.pin(key, memory);
         self.wants[usize::from(unit)].evicting = Some(key);
-        let id = self.moves.draw(key, memory, 0);
-        let only_here = self.copies.only_in(key, memory);
-        self.moves.get(id).cells.extend(only_here);
+        let id = self.moves.draw(memory, 0);
+        let only_here: Vec<u32> = self.copies.only_in(key, memory).collect();
+        let cells = only_here.into_iter();
+        self.moves.get(id).load(key, cells, &mut self.copies);
         self.send(id, Some(unit), None, now, agenda)
     }
 

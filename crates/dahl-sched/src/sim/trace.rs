@@ -48,7 +48,7 @@ impl Outcome {
                 for_task: t.for_task.map_or(none, id),
                 ahead: t.ahead,
                 load: trace::Load::asked(t.bytes.0),
-                batch: 1,
+                batch: t.batch,
                 start: nanos(t.start),
                 end: nanos(t.end),
             });

@@ -176,7 +176,8 @@ impl Engine<'_> {
         self.go_on(unit, next)
     }
 
-    /// Launches, if that is for a unit to do that has ended a task; what is left of the task it has next.
+    /// Launches, if that is for a unit to do that has just ended a task; returns what it runs next, if it
+    /// keeps it.
     fn launch_after(
         &mut self,
         unit: u16,
