@@ -47,6 +47,8 @@ struct Lanes {
     /// When each unit is expected to have ended the tasks it took.
     until: Vec<f64>,
     taken: Vec<Taken>,
+    /// Room for when a task would end on each.
+    ends: Vec<f64>,
 }
 
 /// Estimates of the tasks that a unit has taken and not ended: it may take the next one before it has ended
@@ -64,22 +66,22 @@ impl Lanes {
             queued: vec![0.0; units],
             until: vec![0.0; units],
             taken: vec![Taken::default(); units],
+            ends: vec![0.0; units],
         }
     }
 
     /// The unit where a task of these lengths ends first; the first of them on a tie.
-    fn first_to_end(&self, lengths: &[f64], now: f64) -> usize {
-        let (until, queued) = (&self.until[..lengths.len()], &self.queued[..lengths.len()]);
-        let mut best = (0, f64::INFINITY);
-        for unit in 0..lengths.len() {
+    fn first_to_end(&mut self, lengths: &[f64], now: f64) -> usize {
+        // In plain steps that are made for several units at once: this is most of what deciding takes.
+        let free = self.until.iter().zip(&self.queued);
+        for ((end, (until, queued)), length) in self.ends.iter_mut().zip(free).zip(lengths) {
             // Not `f64::max`, which looks for NaN.
-            let begin = if until[unit] > now { until[unit] } else { now };
-            let end = begin + queued[unit] + lengths[unit];
-            if end < best.1 {
-                best = (unit, end);
-            }
+            let begin = if *until > now { *until } else { now };
+            *end = begin + queued + length;
         }
-        best.0
+        let least = least(&self.ends);
+        let first = self.ends.iter().position(|end| *end == least);
+        first.unwrap_or(0)
     }
 
     /// A unit turns to a task of this length.
@@ -89,6 +91,23 @@ impl Lanes {
         taken.last = length;
         self.until[unit] = now + taken.all;
     }
+}
+
+/// The least of some values.
+fn least(values: &[f64]) -> f64 {
+    let lesser = |a: f64, b: f64| if b < a { b } else { a };
+    let mut of_each = [f64::INFINITY; 8];
+    let (eights, rest) = values.as_chunks::<8>();
+    for eight in eights {
+        for (least, value) in of_each.iter_mut().zip(eight) {
+            *least = lesser(*least, *value);
+        }
+    }
+    of_each
+        .iter()
+        .chain(rest)
+        .copied()
+        .fold(f64::INFINITY, lesser)
 }
 
 impl Dm {

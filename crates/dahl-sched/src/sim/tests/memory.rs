@@ -12,7 +12,12 @@ fn on_device(graph: &Graph, machine: &Machine) -> Result<Outcome, SimError> {
     fixed(graph, machine, order)
 }
 
-fn fixed(graph: &Graph, machine: &Machine, order: Vec<Vec<u32>>) -> Result<Outcome, SimError> {
+/// Every unit's tasks in this order.
+pub(super) fn fixed(
+    graph: &Graph,
+    machine: &Machine,
+    order: Vec<Vec<u32>>,
+) -> Result<Outcome, SimError> {
     let options = Options {
         record: true,
         ..Options::default()
