@@ -1,11 +1,8 @@
 //! How long it is expected to take to bring a task's data: what policies ask before they decide.
 
-use dahl_core::Seconds;
-
 use super::MOST_MEMORIES;
 use super::memories::Memories;
 use super::needs::Need;
-use crate::batch::is_small;
 use crate::policy::TaskRef;
 
 impl Memories<'_> {
@@ -65,11 +62,10 @@ impl Memories<'_> {
 
     /// What one more copy adds: no start if it joins a batch that has begun.
     fn one_more(&self, from: usize, to: usize, bytes: u64, begun: &mut u64) -> f64 {
-        let whole = self.ways.duration(self.machine, from, to, bytes);
-        let start = self.ways.start(from, to);
-        if !is_small(Seconds(start), Seconds(whole), 1.0) {
+        let (whole, start) = self.ways.price(from, to, bytes);
+        let Some(start) = start else {
             return whole;
-        }
+        };
         let joins = *begun & (1 << from) != 0;
         *begun |= 1 << from;
         if joins { whole - start } else { whole }

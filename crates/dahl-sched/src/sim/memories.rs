@@ -16,10 +16,11 @@ use super::agenda::Agenda;
 use super::cells::Cells;
 use super::copies::{Copies, Key};
 use super::fetch::Loading;
-use super::links::{Lanes, Ways};
+use super::links::Lanes;
 use super::moves::Moves;
 use super::needs::Needs;
 use super::outcome::Transfer;
+use super::ways::Ways;
 use crate::policy::TaskRef;
 
 /// The host's memory, which has room for everything.

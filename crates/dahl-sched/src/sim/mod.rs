@@ -19,7 +19,7 @@
 //! | `memories`, `room`, `fetch` | bringing a task's data: room for it, and what is missing |
 //! | `copies`, `recent`, `cells` | which memory holds what, what was needed longest ago, in which pieces |
 //! | `needs`, `estimate` | what tasks ask of memories; how long that would take, for policies |
-//! | `moves`, `links` | transfers and the lines they stand in |
+//! | `moves`, `ways`, `links` | transfers, where they go along, and the lines they stand in |
 //! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
 //! | `noise` | durations that vary, and interruptions |
 //! | `fixed` | a schedule decided beforehand, as a policy |
@@ -48,6 +48,7 @@ mod tests;
 mod times;
 mod trace;
 mod turn;
+mod ways;
 mod world;
 
 use dahl_core::{Bytes, Graph, Machine, UnitId};
