@@ -56,7 +56,9 @@ impl Memories<'_> {
                 batches.push((from, id));
                 id
             };
-            self.moves.get(id).load(need.key, cells, &mut self.copies);
+            let m = self.moves.get(id);
+            m.cells.extend(cells);
+            m.close(need.key, &mut self.copies);
             missing.retain(|m| m.0 != from);
         }
     }

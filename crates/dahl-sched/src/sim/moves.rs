@@ -16,7 +16,7 @@ use crate::policy::TaskRef;
 pub(super) struct Move {
     copies: Vec<Copy>,
     /// The cells of all copies, one after the other.
-    cells: Vec<u32>,
+    pub cells: Vec<u32>,
     bytes: u64,
     pub from: usize,
     pub to: usize,
@@ -40,20 +40,20 @@ struct Copy {
 }
 
 impl Move {
-    /// Adds a copy. From now on its cells count as moving, and both ends stay.
-    pub fn load(&mut self, key: Key, cells: impl Iterator<Item = u32>, copies: &mut Copies) {
-        let before = self.cells.len();
-        self.cells.extend(cells);
-        let cells = &self.cells[before..];
+    /// The cells put in since the last copy are one of an array. From now on they count as moving, and both
+    /// ends stay.
+    pub fn close(&mut self, key: Key, copies: &mut Copies) {
+        let before: usize = self.copies.iter().map(|c| c.cells).sum();
+        let own = &self.cells[before..];
         let mut bytes = 0;
-        for &cell in cells {
+        for &cell in own {
             copies.moving[cell as usize] += 1;
             bytes += copies.cell_bytes(cell);
         }
         copies.pin(key, self.from);
         copies.pin(key, self.to);
         self.bytes += bytes;
-        let cells = cells.len();
+        let cells = own.len();
         self.copies.push(Copy { key, bytes, cells });
     }
 

@@ -102,9 +102,9 @@ impl Memories<'_> {
         self.copies.pin(key, memory);
         self.wants[usize::from(unit)].evicting = Some(key);
         let id = self.moves.draw(memory, 0);
-        let only_here: Vec<u32> = self.copies.only_in(key, memory).collect();
-        let cells = only_here.into_iter();
-        self.moves.get(id).load(key, cells, &mut self.copies);
+        let m = self.moves.get(id);
+        m.cells.extend(self.copies.only_in(key, memory));
+        m.close(key, &mut self.copies);
         self.send(id, Some(unit), None, now, agenda)
     }
 
