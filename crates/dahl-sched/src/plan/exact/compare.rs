@@ -6,6 +6,7 @@
 
 use super::facts::Facts;
 use super::moment::{MOST, Moment};
+use crate::plan::problem::Objective;
 
 impl Facts<'_> {
     /// Whether somebody waits for the end of an activity; where memory is limited, all ends matter.
@@ -24,6 +25,11 @@ impl Facts<'_> {
             Some(end) if self.matters(m, i) => end,
             _ => f64::NEG_INFINITY,
         }
+    }
+
+    /// Whether an activity that can start could not have done so before now.
+    pub fn is_new(&self, m: &Moment, i: usize) -> bool {
+        !self.net.copies.is_empty() || m.now == 0.0 || self.before[i] & m.fresh != 0
     }
 
     /// Whether a twin in the same condition could start instead, and is tried before this activity.
@@ -85,7 +91,12 @@ impl Facts<'_> {
             rest &= rest - 1;
         }
         into.row.clear();
-        into.row.extend([m.now, m.joules]);
+        // Joules do not matter where only time counts.
+        let joules = match self.goal.objective {
+            Objective::Time => 0.0,
+            _ => m.joules,
+        };
+        into.row.extend([m.now, joules]);
         into.row.extend(m.slots.iter().map(|s| s.free.max(m.now)));
         for r in self.first.windows(2) {
             into.row[r[0] + 2..r[1] + 2].sort_unstable_by(f64::total_cmp);

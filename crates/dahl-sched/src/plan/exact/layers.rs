@@ -5,6 +5,7 @@
 //! tried, and then the next end; not to start anything is one of the choices. That covers every plan in
 //! which things start only when others end, which contains a best one. Left out are
 //!
+//! - plans in which an activity starts later than it could have on a unit that waited all the while;
 //! - plans whose [bound](Facts::bound) is no better than the best plan known;
 //! - plans [covered](super::compare) by another one of their layer;
 //! - beyond a *width*, those with the worst bounds.
@@ -218,9 +219,14 @@ impl<'a, 'n> Layers<'a, 'n> {
             for way in 0..net.activities[i].ways.len() {
                 let r = usize::from(net.activities[i].ways[way].resource);
                 let mut slots = self.facts.first[r]..self.facts.first[r + 1];
-                let Some(slot) = slots.find(|&s| m.slots[s].runs().is_none()) else {
+                let idle = |&s: &usize| m.slots[s].runs().is_none();
+                let Some(slot) = slots.clone().find(idle) else {
                     continue;
                 };
+                let waited = |s: usize| idle(&s) && m.slots[s].free < m.now;
+                if !self.facts.is_new(m, i) && slots.any(waited) {
+                    continue;
+                }
                 let (old, joules) = (m.slots[slot], m.joules);
                 m.start(net, i, way, slot);
                 self.room.start(net, i);

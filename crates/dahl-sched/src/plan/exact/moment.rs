@@ -13,7 +13,7 @@ const NOBODY: u8 = u8::MAX;
 /// A unit of a group, or a channel of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// When it is free.
+    /// When it is free, or since when it has been.
     pub free: f64,
     who: u8,
 }
@@ -42,6 +42,8 @@ pub(super) struct Moment {
     pub joules: f64,
     /// All units and channels, those of the first resource first.
     pub slots: Vec<Slot>,
+    /// What ended just now.
+    pub fresh: u128,
 }
 
 impl Moment {
@@ -52,6 +54,7 @@ impl Moment {
             now: 0.0,
             joules: 0.0,
             slots: vec![Slot::IDLE; slots],
+            fresh: 0,
         }
     }
 
@@ -95,12 +98,11 @@ impl Moment {
             return false;
         }
         self.now = next;
+        self.fresh = 0;
         for s in &mut self.slots {
-            if s.free <= next {
-                *s = Slot {
-                    free: next,
-                    who: NOBODY,
-                };
+            if let (Some(i), true) = (s.runs(), s.free <= next) {
+                self.fresh |= 1 << i;
+                s.who = NOBODY;
             }
         }
         true
