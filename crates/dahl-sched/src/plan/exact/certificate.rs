@@ -14,7 +14,25 @@
 
 use super::moment::{MOST, Moment};
 use crate::plan::bound::{Carries, Sides, play};
-use crate::plan::network::Network;
+use crate::plan::network::{Activity, Network, Way};
+
+/// Something of each activity: on either side, or where its side is not decided or does not matter.
+pub(super) type Sided = [f64; 3];
+
+/// The least of something over the ways of an activity, by side; `sides` has that of each resource.
+pub(super) fn sided(a: &Activity, sides: &[u8], of: impl Fn(&Way) -> f64) -> Sided {
+    let least = |keep: &dyn Fn(&Way) -> bool| {
+        let kept = a.ways.iter().filter(|w| keep(w));
+        kept.map(&of).fold(f64::INFINITY, f64::min)
+    };
+    let on = |side: u8| least(&|w| sides.get(usize::from(w.resource)) == Some(&side));
+    [on(0), on(1), least(&|_| true)]
+}
+
+/// Where to look in a [`Sided`].
+pub(super) fn place(m: &Moment, i: usize) -> usize {
+    m.side(i).unwrap_or(2)
+}
 
 /// Prices for `w × T + v × joules`.
 #[derive(Debug)]
@@ -25,17 +43,17 @@ pub(super) struct Certificate {
     source: Vec<f64>,
     inflow: Vec<Vec<f64>>,
     sink: Vec<f64>,
-    cost: Vec<f64>,
+    cost: Vec<Sided>,
     work_price: Vec<f64>,
-    work_cost: Vec<f64>,
-    least: Vec<f64>,
+    work_cost: Vec<Sided>,
+    least: Vec<Sided>,
     /// A bound on the whole.
     pub root: f64,
 }
 
 impl Certificate {
     /// Finds prices in this many rounds.
-    pub fn new(net: &Network, w: f64, v: f64, rounds: usize) -> Self {
+    pub fn new(net: &Network, sides: &[u8], w: f64, v: f64, rounds: usize) -> Self {
         let resources = net.resources.len();
         // Memories are known here, and transfers are activities.
         let none = Carries::default();
@@ -48,14 +66,9 @@ impl Certificate {
             .map(|r| work.work.get(r).copied().unwrap_or(0.0))
             .collect();
         let cheapest = |i: usize, price: &[f64], flow: f64| {
-            let cost = |w: &crate::plan::network::Way| {
+            sided(&net.activities[i], sides, |w| {
                 v * w.joules + (price[usize::from(w.resource)] + flow) * w.seconds
-            };
-            net.activities[i]
-                .ways
-                .iter()
-                .map(cost)
-                .fold(f64::INFINITY, f64::min)
+            })
         };
         let all = 0..net.activities.len();
         let free = vec![0.0; resources];
@@ -92,12 +105,12 @@ impl Certificate {
         for (s, &r) in m.slots.iter().zip(of) {
             value += self.price[usize::from(r)] * s.free.max(m.now);
         }
-        for (i, a) in net.activities.iter().enumerate() {
+        for (i, a) in net.activities.iter().enumerate().take(self.cost.len()) {
             if m.has_started(i) {
                 value += self.sink[i] * end[i];
                 continue;
             }
-            value += self.cost[i] + self.source[i] * m.now;
+            value += self.cost[i][place(m, i)] + self.source[i] * m.now;
             for (&b, &flow) in a.before.iter().zip(&self.inflow[i]) {
                 if flow > 0.0 && m.has_started(b as usize) {
                     value += flow * end[b as usize];
@@ -116,11 +129,15 @@ impl Certificate {
             .iter()
             .map(|&i| i as usize)
             .filter(|&i| !m.has_started(i));
-        sum += left.clone().map(|i| self.least[i]).sum::<f64>();
+        sum += left
+            .clone()
+            .map(|i| self.least[i][place(m, i)])
+            .sum::<f64>();
         let mut best = f64::NEG_INFINITY;
         let mut next = left.next();
         while let Some(i) = next {
-            sum += self.work_cost[i] - self.least[i];
+            let at = place(m, i);
+            sum += self.work_cost[i][at] - self.least[i][at];
             let q = tails[i];
             next = left.next();
             // Only where the tail changes: a longer set at the same tail is better.

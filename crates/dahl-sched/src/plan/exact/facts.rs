@@ -1,8 +1,9 @@
 //! What the exact search knows of a network before it begins: who waits for whom, what is alike, and
 //! prices that bound whatever remains of a partial plan.
 
-use super::certificate::Certificate;
+use super::certificate::{Certificate, Sided, place, sided};
 use super::moment::{MOST, Moment};
+use super::open::Open;
 use super::symmetry::{Columns, Labelled, columns, hash};
 use crate::plan::bound::Line;
 use crate::plan::network::{Activity, Network, Way};
@@ -12,6 +13,10 @@ use crate::plan::problem::{Goal, Objective};
 pub(super) struct Facts<'n> {
     pub net: &'n Network,
     pub goal: Goal,
+    /// Where memories are open: what follows from that.
+    pub open: Option<&'n Open>,
+    /// Activities that every plan performs: all but transfers that are among the choices.
+    pub all: u128,
     /// What must have ended before each activity starts.
     pub before: Vec<u128>,
     /// Activities in the order in which they are tried, and the place of each in it.
@@ -24,7 +29,7 @@ pub(super) struct Facts<'n> {
     pub columns: Vec<Columns>,
     pub cell: Vec<Option<(u16, u16, u16)>>,
     shortest: Vec<f64>,
-    least: Vec<f64>,
+    least: Vec<Sided>,
     tails: Vec<f64>,
     by_tail: Vec<u32>,
     time: Option<Certificate>,
@@ -34,35 +39,37 @@ pub(super) struct Facts<'n> {
 
 impl<'n> Facts<'n> {
     /// Finds prices in this many rounds.
-    pub fn new(net: &'n Network, goal: Goal, rounds: usize) -> Self {
+    pub fn new(net: &'n Network, goal: Goal, rounds: usize, open: Option<&'n Open>) -> Self {
         let n = net.activities.len();
+        let needed = open.map_or(n, |o| o.tasks);
         let shortest = net.shortest();
         let tails = net.tails(&shortest);
         let mask = |list: &[u32]| list.iter().fold(0_u128, |m, &b| m | 1 << b);
         let by = |key: &dyn Fn(usize) -> f64| {
-            let mut order: Vec<u32> = (0..n as u32).collect();
+            let mut order: Vec<u32> = (0..needed as u32).collect();
             order.sort_by(|&a, &b| key(b as usize).total_cmp(&key(a as usize)).then(a.cmp(&b)));
             order
         };
-        let order = by(&|i| tails[i] + shortest[i]);
+        let mut order: Vec<u32> = (needed as u32..n as u32).collect();
+        order.extend(by(&|i| tails[i] + shortest[i]));
         let mut rank = vec![0; n];
         for (place, &i) in order.iter().enumerate() {
             rank[i as usize] = place as u32;
         }
-        let (time, energy) = certificates(net, &goal, rounds);
-        let least = |a: &Activity| {
-            a.ways
-                .iter()
-                .map(|w| w.joules)
-                .fold(f64::INFINITY, f64::min)
+        let sides = open.map_or(&[][..], |o| &o.sides);
+        let (time, energy) = match open {
+            None => certificates(net, sides, &goal, rounds),
+            Some(o) => certificates(&o.relaxed, sides, &goal, rounds),
         };
+        let tasks = &net.activities[..needed];
+        let least = tasks.iter().map(|a| sided(a, sides, |w| w.joules));
         let (mut of, mut first) = (Vec::new(), Vec::new());
         for (r, &count) in net.resources.iter().enumerate() {
             first.push(of.len());
             of.extend(std::iter::repeat_n(r as u16, count));
         }
         first.push(of.len());
-        let columns = alike(net);
+        let columns = open.map_or_else(|| alike(net), |o| o.columns.clone());
         let mut cell = vec![None; n];
         for (g, group) in columns.iter().enumerate() {
             for (c, column) in group.iter().enumerate() {
@@ -74,7 +81,9 @@ impl<'n> Facts<'n> {
         Facts {
             before: net.activities.iter().map(|a| mask(&a.before)).collect(),
             by_tail: by(&|i| tails[i]),
-            least: net.activities.iter().map(least).collect(),
+            least: least.collect(),
+            all: (0..needed).fold(0, |all, i| all | 1 << i),
+            open,
             order,
             rank,
             of,
@@ -92,25 +101,21 @@ impl<'n> Facts<'n> {
 
     /// No plan that begins like this costs less; infinite if none keeps the deadline.
     pub fn bound(&self, m: &Moment) -> f64 {
-        let mut seconds = m.makespan();
-        let mut joules = m.joules;
-        // The end of what runs; what has ended is there now; of the rest, the earliest end.
+        // The end of what runs; what has ended is there now.
         let mut end = [m.now; MOST];
         for (i, t) in m.running() {
             end[i] = t;
         }
-        for &i in &self.net.topological {
-            let i = i as usize;
-            if m.has_started(i) {
-                continue;
+        let path = match self.open {
+            None => self.path(m, &mut end),
+            Some(open) => open.path(m, &end),
+        };
+        let mut seconds = m.makespan().max(path);
+        let mut joules = m.joules + self.open.map_or(0.0, |o| o.certain_joules(m));
+        for (i, least) in self.least.iter().enumerate() {
+            if !m.has_started(i) {
+                joules += least[place(m, i)];
             }
-            let mut head = m.now;
-            for &b in &self.net.activities[i].before {
-                head = head.max(end[b as usize]);
-            }
-            end[i] = head + self.shortest[i];
-            seconds = seconds.max(end[i] + self.tails[i]);
-            joules += self.least[i];
         }
         let value =
             |c: &Certificate| c.value(self.net, m, &end, &self.of, &self.by_tail, &self.tails);
@@ -133,20 +138,39 @@ impl<'n> Facts<'n> {
         self.goal
             .floor(seconds, &lines[..=self.energy.len().min(7)])
     }
+
+    /// The longest path through what remains.
+    fn path(&self, m: &Moment, end: &mut [f64; MOST]) -> f64 {
+        let mut seconds = 0.0_f64;
+        for &i in &self.net.topological {
+            let i = i as usize;
+            if m.has_started(i) {
+                continue;
+            }
+            let mut head = m.now;
+            for &b in &self.net.activities[i].before {
+                head = head.max(end[b as usize]);
+            }
+            end[i] = head + self.shortest[i];
+            seconds = seconds.max(end[i] + self.tails[i]);
+        }
+        seconds
+    }
 }
 
 /// Prices of time, and of energy for several prices of time.
 fn certificates(
     net: &Network,
+    sides: &[u8],
     goal: &Goal,
     rounds: usize,
 ) -> (Option<Certificate>, Vec<(f64, Certificate)>) {
     let standing = net.standing_watts;
     let timed = goal.deadline.is_some() || goal.objective != Objective::Energy;
-    let time = timed.then(|| Certificate::new(net, 1.0, 0.0, rounds));
+    let time = timed.then(|| Certificate::new(net, sides, 1.0, 0.0, rounds));
     let mut energy = Vec::new();
     if goal.objective != Objective::Time {
-        let free = Certificate::new(net, standing, 1.0, rounds);
+        let free = Certificate::new(net, sides, standing, 1.0, rounds);
         let seconds = time.as_ref().map_or(0.0, |t| t.root);
         let power = free.root / seconds.max(f64::MIN_POSITIVE);
         let mut lines = vec![Line {
@@ -157,7 +181,7 @@ fn certificates(
         // Prices of time, where a deadline or the product makes them worth it.
         let prices: &[f64] = if timed { &[0.25, 0.5, 1.0, 3.0] } else { &[] };
         for price in prices.iter().map(|k| k * power) {
-            let c = Certificate::new(net, standing + price, 1.0, rounds);
+            let c = Certificate::new(net, sides, standing + price, 1.0, rounds);
             let before = goal.floor(seconds, &lines);
             lines.push(Line {
                 value: c.root,

@@ -55,7 +55,7 @@ struct Kept {
 #[derive(Default)]
 struct Layer {
     kept: Vec<Option<Kept>>,
-    fronts: HashMap<u128, Front, FastBuild>,
+    fronts: HashMap<[u128; 3], Front, FastBuild>,
     count: usize,
 }
 
@@ -83,7 +83,13 @@ pub(super) struct Layers<'a, 'n> {
     /// No plan costs less.
     pub floor: f64,
     /// The plan, if it was found here.
-    pub found: Option<Vec<Started>>,
+    pub found: Option<Found>,
+}
+
+/// A plan: what starts when, and where memories are open which side each task is on.
+pub(super) struct Found {
+    pub log: Vec<Started>,
+    pub on: [u128; 2],
 }
 
 impl<'a, 'n> Layers<'a, 'n> {
@@ -200,7 +206,7 @@ impl<'a, 'n> Layers<'a, 'n> {
                 .copied()
                 .filter(|&i| !m.has_started(i as usize) && facts.before[i as usize] & !ended == 0)
                 .collect();
-            self.choose(layer, kept.step, &mut m, &ready);
+            self.choose(layer, kept.step, &mut m, &ready, ended);
             // Nothing starts before the next end.
             if !m.advance() || self.facts.bound(&m) >= self.limit() {
                 return;
@@ -209,7 +215,7 @@ impl<'a, 'n> Layers<'a, 'n> {
     }
 
     /// Starts one of the ready activities, and perhaps others after it in their order.
-    fn choose(&mut self, layer: usize, step: u32, m: &mut Moment, ready: &[u32]) {
+    fn choose(&mut self, layer: usize, step: u32, m: &mut Moment, ready: &[u32], ended: u128) {
         let net = self.facts.net;
         for (k, &i) in ready.iter().enumerate() {
             let i = i as usize;
@@ -227,16 +233,22 @@ impl<'a, 'n> Layers<'a, 'n> {
                 if !self.facts.is_new(m, i) && slots.any(waited) {
                     continue;
                 }
-                let (old, joules) = (m.slots[slot], m.joules);
+                let (old, joules, on) = (m.slots[slot], m.joules, m.on);
+                if let Some(open) = self.facts.open
+                    && !open.start(m, i, way, ended)
+                {
+                    m.on = on;
+                    continue;
+                }
                 m.start(net, i, way, slot);
                 self.room.start(net, i);
                 self.choice.push((i as u8, way as u8));
                 self.emit(layer, step, m);
-                self.choose(layer, step, m, &ready[k + 1..]);
+                self.choose(layer, step, m, &ready[k + 1..], ended);
                 self.choice.pop();
                 self.room.take_back(net, i);
                 m.started &= !(1 << i);
-                (m.slots[slot], m.joules) = (old, joules);
+                (m.slots[slot], m.joules, m.on) = (old, joules, on);
             }
         }
     }
@@ -244,13 +256,14 @@ impl<'a, 'n> Layers<'a, 'n> {
     /// Nothing else starts now: on to the next end, and into the layer, if it is worth it.
     fn emit(&mut self, layer: usize, step: u32, m: &Moment) {
         let count = layer + self.choice.len();
-        if count == self.layers.len() {
+        if m.started & self.facts.all == self.facts.all {
             let seconds = m.makespan();
             let joules = self.facts.net.standing_watts * seconds + m.joules;
             let cost = self.facts.goal.cost(seconds, joules);
             if self.facts.goal.in_time(seconds) && cost < self.best {
                 self.best = cost;
-                self.found = Some(self.replay(step, m.now));
+                let log = self.replay(step, m.now);
+                self.found = Some(Found { log, on: m.on });
             }
             return;
         }

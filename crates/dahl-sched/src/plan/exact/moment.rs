@@ -44,6 +44,8 @@ pub(super) struct Moment {
     pub slots: Vec<Slot>,
     /// What ended just now.
     pub fresh: u128,
+    /// Where memories are open: tasks that run, or must run, on each side.
+    pub on: [u128; 2],
 }
 
 impl Moment {
@@ -55,12 +57,18 @@ impl Moment {
             joules: 0.0,
             slots: vec![Slot::IDLE; slots],
             fresh: 0,
+            on: [0; 2],
         }
     }
 
     /// Whether an activity has started.
     pub fn has_started(&self, activity: usize) -> bool {
         self.started >> activity & 1 == 1
+    }
+
+    /// Where memories are open: the side of a task, if it is decided.
+    pub fn side(&self, task: usize) -> Option<usize> {
+        (0..2).find(|&s| self.on[s] >> task & 1 == 1)
     }
 
     /// What runs, with its end.
