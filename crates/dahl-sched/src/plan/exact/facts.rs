@@ -30,8 +30,8 @@ pub(super) struct Facts<'n> {
     pub cell: Vec<Option<(u16, u16, u16)>>,
     shortest: Vec<f64>,
     least: Vec<Sided>,
-    tails: Vec<f64>,
-    by_tail: Vec<u32>,
+    pub tails: Vec<f64>,
+    pub by_tail: Vec<u32>,
     time: Option<Certificate>,
     /// For prices of time beside the standing watts.
     energy: Vec<(f64, Certificate)>,
@@ -58,8 +58,8 @@ impl<'n> Facts<'n> {
         }
         let sides = open.map_or(&[][..], |o| &o.sides);
         let (time, energy) = match open {
-            None => certificates(net, sides, &goal, rounds),
-            Some(o) => certificates(&o.relaxed, sides, &goal, rounds),
+            None => certificates(net, open, &goal, rounds),
+            Some(o) => certificates(&o.relaxed, open, &goal, rounds),
         };
         let tasks = &net.activities[..needed];
         let least = tasks.iter().map(|a| sided(a, sides, |w| w.joules));
@@ -117,16 +117,19 @@ impl<'n> Facts<'n> {
                 joules += least[place(m, i)];
             }
         }
-        let value =
-            |c: &Certificate| c.value(self.net, m, &end, &self.of, &self.by_tail, &self.tails);
+        let value = |c: &Certificate| c.value(self, m, &end);
         if let Some(time) = &self.time {
             seconds = seconds.max(value(time));
+        }
+        let mut whole = 0.0;
+        if let Some(open) = self.open {
+            (seconds, whole) = open.floor(m, seconds);
         }
         if !self.goal.in_time(seconds) {
             return f64::INFINITY;
         }
         let mut lines = [Line {
-            value: self.net.standing_watts * seconds + joules,
+            value: whole.max(self.net.standing_watts * seconds + joules),
             price: 0.0,
         }; 8];
         for (line, (price, c)) in lines[1..].iter_mut().zip(&self.energy) {
@@ -161,16 +164,16 @@ impl<'n> Facts<'n> {
 /// Prices of time, and of energy for several prices of time.
 fn certificates(
     net: &Network,
-    sides: &[u8],
+    open: Option<&Open>,
     goal: &Goal,
     rounds: usize,
 ) -> (Option<Certificate>, Vec<(f64, Certificate)>) {
     let standing = net.standing_watts;
     let timed = goal.deadline.is_some() || goal.objective != Objective::Energy;
-    let time = timed.then(|| Certificate::new(net, sides, 1.0, 0.0, rounds));
+    let time = timed.then(|| Certificate::new(net, open, 1.0, 0.0, rounds));
     let mut energy = Vec::new();
     if goal.objective != Objective::Time {
-        let free = Certificate::new(net, sides, standing, 1.0, rounds);
+        let free = Certificate::new(net, open, standing, 1.0, rounds);
         let seconds = time.as_ref().map_or(0.0, |t| t.root);
         let power = free.root / seconds.max(f64::MIN_POSITIVE);
         let mut lines = vec![Line {
@@ -181,7 +184,7 @@ fn certificates(
         // Prices of time, where a deadline or the product makes them worth it.
         let prices: &[f64] = if timed { &[0.25, 0.5, 1.0, 3.0] } else { &[] };
         for price in prices.iter().map(|k| k * power) {
-            let c = Certificate::new(net, sides, standing + price, 1.0, rounds);
+            let c = Certificate::new(net, open, standing + price, 1.0, rounds);
             let before = goal.floor(seconds, &lines);
             lines.push(Line {
                 value: c.root,

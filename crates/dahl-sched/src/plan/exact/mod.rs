@@ -14,8 +14,10 @@ mod moment;
 mod open;
 mod paths;
 mod places;
+mod prices;
 mod room;
 mod symmetry;
+mod tolls;
 
 use super::network::Frame;
 use super::problem::Goal;

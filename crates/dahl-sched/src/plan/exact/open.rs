@@ -12,7 +12,9 @@
 use super::layers::Found;
 use super::moment::{MOST, Moment};
 use super::paths::tails;
+use super::prices::Prices;
 use super::symmetry::{Columns, columns_of};
+use crate::plan::bound::Carries;
 use crate::plan::network::{Activity, Frame, Network, Way, What};
 use crate::plan::problem::Origin;
 use crate::plan::timeline::Started;
@@ -29,7 +31,7 @@ pub(super) enum Home {
 /// A datum that may have to move.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    datum: u32,
+    pub datum: u32,
     pub home: Home,
     /// The task that must end before it exists.
     pub after: Option<u32>,
@@ -59,7 +61,10 @@ pub(super) struct Open {
     pub tails: Vec<[f64; 2]>,
     /// Interchangeable columns of tasks and transfers.
     pub columns: Vec<Columns>,
-    memories: [usize; 2],
+    /// The transfers that may be needed, for bounds.
+    pub carries: Carries,
+    prices: Prices,
+    pub memories: [usize; 2],
 }
 
 impl Open {
@@ -170,6 +175,8 @@ impl Open {
             homes,
             seconds,
             columns,
+            carries: Carries::new(frame),
+            prices: Prices::new(frame),
             memories,
         })
     }
@@ -212,6 +219,18 @@ impl Open {
             }
         }
         joules
+    }
+
+    /// Seconds and joules of any plan with the sides decided so far.
+    pub fn floor(&self, m: &Moment, path: f64) -> (f64, f64) {
+        let mut moves = self.certain_joules(m);
+        for (k, item) in self.items.iter().enumerate() {
+            if let (true, Some(home)) = (m.has_started(self.tasks + k), self.home(m, item)) {
+                moves += item.to[1 - home].map_or(0.0, |t| t.1);
+            }
+        }
+        let memory = |t: usize| m.side(t).map(|s| self.memories[s]);
+        self.prices.floor(memory, path, moves)
     }
 
     /// Decides what follows from starting an activity now, where `ended` has ended. False if it cannot

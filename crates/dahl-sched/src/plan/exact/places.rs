@@ -9,10 +9,10 @@ use super::Exact;
 use super::facts::Facts;
 use super::layers::Layers;
 use super::moment::MOST;
+use super::prices::Prices;
 use super::symmetry::Columns;
-use crate::plan::bound::{Carries, Game, Sides, play};
 use crate::plan::network::Frame;
-use crate::plan::problem::{Goal, Objective, Origin};
+use crate::plan::problem::{Goal, Origin};
 
 /// Searches all memories of all tasks.
 pub(super) fn search(
@@ -24,30 +24,8 @@ pub(super) fn search(
 ) -> Exact {
     let tasks = frame.problem.tasks.len();
     let choices: Vec<Vec<usize>> = (0..tasks).map(|t| frame.memories_of(t)).collect();
-    let relaxed = frame.relaxed();
-    let standing = relaxed.standing_watts;
-    let (carries, none) = (Carries::new(frame), Carries::default());
-    let game = |carries, w, v, rounds| play(&relaxed, carries, w, v, rounds, Sides::All);
-    // In the order of `Places::prices`.
-    let games = [
-        (0.0, game(&carries, 1.0, 0.0, 1000)),
-        (1.0, game(&carries, standing, 1.0, 1000)),
-        (1.0, game(&none, standing, 1.0, 1000)),
-        (1.0, game(&none, 0.0, 1.0, 1)),
-    ];
-    let priced = |(v, game): &(f64, Game)| -> Vec<Vec<f64>> {
-        (0..tasks)
-            .map(|t| {
-                choices[t]
-                    .iter()
-                    .map(|&m| price(frame, game, *v, t, m))
-                    .collect()
-            })
-            .collect()
-    };
     let mut search = Places {
-        prices: games.each_ref().map(priced),
-        constants: games.each_ref().map(|g| g.1.constant),
+        prices: Prices::new(frame),
         memory: vec![None; tasks],
         columns: decided_columns(frame),
         result,
@@ -59,13 +37,6 @@ pub(super) fn search(
     };
     search.visit(0);
     search.result
-}
-
-/// The cheapest way of a task in a memory at a game's prices.
-fn price(frame: &Frame<'_>, game: &Game, v: f64, task: usize, memory: usize) -> f64 {
-    let ways = frame.ways_in(task, Some(memory));
-    let costs = ways.iter().map(|w| game.cost(frame.problem, v, task, w));
-    costs.fold(f64::INFINITY, f64::min)
 }
 
 /// Interchangeable columns of tasks, each in the order in which tasks are decided.
@@ -93,10 +64,7 @@ struct Places<'a, 'p> {
     frame: &'a Frame<'p>,
     goal: &'a Goal,
     choices: Vec<Vec<usize>>,
-    /// The price of each task in each memory it can be in: of time, of energy, of energy without the
-    /// transfers, and the joules of the tasks alone.
-    prices: [Vec<Vec<f64>>; 4],
-    constants: [f64; 4],
+    prices: Prices,
     memory: Vec<Option<usize>>,
     /// Groups of interchangeable columns of tasks, each in the order in which tasks are decided.
     columns: Vec<Columns>,
@@ -118,11 +86,13 @@ impl Places<'_, '_> {
             return self.leaf();
         };
         let task = task as usize;
-        let prices = &self.prices[usize::from(self.goal.objective != Objective::Time)][task];
-        let mut order: Vec<usize> = (0..prices.len()).collect();
-        order.sort_by(|&a, &b| prices[a].total_cmp(&prices[b]));
-        for k in order {
-            self.memory[task] = Some(self.choices[task][k]);
+        let mut order = self.choices[task].clone();
+        order.sort_by(|&a, &b| {
+            let price = |memory| self.prices.of(self.goal, task, memory);
+            price(a).total_cmp(&price(b))
+        });
+        for memory in order {
+            self.memory[task] = Some(memory);
             self.visit(depth + 1);
         }
         self.memory[task] = None;
@@ -149,17 +119,7 @@ impl Places<'_, '_> {
         let Some((moves, path)) = self.moves_and_path() else {
             return true;
         };
-        let sum = |kind: usize| {
-            let price = |(t, prices): (usize, &Vec<f64>)| match self.memory[t] {
-                Some(m) => prices[self.choices[t].iter().position(|&c| c == m).unwrap_or(0)],
-                None => prices.iter().copied().fold(f64::INFINITY, f64::min),
-            };
-            self.constants[kind] + self.prices[kind].iter().enumerate().map(price).sum::<f64>()
-        };
-        let seconds = path.max(sum(0));
-        let standing = self.frame.problem.standing_watts();
-        let alone = standing * seconds + sum(3) + moves;
-        let joules = sum(1).max(sum(2) + moves).max(alone);
+        let (seconds, joules) = self.prices.floor(|t| self.memory[t], path, moves);
         let limit = self.result.cost * (1.0 - self.tolerance);
         !self.goal.in_time(seconds) || self.goal.cost(seconds, joules) >= limit
     }
