@@ -31,8 +31,12 @@ pub use moment::MOST;
 /// Plans within this part of each other count as equal.
 const SAME: f64 = 1e-9;
 
-/// Rounds in which prices for bounds are found.
+/// Rounds in which prices for bounds are found, where that is done once or often.
 const ROUNDS: usize = 2000;
+const FEWER_ROUNDS: usize = 80;
+
+/// If memories can be given to tasks in at most this many ways, each of them is searched by itself.
+const DECIDED: usize = 600;
 
 /// What an exact search found.
 #[derive(Clone, Debug)]
@@ -71,21 +75,30 @@ pub fn solve(
         .collect();
     if memories.iter().all(|m| m.len() == 1) {
         let memory: Vec<usize> = memories.iter_mut().map(|m| m[0]).collect();
-        match frame.network(&memory) {
-            Some(net) if net.activities.len() <= MOST => {
-                let facts = Facts::new(&net, *goal, ROUNDS, None);
-                let mut search = Layers::new(&facts, beat, tolerance, keep_going);
-                search.run();
-                result.take(search, |found| (memory, found.log));
-            }
-            Some(_) => result.proven = false,
-            None => {}
-        }
+        result.close(frame, goal, memory, ROUNDS, tolerance, keep_going);
     } else if let Some(open) = Open::new(frame) {
         let facts = Facts::new(&open.net, *goal, ROUNDS, Some(&open));
-        let mut search = Layers::new(&facts, beat, tolerance, keep_going);
-        search.run();
-        result.take(search, |found| open.plan(frame, &found));
+        let limit = beat * (1.0 - tolerance);
+        let mut roots = open.roots(&facts, limit, DECIDED);
+        if roots.len() <= DECIDED {
+            // Bounds for one network alone are better than those for all of them.
+            roots.sort_by(|a, b| facts.bound(a).total_cmp(&facts.bound(b)));
+            for root in roots {
+                result.close(
+                    frame,
+                    goal,
+                    open.memories(&root.on),
+                    FEWER_ROUNDS,
+                    tolerance,
+                    keep_going,
+                );
+            }
+            result.floor = f64::NEG_INFINITY;
+        } else {
+            let mut search = Layers::new(&facts, beat, tolerance, keep_going);
+            search.run();
+            result.take(search, |found| open.plan(frame, &found));
+        }
     } else {
         result = places::search(frame, goal, result, tolerance, keep_going);
     }
@@ -96,14 +109,37 @@ pub fn solve(
 }
 
 impl Exact {
+    /// Searches the network in which each task runs in the memory given.
+    fn close(
+        &mut self,
+        frame: &Frame<'_>,
+        goal: &Goal,
+        memory: Vec<usize>,
+        rounds: usize,
+        tolerance: f64,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) {
+        let Some(net) = frame.network(&memory) else {
+            return;
+        };
+        if net.activities.len() > MOST {
+            self.proven = false;
+            return;
+        }
+        let facts = Facts::new(&net, *goal, rounds, None);
+        let mut search = Layers::new(&facts, self.cost, tolerance, keep_going);
+        search.run();
+        self.take(search, |found| (memory, found.log));
+    }
+
     /// Notes what a search found, as a plan by `of`.
     fn take(
         &mut self,
         mut search: Layers<'_, '_>,
         of: impl FnOnce(layers::Found) -> (Vec<usize>, Vec<Started>),
     ) {
-        self.nodes = search.nodes;
-        self.proven = !search.stopped;
+        self.nodes += search.nodes;
+        self.proven &= !search.stopped;
         self.floor = search.floor;
         if let Some(found) = search.found.take() {
             self.cost = search.best;

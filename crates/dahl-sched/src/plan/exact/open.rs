@@ -9,6 +9,10 @@
 //!
 //! Only for memories that nothing limits, and one link each way.
 
+use std::collections::HashSet;
+
+use super::compare::Profile;
+use super::facts::Facts;
 use super::layers::Found;
 use super::moment::{MOST, Moment};
 use super::paths::tails;
@@ -233,6 +237,39 @@ impl Open {
         self.prices.floor(memory, path, moves)
     }
 
+    /// All ways to decide the sides of all tasks whose bound is below the limit; more than `most` of
+    /// them, with some tasks left open, if there are so many.
+    pub fn roots(&self, facts: &Facts<'_>, limit: f64, most: usize) -> Vec<Moment> {
+        let mut roots = vec![Moment::new(facts.of.len())];
+        let mut profile = Profile::default();
+        for &t in &self.relaxed.topological {
+            let mut next = Vec::new();
+            let mut seen = HashSet::new();
+            for m in &roots {
+                for side in 0..2 {
+                    let mut m = m.clone();
+                    if self.bind(&mut m, t as usize, side)
+                        && facts.bound(&m) < limit
+                        && seen.insert(facts.profile(&m, &mut profile))
+                    {
+                        next.push(m);
+                    }
+                }
+            }
+            roots = next;
+            if roots.len() > most {
+                break;
+            }
+        }
+        roots
+    }
+
+    /// The memory of each task, by the sides decided.
+    pub fn memories(&self, on: &[u128; 2]) -> Vec<usize> {
+        let side = |t: usize| usize::from(on[1] >> t & 1 == 1);
+        (0..self.tasks).map(|t| self.memories[side(t)]).collect()
+    }
+
     /// Decides what follows from starting an activity now, where `ended` has ended. False if it cannot
     /// start, or if it leads nowhere; sides are then left in disorder.
     pub fn start(&self, m: &mut Moment, i: usize, way: usize, ended: u128) -> bool {
@@ -305,8 +342,7 @@ impl Open {
 
     /// A plan found in the open network, in the network of the memories that it chose.
     pub fn plan(&self, frame: &Frame<'_>, found: &Found) -> (Vec<usize>, Vec<Started>) {
-        let side = |t: usize| usize::from(found.on[1] >> t & 1 == 1);
-        let memory: Vec<usize> = (0..self.tasks).map(|t| self.memories[side(t)]).collect();
+        let memory = self.memories(&found.on);
         let net = frame
             .network(&memory)
             .expect("a plan that was found moves its data over links that are there");

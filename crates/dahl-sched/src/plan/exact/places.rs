@@ -5,12 +5,9 @@
 //! already certain, leave no room for anything better. With all memories known, `layers` finds the best
 //! units, states and order.
 
-use super::Exact;
-use super::facts::Facts;
-use super::layers::Layers;
-use super::moment::MOST;
 use super::prices::Prices;
 use super::symmetry::Columns;
+use super::{Exact, FEWER_ROUNDS};
 use crate::plan::network::Frame;
 use crate::plan::problem::{Goal, Origin};
 
@@ -36,6 +33,7 @@ pub(super) fn search(
         keep_going,
     };
     search.visit(0);
+    search.result.floor = f64::NEG_INFINITY;
     search.result
 }
 
@@ -187,21 +185,14 @@ impl Places<'_, '_> {
 
     fn leaf(&mut self) {
         let memory: Vec<usize> = self.memory.iter().map(|m| m.unwrap_or(0)).collect();
-        let Some(net) = self.frame.network(&memory) else {
-            return;
-        };
-        if net.activities.len() > MOST {
-            self.result.proven = false;
-            return;
-        }
-        let facts = Facts::new(&net, *self.goal, 80, None);
-        let mut search = Layers::new(&facts, self.result.cost, self.tolerance, self.keep_going);
-        search.run();
-        self.result.nodes += search.nodes;
-        self.result.proven &= !search.stopped;
-        if let Some(found) = search.found.take() {
-            self.result.cost = search.best;
-            self.result.found = Some((memory, found.log));
-        }
+        let (tolerance, going) = (self.tolerance, &mut *self.keep_going);
+        self.result.close(
+            self.frame,
+            self.goal,
+            memory,
+            FEWER_ROUNDS,
+            tolerance,
+            going,
+        );
     }
 }
