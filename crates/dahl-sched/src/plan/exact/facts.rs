@@ -4,6 +4,7 @@
 use super::certificate::{Certificate, Sided, place, sided};
 use super::moment::{MOST, Moment};
 use super::open::Open;
+use super::paths::Paths;
 use super::symmetry::{Columns, Labelled, columns, hash};
 use crate::plan::bound::Line;
 use crate::plan::network::{Activity, Network, Way};
@@ -28,13 +29,13 @@ pub(super) struct Facts<'n> {
     /// Groups of interchangeable columns, and for each activity its group, column and row.
     pub columns: Vec<Columns>,
     pub cell: Vec<Option<(u16, u16, u16)>>,
-    shortest: Vec<f64>,
     least: Vec<Sided>,
     pub tails: Vec<f64>,
     pub by_tail: Vec<u32>,
+    path: Paths,
     time: Option<Certificate>,
     /// For prices of time beside the standing watts.
-    energy: Vec<(f64, Certificate)>,
+    energy: Vec<(f64, Paths, Certificate)>,
 }
 
 impl<'n> Facts<'n> {
@@ -57,10 +58,8 @@ impl<'n> Facts<'n> {
             rank[i as usize] = place as u32;
         }
         let sides = open.map_or(&[][..], |o| &o.sides);
-        let (time, energy) = match open {
-            None => certificates(net, open, &goal, rounds),
-            Some(o) => certificates(&o.relaxed, open, &goal, rounds),
-        };
+        let needs = open.map_or(net, |o| &o.relaxed);
+        let (time, energy) = certificates(needs, open, &goal, rounds);
         let tasks = &net.activities[..needed];
         let least = tasks.iter().map(|a| sided(a, sides, |w| w.joules));
         let (mut of, mut first) = (Vec::new(), Vec::new());
@@ -90,7 +89,7 @@ impl<'n> Facts<'n> {
             first,
             columns,
             cell,
-            shortest,
+            path: Paths::new(needs, open, 1.0, false),
             tails,
             time,
             energy,
@@ -106,15 +105,13 @@ impl<'n> Facts<'n> {
         for (i, t) in m.running() {
             end[i] = t;
         }
-        let path = match self.open {
-            None => self.path(m, &mut end),
-            Some(open) => open.path(m, &end),
-        };
-        let mut seconds = m.makespan().max(path);
+        let mut seconds = self.path.longest(self, m, &end);
         let mut joules = m.joules + self.open.map_or(0.0, |o| o.certain_joules(m));
+        let mut open_joules = m.joules;
         for (i, least) in self.least.iter().enumerate() {
             if !m.has_started(i) {
                 joules += least[place(m, i)];
+                open_joules += least[2];
             }
         }
         let value = |c: &Certificate| c.value(self, m, &end);
@@ -132,32 +129,15 @@ impl<'n> Facts<'n> {
             value: whole.max(self.net.standing_watts * seconds + joules),
             price: 0.0,
         }; 8];
-        for (line, (price, c)) in lines[1..].iter_mut().zip(&self.energy) {
+        for (line, (price, paths, c)) in lines[1..].iter_mut().zip(&self.energy) {
+            let path = open_joules + paths.longest(self, m, &end);
             *line = Line {
-                value: value(c),
+                value: value(c).max(path),
                 price: *price,
             };
         }
         self.goal
             .floor(seconds, &lines[..=self.energy.len().min(7)])
-    }
-
-    /// The longest path through what remains.
-    fn path(&self, m: &Moment, end: &mut [f64; MOST]) -> f64 {
-        let mut seconds = 0.0_f64;
-        for &i in &self.net.topological {
-            let i = i as usize;
-            if m.has_started(i) {
-                continue;
-            }
-            let mut head = m.now;
-            for &b in &self.net.activities[i].before {
-                head = head.max(end[b as usize]);
-            }
-            end[i] = head + self.shortest[i];
-            seconds = seconds.max(end[i] + self.tails[i]);
-        }
-        seconds
     }
 }
 
@@ -167,7 +147,7 @@ fn certificates(
     open: Option<&Open>,
     goal: &Goal,
     rounds: usize,
-) -> (Option<Certificate>, Vec<(f64, Certificate)>) {
+) -> (Option<Certificate>, Vec<(f64, Paths, Certificate)>) {
     let standing = net.standing_watts;
     let timed = goal.deadline.is_some() || goal.objective != Objective::Energy;
     let time = timed.then(|| Certificate::new(net, open, 1.0, 0.0, rounds));
@@ -180,7 +160,7 @@ fn certificates(
             value: free.root,
             price: 0.0,
         }];
-        energy.push((0.0, free));
+        energy.push((0.0, Paths::new(net, open, standing, true), free));
         // Prices of time, where a deadline or the product makes them worth it.
         let prices: &[f64] = if timed { &[0.25, 0.5, 1.0, 3.0] } else { &[] };
         for price in prices.iter().map(|k| k * power) {
@@ -191,7 +171,7 @@ fn certificates(
                 price,
             });
             if goal.floor(seconds, &lines) > before * (1.0 + 1e-6) {
-                energy.push((price, c));
+                energy.push((price, Paths::new(net, open, standing + price, true), c));
             } else {
                 lines.pop();
             }

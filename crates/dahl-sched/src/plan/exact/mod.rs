@@ -16,6 +16,7 @@ mod paths;
 mod places;
 mod prices;
 mod room;
+mod sides;
 mod symmetry;
 mod tolls;
 
@@ -62,6 +63,19 @@ pub fn solve(
     tolerance: f64,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Exact {
+    solve_apart(frame, goal, beat, tolerance, DECIDED, keep_going)
+}
+
+/// The same, with each choice of memories searched by itself if there are at most `apart` of them: that
+/// changes how long it takes, never what is found.
+pub fn solve_apart(
+    frame: &Frame<'_>,
+    goal: &Goal,
+    beat: f64,
+    tolerance: f64,
+    apart: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Exact {
     let tolerance = tolerance.max(SAME);
     let mut result = Exact {
         cost: beat,
@@ -78,26 +92,23 @@ pub fn solve(
         result.close(frame, goal, memory, ROUNDS, tolerance, keep_going);
     } else if let Some(open) = Open::new(frame) {
         let facts = Facts::new(&open.net, *goal, ROUNDS, Some(&open));
-        let limit = beat * (1.0 - tolerance);
-        let mut roots = open.roots(&facts, limit, DECIDED);
-        if roots.len() <= DECIDED {
+        match open.decided(&facts, beat * (1.0 - tolerance), apart, keep_going) {
             // Bounds for one network alone are better than those for all of them.
-            roots.sort_by(|a, b| facts.bound(a).total_cmp(&facts.bound(b)));
-            for root in roots {
-                result.close(
-                    frame,
-                    goal,
-                    open.memories(&root.on),
-                    FEWER_ROUNDS,
-                    tolerance,
-                    keep_going,
-                );
+            Some(mut all) => {
+                all.sort_by(|a, b| a.0.total_cmp(&b.0));
+                for (bound, memory) in all {
+                    result.close(frame, goal, memory, FEWER_ROUNDS, tolerance, keep_going);
+                    if !result.proven {
+                        result.floor = bound;
+                        break;
+                    }
+                }
             }
-            result.floor = f64::NEG_INFINITY;
-        } else {
-            let mut search = Layers::new(&facts, beat, tolerance, keep_going);
-            search.run();
-            result.take(search, |found| open.plan(frame, &found));
+            None => {
+                let mut search = Layers::new(&facts, beat, tolerance, keep_going);
+                search.run();
+                result.take(search, |found| open.plan(frame, &found));
+            }
         }
     } else {
         result = places::search(frame, goal, result, tolerance, keep_going);

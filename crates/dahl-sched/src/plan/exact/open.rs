@@ -1,12 +1,6 @@
 //! Memories left open: tasks that may run on either of two *sides*, and data that may have to move between.
 //!
-//! A transfer is an activity that a plan may start or not. The side of a task is decided when it starts, or
-//! before, where something rests on it:
-//!
-//! - what is moved must be read on the other side, so the last reader that can be there has to;
-//! - data that the step before has left is where the task is that writes it again, so whoever reads it
-//!   where it is, or moves it, decides the side of that task.
-//!
+//! A transfer is an activity that a plan may start or not; when it may, and what follows, is in `sides`.
 //! Only for memories that nothing limits, and one link each way.
 
 use std::collections::HashSet;
@@ -15,7 +9,6 @@ use super::compare::Profile;
 use super::facts::Facts;
 use super::layers::Found;
 use super::moment::{MOST, Moment};
-use super::paths::tails;
 use super::prices::Prices;
 use super::symmetry::{Columns, columns_of};
 use crate::plan::bound::Carries;
@@ -58,11 +51,9 @@ pub(super) struct Open {
     pub items: Vec<Item>,
     /// The items that each task reads, and those that are where it is.
     pub reads: Vec<Vec<u32>>,
-    homes: Vec<Vec<u32>>,
+    pub homes: Vec<Vec<u32>>,
     /// Least seconds of each task on each side; infinite if it cannot be there.
     pub seconds: Vec<[f64; 2]>,
-    /// The longest path after each task, by side.
-    pub tails: Vec<[f64; 2]>,
     /// Interchangeable columns of tasks and transfers.
     pub columns: Vec<Columns>,
     /// The transfers that may be needed, for bounds.
@@ -169,7 +160,6 @@ impl Open {
             *column = column.iter().filter_map(node).collect();
         }
         Some(Open {
-            tails: tails(&relaxed, &items, &homes, &seconds),
             net,
             relaxed,
             tasks,
@@ -237,107 +227,45 @@ impl Open {
         self.prices.floor(memory, path, moves)
     }
 
-    /// All ways to decide the sides of all tasks whose bound is below the limit; more than `most` of
-    /// them, with some tasks left open, if there are so many.
-    pub fn roots(&self, facts: &Facts<'_>, limit: f64, most: usize) -> Vec<Moment> {
-        let mut roots = vec![Moment::new(facts.of.len())];
+    /// All memories of tasks whose bound is below the limit, with it; `None` if there are more than `most`.
+    pub fn decided(
+        &self,
+        facts: &Facts<'_>,
+        limit: f64,
+        most: usize,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Option<Vec<(f64, Vec<usize>)>> {
+        let mut all = vec![(0.0, Moment::new(facts.of.len()))];
         let mut profile = Profile::default();
         for &t in &self.relaxed.topological {
             let mut next = Vec::new();
             let mut seen = HashSet::new();
-            for m in &roots {
+            for (_, m) in &all {
                 for side in 0..2 {
                     let mut m = m.clone();
-                    if self.bind(&mut m, t as usize, side)
-                        && facts.bound(&m) < limit
-                        && seen.insert(facts.profile(&m, &mut profile))
-                    {
-                        next.push(m);
+                    if !self.bind(&mut m, t as usize, side) {
+                        continue;
+                    }
+                    let bound = facts.bound(&m);
+                    // Exchanging columns changes nothing: one of those that look alike is enough.
+                    if bound < limit && seen.insert(facts.profile(&m, &mut profile)) {
+                        next.push((bound, m));
                     }
                 }
             }
-            roots = next;
-            if roots.len() > most {
-                break;
+            all = next;
+            if all.len() > most || !keep_going() {
+                return None;
             }
         }
-        roots
+        let memories = |(bound, m): (f64, Moment)| (bound, self.memories(&m.on));
+        Some(all.into_iter().map(memories).collect())
     }
 
     /// The memory of each task, by the sides decided.
     pub fn memories(&self, on: &[u128; 2]) -> Vec<usize> {
         let side = |t: usize| usize::from(on[1] >> t & 1 == 1);
         (0..self.tasks).map(|t| self.memories[side(t)]).collect()
-    }
-
-    /// Decides what follows from starting an activity now, where `ended` has ended. False if it cannot
-    /// start, or if it leads nowhere; sides are then left in disorder.
-    pub fn start(&self, m: &mut Moment, i: usize, way: usize, ended: u128) -> bool {
-        let resource = usize::from(self.net.activities[i].ways[way].resource);
-        let side = usize::from(self.sides[resource]);
-        match i.checked_sub(self.tasks) {
-            Some(k) => self.carry(m, k, side),
-            None => self.is_there(m, i, side, ended) && self.bind(m, i, side),
-        }
-    }
-
-    /// Whether all that a task reads is there; what could be is then there for good.
-    fn is_there(&self, m: &mut Moment, task: usize, side: usize, ended: u128) -> bool {
-        self.reads[task].iter().all(|&k| {
-            let item = &self.items[k as usize];
-            match (self.home(m, item), item.home) {
-                (Some(home), _) => home == side || ended >> (self.tasks + k as usize) & 1 == 1,
-                (None, Home::With(w)) => self.bind(m, w as usize, side),
-                (None, Home::Side(_)) => false,
-            }
-        })
-    }
-
-    /// Moves an item to a side, if that can be of use.
-    fn carry(&self, m: &mut Moment, k: usize, to: usize) -> bool {
-        let item = &self.items[k];
-        let from = match (self.home(m, item), item.home) {
-            (None, Home::With(w)) => self.bind(m, w as usize, 1 - to),
-            (home, _) => home == Some(1 - to),
-        };
-        from && self.settle(m, k, to)
-    }
-
-    /// A task has to be on a side.
-    fn bind(&self, m: &mut Moment, task: usize, side: usize) -> bool {
-        match m.side(task) {
-            Some(s) => s == side,
-            None if self.seconds[task][side] == f64::INFINITY => false,
-            None => {
-                m.on[side] |= 1 << task;
-                self.reads[task].iter().all(|&k| {
-                    let item = &self.items[k as usize];
-                    let moved = m.has_started(self.tasks + k as usize);
-                    match self.home(m, item) {
-                        Some(home) if moved => self.settle(m, k as usize, 1 - home),
-                        _ => true,
-                    }
-                })
-            }
-        }
-    }
-
-    /// What moves to a side is read there: if only one reader can be there, it has to.
-    fn settle(&self, m: &mut Moment, k: usize, to: usize) -> bool {
-        let readers = &self.items[k].readers;
-        if readers.iter().any(|&r| m.side(r as usize) == Some(to)) {
-            return true;
-        }
-        let can = |r: &&u32| {
-            let r = **r as usize;
-            m.side(r).is_none() && self.seconds[r][to] < f64::INFINITY
-        };
-        let mut rest = readers.iter().filter(can);
-        match (rest.next(), rest.next()) {
-            (None, _) => false,
-            (Some(&only), None) => self.bind(m, only as usize, to),
-            _ => true,
-        }
     }
 
     /// A plan found in the open network, in the network of the memories that it chose.
@@ -372,6 +300,11 @@ impl Open {
 }
 
 impl Item {
+    /// Seconds of moving it to a side; infinite if it cannot.
+    pub fn seconds_to(&self, side: usize) -> f64 {
+        self.to[side].map_or(f64::INFINITY, |t| t.0)
+    }
+
     /// Its transfer: to either side, whichever it is not on.
     fn activity(&self, groups: usize, links: [Option<usize>; 2]) -> Activity {
         let way = |(to, link): (&Option<(f64, f64)>, Option<usize>)| {
