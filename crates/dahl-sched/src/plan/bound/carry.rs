@@ -15,7 +15,9 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A datum into a memory.
 #[derive(Clone, Debug)]
-pub(super) struct Carry {
+pub struct Carry {
+    /// Which datum.
+    pub datum: u32,
     /// Which memory.
     pub to: usize,
     /// The task whose memory it comes from, or [`NOBODY`] if that is another memory for certain.
@@ -42,7 +44,8 @@ pub(super) struct Leg {
 /// All transfers that may be needed.
 #[derive(Clone, Debug, Default)]
 pub struct Carries {
-    pub(super) all: Vec<Carry>,
+    /// Each of them.
+    pub all: Vec<Carry>,
     /// For each task, how each datum that it reads may come.
     pub(super) legs: Vec<Vec<Leg>>,
     /// The memory of each resource that is a group of units; 0 for all others.
@@ -94,6 +97,7 @@ impl Carries {
                     links.iter().map(|&l| of(l)).fold(f64::INFINITY, f64::min)
                 };
                 found.all.push(Carry {
+                    datum: i as u32,
                     to,
                     writer: writer.unwrap_or(NOBODY),
                     readers,

@@ -3,7 +3,7 @@
 //! Brown's fictitious play: each side answers the other's average so far. Nothing here knows what the
 //! weights mean.
 
-use super::carry::{Carries, Carry, NOBODY};
+use super::carry::{Carries, NOBODY};
 use super::windows::Windows;
 use crate::plan::network::{Network, Way};
 use crate::plan::problem::Problem;
@@ -23,6 +23,8 @@ pub struct Game {
     pub work: Vec<f64>,
     /// Best prices: for each activity and memory, what follows from transfers if it runs there.
     pub place: Vec<f64>,
+    /// Best prices: what each reader of each carry pays to be where it leads, in the order of both.
+    pub charges: Vec<Vec<f64>>,
     /// Flow of the path prices: what starts at each activity.
     pub source: Vec<f64>,
     /// What comes from each predecessor, in the order of `before`.
@@ -42,7 +44,7 @@ pub struct Game {
 pub enum Sides {
     /// All of them.
     All,
-    /// Paths, and work from 0 to `T`.
+    /// Paths, and work and transfers from 0 to `T`.
     Plain,
     /// Work from 0 to `T` alone.
     Work,
@@ -77,18 +79,19 @@ pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sid
             .iter()
             .map(|c| carries.needed(c, &places))
             .collect();
-        for (c, &(reader, _)) in carries.all.iter().zip(&needs) {
-            now.charge(carries, c, reader, step * v * c.joules);
+        for (c, &(reader, _)) in needs.iter().enumerate() {
+            now.charge(carries, c, reader, step * v * carries.all[c].joules);
         }
         let (length, path) = longest(net, carries, &time, &places);
         let window = windows.best(net, &time_on);
         let (busiest, link) = busiest(net, carries, &needs);
-        if busiest > length.max(window.seconds) && sides == Sides::All {
+        if busiest > length.max(window.seconds) && sides != Sides::Work {
             now.on_work[link] += step;
             let price = step * w / net.resources[link] as f64;
-            for (c, &(reader, _)) in carries.all.iter().zip(&needs) {
-                if c.link == Some(link) {
-                    now.charge(carries, c, reader, price * c.seconds);
+            for (c, &(reader, _)) in needs.iter().enumerate() {
+                let carry = &carries.all[c];
+                if carry.link == Some(link) {
+                    now.charge(carries, c, reader, price * carry.seconds);
                 }
             }
         } else if window.seconds > length || sides == Sides::Work {
@@ -121,6 +124,7 @@ impl Game {
             path: zeros(n),
             work: zeros(n * resources),
             place: zeros(n * carries.memories),
+            charges: carries.all.iter().map(|c| zeros(c.readers.len())).collect(),
             source: zeros(n),
             inflow: lists(&|a| a.before.len()),
             sink: zeros(n),
@@ -197,15 +201,20 @@ impl Game {
             &mut self.sink,
             &mut self.on_work,
         ];
-        for list in all.into_iter().chain(&mut self.inflow) {
+        let lists = self.inflow.iter_mut().chain(&mut self.charges);
+        for list in all.into_iter().chain(lists) {
             list.iter_mut().for_each(|x| *x *= by);
         }
     }
 
     /// A reader pays for being where a carry goes, unless the writer is there.
-    fn charge(&mut self, carries: &Carries, carry: &Carry, reader: u32, price: f64) {
+    fn charge(&mut self, carries: &Carries, c: usize, reader: u32, price: f64) {
         if reader == NOBODY || price == 0.0 {
             return;
+        }
+        let carry = &carries.all[c];
+        if let Some(place) = carry.readers.iter().position(|&r| r == reader) {
+            self.charges[c][place] += price;
         }
         let at = |t: u32| t as usize * carries.memories + carry.to;
         self.place[at(reader)] += price;
@@ -231,7 +240,7 @@ impl Game {
                 for &c in &carries.legs[i][leg].carries {
                     let carry = &carries.all[c as usize];
                     if carries.part(carry, i as u32, places) > 0.0 {
-                        self.charge(carries, carry, i as u32, price * carry.seconds);
+                        self.charge(carries, c as usize, i as u32, price * carry.seconds);
                     }
                 }
             }

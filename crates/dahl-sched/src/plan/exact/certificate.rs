@@ -9,12 +9,33 @@
 //!               + Σ_{flow from a started task or from nowhere} φ × end        the flow resumes there
 //! ```
 //!
-//! and, with other prices and no flow, counting only remaining tasks of tail ≥ `q`, which must be done by
+//! where memories are open, with the [tolls](super::tolls) of transfers; and, with other prices and no flow, counting only remaining tasks of tail ≥ `q`, which must be done by
 //! `T − q`: the same with `w × q` added. The best `q` is taken.
 
+use super::facts::Facts;
 use super::moment::{MOST, Moment};
-use crate::plan::bound::{Carries, Sides, play};
-use crate::plan::network::Network;
+use super::open::Open;
+use super::tolls::Tolls;
+use crate::plan::bound::{Carries, Game, Sides, play};
+use crate::plan::network::{Activity, Network, Way};
+
+/// Something of each activity: on either side, or where its side is not decided or does not matter.
+pub(super) type Sided = [f64; 3];
+
+/// The least of something over the ways of an activity, by side; `sides` has that of each resource.
+pub(super) fn sided(a: &Activity, sides: &[u8], of: impl Fn(&Way) -> f64) -> Sided {
+    let least = |keep: &dyn Fn(&Way) -> bool| {
+        let kept = a.ways.iter().filter(|w| keep(w));
+        kept.map(&of).fold(f64::INFINITY, f64::min)
+    };
+    let on = |side: u8| least(&|w| sides.get(usize::from(w.resource)) == Some(&side));
+    [on(0), on(1), least(&|_| true)]
+}
+
+/// Where to look in a [`Sided`].
+pub(super) fn place(m: &Moment, i: usize) -> usize {
+    m.side(i).unwrap_or(2)
+}
 
 /// Prices for `w × T + v × joules`.
 #[derive(Debug)]
@@ -25,40 +46,43 @@ pub(super) struct Certificate {
     source: Vec<f64>,
     inflow: Vec<Vec<f64>>,
     sink: Vec<f64>,
-    cost: Vec<f64>,
+    cost: Vec<Sided>,
     work_price: Vec<f64>,
-    work_cost: Vec<f64>,
-    least: Vec<f64>,
+    work_cost: Vec<Sided>,
+    least: Vec<Sided>,
+    /// Where memories are open.
+    tolls: Option<Tolls>,
     /// A bound on the whole.
     pub root: f64,
 }
 
 impl Certificate {
     /// Finds prices in this many rounds.
-    pub fn new(net: &Network, w: f64, v: f64, rounds: usize) -> Self {
-        let resources = net.resources.len();
-        // Memories are known here, and transfers are activities.
+    pub fn new(net: &Network, open: Option<&Open>, w: f64, v: f64, rounds: usize) -> Self {
+        // Where memories are known transfers are activities.
         let none = Carries::default();
-        let game = play(net, &none, w, v, rounds, Sides::Plain);
+        let game = play(
+            net,
+            open.map_or(&none, |o| &o.carries),
+            w,
+            v,
+            rounds,
+            Sides::Plain,
+        );
         let work = play(net, &none, w, v, rounds, Sides::Work);
-        let price: Vec<f64> = (0..resources)
-            .map(|r| game.work.get(r).copied().unwrap_or(0.0))
-            .collect();
-        let work_price: Vec<f64> = (0..resources)
-            .map(|r| work.work.get(r).copied().unwrap_or(0.0))
-            .collect();
+        let prices = |game: &Game| -> Vec<f64> {
+            let weights = game.on_work.iter().zip(&net.resources);
+            weights.map(|(on, &units)| w * on / units as f64).collect()
+        };
+        let (price, work_price) = (prices(&game), prices(&work));
+        let sides = open.map_or(&[][..], |o| &o.sides);
         let cheapest = |i: usize, price: &[f64], flow: f64| {
-            let cost = |w: &crate::plan::network::Way| {
+            sided(&net.activities[i], sides, |w| {
                 v * w.joules + (price[usize::from(w.resource)] + flow) * w.seconds
-            };
-            net.activities[i]
-                .ways
-                .iter()
-                .map(cost)
-                .fold(f64::INFINITY, f64::min)
+            })
         };
         let all = 0..net.activities.len();
-        let free = vec![0.0; resources];
+        let free = vec![0.0; price.len()];
         Certificate {
             w,
             v,
@@ -68,6 +92,7 @@ impl Certificate {
                 .collect(),
             work_cost: all.clone().map(|i| cheapest(i, &work_price, 0.0)).collect(),
             least: all.map(|i| cheapest(i, &free, 0.0)).collect(),
+            tolls: open.map(|o| Tolls::new(o, &game)),
             price,
             work_price,
             source: game.source,
@@ -77,50 +102,52 @@ impl Certificate {
         }
     }
 
-    /// A bound for a partial plan. `end` has the ends of what runs, and the present for what has ended;
-    /// `of` the resource of each slot; `by_tail` activities by tail, the longest first.
-    pub fn value(
-        &self,
-        net: &Network,
-        m: &Moment,
-        end: &[f64; MOST],
-        of: &[u16],
-        by_tail: &[u32],
-        tails: &[f64],
-    ) -> f64 {
+    /// A bound for a partial plan. `end` has the ends of what runs, and the present for what has ended.
+    pub fn value(&self, facts: &Facts<'_>, m: &Moment, end: &[f64; MOST]) -> f64 {
         let mut value = self.v * m.joules;
-        for (s, &r) in m.slots.iter().zip(of) {
+        for (s, &r) in m.slots.iter().zip(&facts.of) {
             value += self.price[usize::from(r)] * s.free.max(m.now);
         }
-        for (i, a) in net.activities.iter().enumerate() {
+        let activities = &facts.net.activities[..self.cost.len()];
+        for (i, a) in activities.iter().enumerate() {
             if m.has_started(i) {
                 value += self.sink[i] * end[i];
                 continue;
             }
-            value += self.cost[i] + self.source[i] * m.now;
+            value += self.source[i] * m.now;
+            value += match (&self.tolls, facts.open) {
+                (Some(tolls), Some(open)) => tolls.least(open, m, i, &self.cost[i]),
+                _ => self.cost[i][place(m, i)],
+            };
             for (&b, &flow) in a.before.iter().zip(&self.inflow[i]) {
                 if flow > 0.0 && m.has_started(b as usize) {
                     value += flow * end[b as usize];
                 }
             }
         }
-        value.max(self.by_tails(m, of, by_tail, tails))
+        value.max(self.by_tails(facts, m))
     }
 
-    fn by_tails(&self, m: &Moment, of: &[u16], by_tail: &[u32], tails: &[f64]) -> f64 {
+    fn by_tails(&self, facts: &Facts<'_>, m: &Moment) -> f64 {
+        let (of, tails) = (&facts.of, &facts.tails);
         let mut sum = self.v * m.joules;
         for &r in of {
             sum += self.work_price[usize::from(r)] * m.now;
         }
-        let mut left = by_tail
+        let mut left = facts
+            .by_tail
             .iter()
             .map(|&i| i as usize)
             .filter(|&i| !m.has_started(i));
-        sum += left.clone().map(|i| self.least[i]).sum::<f64>();
+        sum += left
+            .clone()
+            .map(|i| self.least[i][place(m, i)])
+            .sum::<f64>();
         let mut best = f64::NEG_INFINITY;
         let mut next = left.next();
         while let Some(i) = next {
-            sum += self.work_cost[i] - self.least[i];
+            let at = place(m, i);
+            sum += self.work_cost[i][at] - self.least[i][at];
             let q = tails[i];
             next = left.next();
             // Only where the tail changes: a longer set at the same tail is better.

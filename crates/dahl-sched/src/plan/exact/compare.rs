@@ -6,6 +6,7 @@
 
 use super::facts::Facts;
 use super::moment::{MOST, Moment};
+use crate::plan::problem::Objective;
 
 impl Facts<'_> {
     /// Whether somebody waits for the end of an activity; where memory is limited, all ends matter.
@@ -14,16 +15,45 @@ impl Facts<'_> {
         !self.net.copies.is_empty() || after.iter().any(|&n| !m.has_started(n as usize))
     }
 
-    /// What distinguishes an activity from its twins in other columns: not started, or when it ends.
-    fn condition(&self, m: &Moment, i: usize) -> f64 {
+    /// Whether it matters that an activity has started.
+    fn shows(&self, m: &Moment, i: usize) -> bool {
+        m.has_started(i) && (self.all >> i & 1 == 1 || self.matters(m, i))
+    }
+
+    /// The side of a task, where that matters: what it wrote or will write is there.
+    fn side(&self, m: &Moment, i: usize) -> Option<usize> {
+        let open = self.open?;
+        (i < open.tasks && (!m.has_started(i) || open.is_home(m, i)))
+            .then(|| m.side(i))
+            .flatten()
+    }
+
+    /// What distinguishes an activity from its twins in other columns: its side; and that it has not
+    /// started, or when it ends.
+    fn condition(&self, m: &Moment, i: usize) -> (Option<usize>, f64) {
+        let side = self.side(m, i);
         if !m.has_started(i) {
-            return f64::INFINITY;
+            let gone = self.all >> i & 1 == 0 && !self.matters(m, i);
+            return (
+                side,
+                if gone {
+                    f64::NEG_INFINITY
+                } else {
+                    f64::INFINITY
+                },
+            );
         }
         let end = m.running().find(|r| r.0 == i).map(|r| r.1);
         match end {
-            Some(end) if self.matters(m, i) => end,
-            _ => f64::NEG_INFINITY,
+            Some(end) if self.matters(m, i) => (side, end),
+            _ => (side, f64::NEG_INFINITY),
         }
+    }
+
+    /// Whether an activity that can start could not have done so before now.
+    pub fn is_new(&self, m: &Moment, i: usize) -> bool {
+        let before = self.before[i] | self.open.map_or(0, |o| o.moves_for(i));
+        !self.net.copies.is_empty() || m.now == 0.0 || before & m.fresh != 0
     }
 
     /// Whether a twin in the same condition could start instead, and is tried before this activity.
@@ -48,19 +78,20 @@ impl Facts<'_> {
     /// Which place each activity takes once columns are sorted by their condition.
     fn places(&self, m: &Moment) -> [u8; MOST] {
         let mut places: [u8; MOST] = std::array::from_fn(|i| i as u8);
-        let mut sorted: Vec<(u128, &[u32])> = Vec::new();
+        let mut sorted: Vec<([u128; 3], &[u32])> = Vec::new();
         for group in &self.columns {
             sorted.clear();
             for column in group {
-                let bit = |set: u128, (row, &i): (usize, &u32)| {
-                    set | u128::from(m.has_started(i as usize)) << row
-                };
-                // First by what has started, so that equal sets look equal whatever the times.
-                sorted.push((column.iter().enumerate().fold(0, bit), column));
+                let mut sets = [0; 3];
+                for (row, &i) in column.iter().enumerate() {
+                    self.mark(m, i as usize, row as u32, &mut sets);
+                }
+                // First by what has started where, so that equal sets look equal whatever the times.
+                sorted.push((sets, column));
             }
             sorted.sort_by(|a, b| {
                 let times = |a: &[u32], b: &[u32]| {
-                    let of = |i: u32| self.condition(m, i as usize);
+                    let of = |i: u32| self.condition(m, i as usize).1;
                     let each = a.iter().zip(b).map(|(&x, &y)| of(x).total_cmp(&of(y)));
                     each.fold(std::cmp::Ordering::Equal, |all, o| all.then(o))
                 };
@@ -75,17 +106,31 @@ impl Facts<'_> {
         places
     }
 
-    /// What plans are compared by: the set of what has started, and the rest.
-    pub fn profile(&self, m: &Moment, into: &mut Profile) -> u128 {
+    /// Adds an activity to the sets of what has started and of what is on each side.
+    fn mark(&self, m: &Moment, i: usize, at: u32, sets: &mut [u128; 3]) {
+        sets[0] |= u128::from(self.shows(m, i)) << at;
+        if let Some(side) = self.side(m, i) {
+            sets[1 + side] |= 1 << at;
+        }
+    }
+
+    /// What plans are compared by: the sets of what has started and where, and the rest.
+    pub fn profile(&self, m: &Moment, into: &mut Profile) -> [u128; 3] {
         let places = self.places(m);
-        let mut set = 0;
-        let mut rest = m.started;
+        let mut sets = [0; 3];
+        let mut rest = m.started | m.on[0] | m.on[1];
         while rest != 0 {
-            set |= 1 << places[rest.trailing_zeros() as usize];
+            let i = rest.trailing_zeros() as usize;
+            self.mark(m, i, u32::from(places[i]), &mut sets);
             rest &= rest - 1;
         }
         into.row.clear();
-        into.row.extend([m.now, m.joules]);
+        // Joules do not matter where only time counts.
+        let joules = match self.goal.objective {
+            Objective::Time => 0.0,
+            _ => m.joules,
+        };
+        into.row.extend([m.now, joules]);
         into.row.extend(m.slots.iter().map(|s| s.free.max(m.now)));
         for r in self.first.windows(2) {
             into.row[r[0] + 2..r[1] + 2].sort_unstable_by(f64::total_cmp);
@@ -93,7 +138,7 @@ impl Facts<'_> {
         into.ends.clear();
         let awaited = m.running().filter(|&(i, _)| self.matters(m, i));
         into.ends.extend(awaited.map(|(i, end)| (places[i], end)));
-        set
+        sets
     }
 }
 

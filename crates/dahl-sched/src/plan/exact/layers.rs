@@ -5,6 +5,7 @@
 //! tried, and then the next end; not to start anything is one of the choices. That covers every plan in
 //! which things start only when others end, which contains a best one. Left out are
 //!
+//! - plans in which an activity starts later than it could have on a unit that waited all the while;
 //! - plans whose [bound](Facts::bound) is no better than the best plan known;
 //! - plans [covered](super::compare) by another one of their layer;
 //! - beyond a *width*, those with the worst bounds.
@@ -46,15 +47,26 @@ struct Step {
 /// A partial plan of a layer.
 struct Kept {
     moment: Moment,
+    /// No plan that begins like this costs less.
     bound: f64,
+    /// What its own moment says, which tells apart what comes from the same plan.
+    rank: f64,
     step: u32,
+}
+
+/// The partial plan that others come from.
+#[derive(Clone, Copy)]
+struct Origin {
+    layer: usize,
+    step: u32,
+    bound: f64,
 }
 
 /// Partial plans with as many activities started.
 #[derive(Default)]
 struct Layer {
     kept: Vec<Option<Kept>>,
-    fronts: HashMap<u128, Front, FastBuild>,
+    fronts: HashMap<[u128; 3], Front, FastBuild>,
     count: usize,
 }
 
@@ -82,7 +94,13 @@ pub(super) struct Layers<'a, 'n> {
     /// No plan costs less.
     pub floor: f64,
     /// The plan, if it was found here.
-    pub found: Option<Vec<Started>>,
+    pub found: Option<Found>,
+}
+
+/// A plan: what starts when, and where memories are open which side each task is on.
+pub(super) struct Found {
+    pub log: Vec<Started>,
+    pub on: [u128; 2],
 }
 
 impl<'a, 'n> Layers<'a, 'n> {
@@ -152,7 +170,8 @@ impl<'a, 'n> Layers<'a, 'n> {
             return;
         }
         self.layers[0].kept.push(Some(Kept {
-            bound: self.facts.bound(&root),
+            bound: f64::NEG_INFINITY,
+            rank: f64::NEG_INFINITY,
             moment: root,
             step: u32::MAX,
         }));
@@ -178,17 +197,21 @@ impl<'a, 'n> Layers<'a, 'n> {
         let limit = self.limit();
         let mut all: Vec<Kept> = layer.kept.into_iter().flatten().collect();
         all.retain(|k| k.bound < limit);
-        all.sort_by(|a, b| a.bound.total_cmp(&b.bound));
-        if let Some(first) = all.get(width) {
-            self.dropped = self.dropped.min(first.bound);
-            all.truncate(width);
-        }
+        all.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+        let left_out = all.iter().skip(width).map(|k| k.bound);
+        self.dropped = left_out.fold(self.dropped, f64::min);
+        all.truncate(width);
         all
     }
 
     /// Tries whatever can follow a partial plan.
     fn expand(&mut self, layer: usize, kept: Kept) {
         let mut m = kept.moment;
+        let from = Origin {
+            layer,
+            step: kept.step,
+            bound: kept.bound,
+        };
         loop {
             self.room.occupy(self.facts.net, &m);
             let ended = m.ended();
@@ -199,7 +222,7 @@ impl<'a, 'n> Layers<'a, 'n> {
                 .copied()
                 .filter(|&i| !m.has_started(i as usize) && facts.before[i as usize] & !ended == 0)
                 .collect();
-            self.choose(layer, kept.step, &mut m, &ready);
+            self.choose(from, &mut m, &ready, ended);
             // Nothing starts before the next end.
             if !m.advance() || self.facts.bound(&m) >= self.limit() {
                 return;
@@ -208,7 +231,7 @@ impl<'a, 'n> Layers<'a, 'n> {
     }
 
     /// Starts one of the ready activities, and perhaps others after it in their order.
-    fn choose(&mut self, layer: usize, step: u32, m: &mut Moment, ready: &[u32]) {
+    fn choose(&mut self, from: Origin, m: &mut Moment, ready: &[u32], ended: u128) {
         let net = self.facts.net;
         for (k, &i) in ready.iter().enumerate() {
             let i = i as usize;
@@ -218,39 +241,52 @@ impl<'a, 'n> Layers<'a, 'n> {
             for way in 0..net.activities[i].ways.len() {
                 let r = usize::from(net.activities[i].ways[way].resource);
                 let mut slots = self.facts.first[r]..self.facts.first[r + 1];
-                let Some(slot) = slots.find(|&s| m.slots[s].runs().is_none()) else {
+                let idle = |&s: &usize| m.slots[s].runs().is_none();
+                let Some(slot) = slots.clone().find(idle) else {
                     continue;
                 };
-                let (old, joules) = (m.slots[slot], m.joules);
+                let waited = |s: usize| idle(&s) && m.slots[s].free < m.now;
+                if !self.facts.is_new(m, i) && slots.any(waited) {
+                    continue;
+                }
+                let (old, joules, on) = (m.slots[slot], m.joules, m.on);
+                if let Some(open) = self.facts.open
+                    && !open.start(m, i, way, ended)
+                {
+                    m.on = on;
+                    continue;
+                }
                 m.start(net, i, way, slot);
                 self.room.start(net, i);
                 self.choice.push((i as u8, way as u8));
-                self.emit(layer, step, m);
-                self.choose(layer, step, m, &ready[k + 1..]);
+                self.emit(from, m);
+                self.choose(from, m, &ready[k + 1..], ended);
                 self.choice.pop();
                 self.room.take_back(net, i);
                 m.started &= !(1 << i);
-                (m.slots[slot], m.joules) = (old, joules);
+                (m.slots[slot], m.joules, m.on) = (old, joules, on);
             }
         }
     }
 
     /// Nothing else starts now: on to the next end, and into the layer, if it is worth it.
-    fn emit(&mut self, layer: usize, step: u32, m: &Moment) {
-        let count = layer + self.choice.len();
-        if count == self.layers.len() {
+    fn emit(&mut self, origin: Origin, m: &Moment) {
+        let count = origin.layer + self.choice.len();
+        if m.started & self.facts.all == self.facts.all {
             let seconds = m.makespan();
             let joules = self.facts.net.standing_watts * seconds + m.joules;
             let cost = self.facts.goal.cost(seconds, joules);
             if self.facts.goal.in_time(seconds) && cost < self.best {
                 self.best = cost;
-                self.found = Some(self.replay(step, m.now));
+                let log = self.replay(origin.step, m.now);
+                self.found = Some(Found { log, on: m.on });
             }
             return;
         }
         let mut next = m.clone();
         next.advance();
-        let bound = self.facts.bound(&next);
+        let rank = self.facts.bound(&next);
+        let bound = rank.max(origin.bound);
         if bound >= self.limit() {
             return;
         }
@@ -274,10 +310,11 @@ impl<'a, 'n> Layers<'a, 'n> {
         into.kept.push(Some(Kept {
             moment: next,
             bound,
+            rank,
             step: self.steps.len() as u32,
         }));
         self.steps.push(Step {
-            parent: step,
+            parent: origin.step,
             start: m.now,
             from,
             to: self.moves.len() as u32,

@@ -13,7 +13,7 @@ const NOBODY: u8 = u8::MAX;
 /// A unit of a group, or a channel of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// When it is free.
+    /// When it is free, or since when it has been.
     pub free: f64,
     who: u8,
 }
@@ -42,6 +42,10 @@ pub(super) struct Moment {
     pub joules: f64,
     /// All units and channels, those of the first resource first.
     pub slots: Vec<Slot>,
+    /// What ended just now.
+    pub fresh: u128,
+    /// Where memories are open: tasks that run, or must run, on each side.
+    pub on: [u128; 2],
 }
 
 impl Moment {
@@ -52,12 +56,19 @@ impl Moment {
             now: 0.0,
             joules: 0.0,
             slots: vec![Slot::IDLE; slots],
+            fresh: 0,
+            on: [0; 2],
         }
     }
 
     /// Whether an activity has started.
     pub fn has_started(&self, activity: usize) -> bool {
         self.started >> activity & 1 == 1
+    }
+
+    /// Where memories are open: the side of a task, if it is decided.
+    pub fn side(&self, task: usize) -> Option<usize> {
+        (0..2).find(|&s| self.on[s] >> task & 1 == 1)
     }
 
     /// What runs, with its end.
@@ -95,12 +106,11 @@ impl Moment {
             return false;
         }
         self.now = next;
+        self.fresh = 0;
         for s in &mut self.slots {
-            if s.free <= next {
-                *s = Slot {
-                    free: next,
-                    who: NOBODY,
-                };
+            if let (Some(i), true) = (s.runs(), s.free <= next) {
+                self.fresh |= 1 << i;
+                s.who = NOBODY;
             }
         }
         true

@@ -8,6 +8,9 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::plan::network::Frame;
+use crate::plan::problem::Origin;
+
 /// A graph with labels.
 pub(super) struct Labelled {
     pub labels: Vec<u64>,
@@ -23,6 +26,40 @@ pub(super) fn hash(value: impl Hash) -> u64 {
     let mut h = DefaultHasher::new();
     value.hash(&mut h);
     h.finish()
+}
+
+/// Interchangeable columns of a problem: tasks, and after them data.
+pub(super) fn columns_of(frame: &Frame<'_>) -> Vec<Columns> {
+    let p = frame.problem;
+    let n = p.tasks.len() + p.data.len();
+    let mut graph = Labelled {
+        labels: p.tasks.iter().map(|&c| u64::from(c)).collect(),
+        before: vec![Vec::new(); n],
+        after: vec![Vec::new(); n],
+    };
+    let mut edges: Vec<(u32, u32)> = frame.edges.clone();
+    for (i, d) in p.data.iter().enumerate() {
+        let node = (p.tasks.len() + i) as u32;
+        let kind = match d.origin {
+            Origin::Task(t) => {
+                edges.push((t, node));
+                0
+            }
+            Origin::Memory(m) => 1 + m as u64,
+            Origin::LeftBy(o) => {
+                edges.push((p.tasks.len() as u32 + o, node));
+                u64::from(u32::MAX)
+            }
+        };
+        graph.labels.push(hash(("datum", d.bytes, kind, d.kept)));
+        edges.extend(d.readers.iter().map(|&r| (node, r)));
+        edges.extend(d.replaces.map(|old| (p.tasks.len() as u32 + old, node)));
+    }
+    for (a, b) in edges {
+        graph.after[a as usize].push(b);
+        graph.before[b as usize].push(a);
+    }
+    columns(&graph)
 }
 
 /// Groups of interchangeable columns; each node is in at most one.
