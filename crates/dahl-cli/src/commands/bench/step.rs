@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dahl_core::UnitKind;
 use dahl_runtime::meter;
 
-use crate::commands::follow::{Outcome, Steps};
+use crate::commands::follow::{Measured, Outcome};
 use crate::commands::measure::Measure;
 use crate::commands::run_options::{RunOptions, model, units_text};
 use crate::print;
@@ -102,15 +102,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let graph = bench.graph.clone();
     let mut followed = None;
     if let Some(plan) = &plan {
-        // Recorded apart: the measured stretches fill the buffers many times over.
-        bench.runtime.take_trace();
+        // The measured stretches fill the buffers many times over: these are their last steps.
+        let row = bench.runtime.take_trace();
         for _ in 0..ALONE {
             bench.steps(1)?;
         }
-        if let Some(trace) = bench.runtime.take_trace() {
-            // A prediction is of what is usual, not of the best.
-            let steps = Steps::Alone(times[times.len() / 2]);
-            followed = Some(Outcome::of(plan, &graph, &trace, steps, &energy)?);
+        let alone = bench.runtime.take_trace();
+        if let Some(row) = &row {
+            let measured = Measured {
+                row,
+                // A prediction is of what is usual, not of the best.
+                seconds: Some(times[times.len() / 2]),
+                alone: alone.as_ref(),
+                energy: &energy,
+            };
+            followed = Some(Outcome::of(plan, &graph, &measured)?);
         }
     }
     args.run.finish(&mut bench.runtime, &model.name, |_| {})?;
