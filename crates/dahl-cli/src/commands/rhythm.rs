@@ -170,10 +170,12 @@ impl Mean {
     }
 }
 
-/// Policies that decide alike take alike.
+/// Policies that decide alike take alike: the name under which what one of them takes is kept.
 fn family(policy: &str) -> &str {
     match policy {
         "dm" | "dmda" | "dmdas" => "dmda",
+        // Any order that was decided beforehand.
+        "plan" => "plan",
         _ => "ws",
     }
 }
@@ -194,10 +196,17 @@ impl Rhythm {
 
 /// What a run with tasks of this mean length, by the performance model, would show: between the two seen whose
 /// tasks are the next shorter and longer, by the logarithm of the length. None if nobody saw this policy with so
-/// many workers.
+/// many workers; profiles of before plans were followed for that say of them what they say of work stealing.
 pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Option<Expected> {
-    let alike = |r: &&Rhythm| r.policy == family(policy) && r.workers == workers;
-    let known = || seen.iter().filter(alike);
+    let of = |family: &str| -> Vec<&Rhythm> {
+        let alike = |r: &&Rhythm| r.policy == family && r.workers == workers;
+        seen.iter().filter(alike).collect()
+    };
+    let mut all = of(family(policy));
+    if all.is_empty() && policy == "plan" {
+        all = of("ws");
+    }
+    let known = || all.iter().copied();
     let below = known().filter(|r| r.length() <= task);
     let below = below.max_by(|a, b| a.length().total_cmp(&b.length()));
     let above = known().filter(|r| r.length() > task);
@@ -290,6 +299,11 @@ mod tests {
         assert!(near(overhead("dmdas", 2, 1e-3), 900e-9));
         assert!(near(overhead("ws", 1, 1e-3), 50e-9));
         assert_eq!(overhead("ws", 3, 1e-3), None);
+        // Nobody followed a plan yet: as if nothing had been decided beforehand.
+        assert!(near(overhead("plan", 2, 1e-6), 100e-9));
+        let followed = [&all[..], &[seen("plan", 2, 1e-6, 700e-9)]].concat();
+        let plan = expected(&followed, "plan", 2, 1e-6).map(|r| r.overhead);
+        assert!(near(plan, 700e-9));
     }
 
     #[test]
