@@ -45,7 +45,7 @@ pub struct Outcome {
     /// Where the measured joules come from.
     pub joules_source: String,
     /// The part of the recorded tasks that ran on their unit, in their order.
-    pub fidelity: f64,
+    pub fidelity: Option<f64>,
 }
 
 impl Outcome {
@@ -113,11 +113,16 @@ impl Outcome {
         add("energy", self.joules, |j| Joules(j).to_string());
         print::align_right(&mut table, 1..=3);
         println!("{table}");
-        println!(
-            "{:.1} % of the recorded tasks ran on their unit in their order; energy {}",
-            100.0 * self.fidelity,
-            self.joules_source
-        );
+        match self.fidelity {
+            Some(part) => print!(
+                "{:.1} % of the recorded tasks ran on their unit in their order",
+                100.0 * part
+            ),
+            None => {
+                print!("no step was recorded whole: --trace F with more --trace-events keeps more")
+            }
+        }
+        println!("; energy {}", self.joules_source);
     }
 }
 

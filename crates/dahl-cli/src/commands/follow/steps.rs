@@ -1,6 +1,6 @@
-//! The steps of a run that followed a plan, as its trace shows them.
+//! The steps of a run that followed a plan, as its trace shows them: those that were recorded whole.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use dahl_core::Graph;
 use dahl_core::trace::Trace;
@@ -16,13 +16,15 @@ struct Step {
     end: u64,
     /// Nanoseconds that each unit worked.
     busy: Vec<u64>,
+    /// How many tasks of its list each unit has run.
+    ran: Vec<usize>,
+    /// Tasks that ran on their unit, in their order.
+    right: usize,
 }
 
 /// See the module.
 pub struct Steps {
     all: Vec<Step>,
-    /// Tasks that ran, and those of them on their unit, in their order.
-    tasks: [u64; 2],
 }
 
 /// What steps in a row take, on average.
@@ -38,32 +40,32 @@ impl Steps {
     pub fn new(plan: &PlanFile, graph: &Graph, trace: &Trace) -> Steps {
         let fingerprint = graph.fingerprint();
         let planned = |launch: u32| trace.graph_of(launch).fingerprint == fingerprint;
-        let mut tasks = [0, 0];
-        // By unit and launch, how many tasks of the unit's list have run.
-        let mut place = HashMap::<(u16, u32), usize>::new();
         let mut steps = BTreeMap::<u32, Step>::new();
         for run in trace.tasks.iter().filter(|t| planned(t.id.launch)) {
-            let at = place.entry((run.unit, run.id.launch)).or_insert(0);
             let unit = usize::from(run.unit);
-            let right = plan.units[unit].order.get(*at) == Some(&run.id.task);
-            *at += 1;
-            tasks[0] += 1;
-            tasks[1] += u64::from(right);
             let step = steps.entry(run.id.launch).or_insert_with(|| Step {
                 start: u64::MAX,
                 end: 0,
                 busy: vec![0; plan.units.len()],
+                ran: vec![0; plan.units.len()],
+                right: 0,
             });
             (step.start, step.end) = (step.start.min(run.start), step.end.max(run.end));
             step.busy[unit] += run.end - run.start;
+            let next = plan.units[unit].order.get(step.ran[unit]);
+            step.right += usize::from(next == Some(&run.id.task));
+            step.ran[unit] += 1;
         }
-        let all = steps.into_values().collect();
-        Steps { all, tasks }
+        let whole = |s: &Step| s.ran.iter().sum::<usize>() == graph.len();
+        let all = steps.into_values().filter(whole).collect();
+        Steps { all }
     }
 
-    /// The part of the tasks that ran on their unit, in their order.
-    pub fn fidelity(&self) -> f64 {
-        self.tasks[1] as f64 / (self.tasks[0] as f64).max(1.0)
+    /// The part of the tasks that ran on their unit, in their order; none of none.
+    pub fn fidelity(&self) -> Option<f64> {
+        let ran: usize = self.all.iter().flat_map(|s| &s.ran).sum();
+        let right: usize = self.all.iter().map(|s| s.right).sum();
+        (ran > 0).then(|| right as f64 / ran as f64)
     }
 
     /// Seconds from the first task to the last of the middle step; none of none.
@@ -75,11 +77,8 @@ impl Steps {
     pub fn in_a_row(&self) -> Option<Usual> {
         let took = |w: &[Step]| w[1].end - w[0].end.min(w[1].end);
         let most = MOST * median(self.all.windows(2).map(took))? as f64;
-        let usual: Vec<&[Step]> = self.all.windows(2).collect();
-        let usual: Vec<&[Step]> = usual
-            .into_iter()
-            .filter(|w| took(w) as f64 <= most)
-            .collect();
+        let usual = self.all.windows(2).filter(|w| took(w) as f64 <= most);
+        let usual: Vec<&[Step]> = usual.collect();
         let mean = |of: &dyn Fn(&[Step]) -> u64| {
             usual.iter().map(|w| of(w) as f64).sum::<f64>() * 1e-9 / usual.len().max(1) as f64
         };
@@ -107,6 +106,8 @@ mod tests {
             start,
             end,
             busy: vec![busy],
+            ran: vec![4],
+            right: 3,
         };
         // Steps of 100 ns that work for 90, and one after a pause that was slow.
         let all = vec![
@@ -116,16 +117,13 @@ mod tests {
             step(1000, 1100, 80),
             step(1095, 1200, 100),
         ];
-        let steps = Steps { all, tasks: [4, 3] };
+        let steps = Steps { all };
         let usual = steps.in_a_row().expect("several");
         assert!((usual.seconds - 100e-9).abs() < 1e-15);
         assert!((usual.busy[0] - 90e-9).abs() < 1e-15);
         assert_eq!(steps.alone(), Some(100e-9));
-        assert_eq!(steps.fidelity(), 0.75);
-        let none = Steps {
-            all: Vec::new(),
-            tasks: [0, 0],
-        };
+        assert_eq!(steps.fidelity(), Some(0.75));
+        let none = Steps { all: Vec::new() };
         assert!(none.in_a_row().is_none() && none.alone().is_none());
     }
 }
