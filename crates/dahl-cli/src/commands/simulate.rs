@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         steps: args.steps as usize,
         in_flight: args.in_flight.map_or(usual.in_flight, |n| n as usize),
         noise: args.noise.map(|varying| match (varying, adds) {
-            (Varying::Measured, Some(adds)) => adds.noise(args.seed),
+            (Varying::Measured, Some(adds)) => adds.varies.noise(args.seed),
             (varying, _) => Noise {
                 seed: args.seed,
                 sigma: match varying {

@@ -2,7 +2,8 @@
 //!
 //! No plan can know how fast the machine will be: another minute, another frequency, another neighbour. So there is
 //! a second prediction, made afterwards: what the simulator says of the plan if each unit works as fast as it did in
-//! the run. What it misses is the plan's fault; the rest of the difference is the machine's.
+//! the run, and its tasks vary as they did. What it misses is the plan's fault; the rest of the difference is the
+//! machine's.
 
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, Graph, Joules, Seconds, UnitId};
@@ -11,8 +12,8 @@ use dahl_sched::plan::expect::Expected;
 use dahl_sched::plan::file::PlanFile;
 use dahl_sched::sim::{Options, Times};
 
-use super::steps::{Steps, Usual};
-use crate::commands::simulate;
+use super::steps::{Steps, Usual, ran};
+use crate::commands::{rhythm, simulate};
 use crate::print;
 
 /// What was measured.
@@ -38,7 +39,7 @@ pub struct Outcome {
     pub alone_seconds: [Option<f64>; 2],
     /// Seconds that each unit works in a step.
     pub busy_seconds: Vec<[Option<f64>; 2]>,
-    /// Bytes of temporaries in the host's memory.
+    /// Bytes of arrays in the host's memory, temporaries of one step included.
     pub peak_bytes: [u64; 2],
     /// Joules of a step; the second is missing where nothing measures or models them.
     pub joules: [Option<f64>; 2],
@@ -56,13 +57,15 @@ impl Outcome {
         let usual = row.in_a_row();
         let seconds = measured.seconds.or(usual.as_ref().map(|u| u.seconds));
         let same_speed = match &usual {
-            Some(usual) => at_speed_of(usual, plan, graph)?,
+            Some(usual) => at_speed_of(usual, plan, graph, measured.row)?,
             None => None,
         };
         let expected = plan.expected.as_ref();
         let works = |u: usize| expected.and_then(|e| e.works.get(u)).map(|s| s.0);
         let worked = |u: usize| usual.as_ref().map(|usual| usual.busy[u]);
         let energy = measured.energy;
+        let lasting = graph.storages.iter().filter(|s| s.temporary.is_none());
+        let lasting: u64 = lasting.map(|s| s.storage.bytes() as u64).sum();
         let joules = energy.joules().zip(seconds);
         Ok(Outcome {
             step_seconds: [expected.map(|e| e.seconds.0), seconds],
@@ -73,7 +76,7 @@ impl Outcome {
                 .collect(),
             peak_bytes: [
                 plan.peaks.first().map_or(0, |p| p.bytes.0),
-                graph.memory.bytes,
+                lasting + graph.memory.bytes,
             ],
             joules: [
                 expected.map(|e| e.joules.0),
@@ -107,9 +110,7 @@ impl Outcome {
             add(&format!("{} works", unit.name), pair, time);
         }
         let bytes = self.peak_bytes.map(|b| Some(b as f64));
-        add("memory, temporaries", bytes, |b| {
-            Bytes(b as u64).to_string()
-        });
+        add("memory of arrays", bytes, |b| Bytes(b as u64).to_string());
         add("energy", self.joules, |j| Joules(j).to_string());
         print::align_right(&mut table, 1..=3);
         println!("{table}");
@@ -128,7 +129,12 @@ impl Outcome {
 
 /// Seconds of a step, predicted from what is known of this machine and how fast each unit was. None where not every
 /// duration is known, or a device takes part.
-fn at_speed_of(usual: &Usual, plan: &PlanFile, graph: &Graph) -> anyhow::Result<Option<f64>> {
+fn at_speed_of(
+    usual: &Usual,
+    plan: &PlanFile,
+    graph: &Graph,
+    row: &Trace,
+) -> anyhow::Result<Option<f64>> {
     let units = super::units(plan)?;
     let machine = units.machine();
     let (Some(known), false) = (simulate::measured(None, true)?, units.has_gpus()) else {
@@ -137,9 +143,18 @@ fn at_speed_of(usual: &Usual, plan: &PlanFile, graph: &Graph) -> anyhow::Result<
     let Ok(mut times) = Times::estimate(graph, &machine, Some(&known), false) else {
         return Ok(None);
     };
-    let (paced, adds) = simulate::paced(true, &machine, &mut times, "plan", graph)?;
+    let (paced, _) = simulate::paced(true, &machine, &mut times, "plan", graph)?;
+    let own = Trace {
+        tasks: ran(graph, row).copied().collect(),
+        ..Trace::default()
+    };
+    let varies = rhythm::Variation {
+        // The speed of every unit is known.
+        apart: 0.0,
+        ..rhythm::varies(&machine, graph, &[&own])
+    };
     let run = Options {
-        noise: adds.map(|a| a.noise(0)),
+        noise: Some(varies.noise(0)),
         ..simulate::as_run(graph, &machine)
     };
     let expected = Expected::of(plan, graph, &paced, &times, &run)?;

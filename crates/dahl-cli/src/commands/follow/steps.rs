@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use dahl_core::Graph;
-use dahl_core::trace::Trace;
+use dahl_core::trace::{TaskRun, Trace};
 use dahl_sched::plan::file::PlanFile;
 
-/// How many times as long as most a step may take: others, such as those around a validation, are left out
-/// whole, as stretches are.
-const MOST: f64 = 2.0;
+use crate::commands::stretches::MOST;
 
 /// One step.
 struct Step {
@@ -38,10 +36,8 @@ pub struct Usual {
 impl Steps {
     /// Those of the plan's graph.
     pub fn new(plan: &PlanFile, graph: &Graph, trace: &Trace) -> Steps {
-        let fingerprint = graph.fingerprint();
-        let planned = |launch: u32| trace.graph_of(launch).fingerprint == fingerprint;
         let mut steps = BTreeMap::<u32, Step>::new();
-        for run in trace.tasks.iter().filter(|t| planned(t.id.launch)) {
+        for run in ran(graph, trace) {
             let unit = usize::from(run.unit);
             let step = steps.entry(run.id.launch).or_insert_with(|| Step {
                 start: u64::MAX,
@@ -73,7 +69,8 @@ impl Steps {
         median(self.all.iter().map(|s| s.end - s.start)).map(|n| n as f64 * 1e-9)
     }
 
-    /// What a step takes that begins before the last has ended; none of less than two.
+    /// What a step takes that begins before the last has ended; none of less than two. Steps that take twice as long
+    /// as most, such as those around a validation, are left out whole, as stretches are.
     pub fn in_a_row(&self) -> Option<Usual> {
         let took = |w: &[Step]| w[1].end - w[0].end.min(w[1].end);
         let most = MOST * median(self.all.windows(2).map(took))? as f64;
@@ -88,6 +85,13 @@ impl Steps {
             busy: (0..units).map(|u| mean(&|w| w[1].busy[u])).collect(),
         })
     }
+}
+
+/// Tasks of a graph that ran.
+pub fn ran<'a>(graph: &Graph, trace: &'a Trace) -> impl Iterator<Item = &'a TaskRun> {
+    let fingerprint = graph.fingerprint();
+    let own = move |t: &&TaskRun| trace.graph_of(t.id.launch).fingerprint == fingerprint;
+    trace.tasks.iter().filter(own)
 }
 
 fn median(nanos: impl Iterator<Item = u64>) -> Option<u64> {

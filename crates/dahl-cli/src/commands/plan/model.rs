@@ -234,7 +234,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
 fn expected(plan: &PlanFile, step: &grains::Candidate) -> Result<Expected, Unexpected> {
     let (graph, machine) = (&*step.step.graph, &step.paced);
     let run = Options {
-        noise: step.adds.map(|adds| adds.noise(0)),
+        noise: step.adds.map(|adds| adds.varies.noise(0)),
         ..simulate::as_run(graph, machine)
     };
     Expected::of(plan, graph, machine, &step.times, &run)

@@ -162,7 +162,7 @@ impl Way {
         let varies = times.spread(graph, UnitId(0));
         let adds = rhythm::apply(&mut machine, &mut times, rhythms, &self.policy, graph);
         let noise = |seed| match adds {
-            Some(adds) => adds.noise(seed),
+            Some(adds) => adds.varies.noise(seed),
             None => Noise {
                 seed,
                 sigma: varies,
