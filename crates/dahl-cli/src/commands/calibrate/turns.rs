@@ -15,7 +15,7 @@ const TASKS: u64 = 1 << 17;
 pub struct Turns {
     pub measure: Measure,
     pub stretches: Stretches,
-    /// Steps of the way's own that were recorded before turns began.
+    /// The first steps, before turns began.
     pub before: Option<Trace>,
     /// Steps of a stretch.
     each: u64,
@@ -27,8 +27,6 @@ impl Turns {
     /// For so many seconds.
     pub fn new(mut measure: Measure, seconds: f64) -> anyhow::Result<Turns> {
         // The first steps touch memory for the first time: they do not count.
-        measure.steps(3)?;
-        measure.runtime.take_trace();
         let once = measure.steps(3)?;
         let before = measure.runtime.take_trace();
         let most = TASKS / measure.graph.len().max(1) as u64;
