@@ -425,6 +425,11 @@ fn from_calibration_to_a_followed_plan() {
         Some(3),
         "{followed}"
     );
+    let kept = dahl(&["trace", "summary", &trace]);
+    assert!(
+        !kept.contains("no task ran"),
+        "the run is in its trace: {kept}"
+    );
     let busy = followed["plan"]["busy_seconds"].as_array().expect("units");
     assert!(busy[2][1].as_f64() > Some(0.0), "the GPU works: {followed}");
 }

@@ -63,13 +63,27 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
         .concat(),
     );
 
+    // What is expected of a run was found with what calibration saw of runs in an order decided beforehand.
+    let kept = std::fs::read_to_string(&plan).expect("a plan");
+    let kept: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+    for which in ["seconds", "alone", "joules"] {
+        assert!(kept["expected"][which].as_f64() > Some(0.0), "{kept}");
+    }
+    assert_ne!(kept["expected"]["alone"], kept["seconds"]);
+    let profile = std::fs::read_dir(&home).expect("a folder");
+    let profile = profile.map(|f| f.expect("a file").path());
+    let profile = profile.filter(|f| f.display().to_string().contains("profile-"));
+    let profile = std::fs::read_to_string(profile.last().expect("a profile")).expect("text");
+    let profile: serde_json::Value = serde_json::from_str(&profile).expect("JSON");
+    let rhythms = profile["rhythms"].as_array().expect("rhythms");
+    assert!(rhythms.iter().any(|r| r["policy"] == "plan"), "{profile}");
     let follow = ["--plan", &plan, "--seconds", "0.05", "--json"];
     let line = dahl(&[&["bench", "step"], &model[..], &follow].concat());
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(line["plan"]["fidelity"], 1.0, "{line}");
     assert_eq!(line["policy"], "plan", "{line}");
     // In a run and alone: predicted beside measured.
-    for which in ["step_seconds", "alone_seconds"] {
+    for which in ["step_seconds", "same_speed_seconds", "alone_seconds"] {
         let pair = line["plan"][which].as_array().expect("a pair");
         assert!(pair.iter().all(|v| v.as_f64() > Some(0.0)), "{line}");
     }
@@ -142,6 +156,15 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
         ]
         .concat(),
         &["machine", "laptop"],
+    );
+    let old = kept
+        .to_string()
+        .replacen("\"version\":2", "\"version\":1", 1);
+    std::fs::write(path("old.json"), old).expect("a file");
+    let old = path("old.json");
+    refused(
+        &["plan", "explain", &old],
+        &["old.json", "version 1", "make the plan again"],
     );
     std::fs::write(path("half.json"), "{\"version\": 1").expect("a file");
     refused(

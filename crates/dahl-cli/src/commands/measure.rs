@@ -13,7 +13,7 @@ use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
 use dahl_nn::optimizer::{Given, Optimizer};
 use dahl_nn::train::LARGE;
-use dahl_runtime::Runtime;
+use dahl_runtime::{Runtime, Schedule};
 
 use super::follow;
 use super::run_options::RunOptions;
@@ -57,17 +57,31 @@ impl Measure {
     ) -> anyhow::Result<Self> {
         let plan = run.plan(model, batch)?;
         let run = run.following(plan.as_ref())?;
+        Measure::scheduled(model, batch, &run, grain, profile, |graph| match &plan {
+            Some(plan) => {
+                follow::check(plan, graph)?;
+                Ok(Some(follow::schedule(plan)?))
+            }
+            None => Ok(None),
+        })
+    }
+
+    /// In an order that somebody knows for the graph, if he does.
+    pub fn scheduled(
+        model: &Model,
+        batch: usize,
+        run: &RunOptions,
+        grain: &Grain,
+        profile: Option<lower::Profile>,
+        order: impl FnOnce(&Graph) -> anyhow::Result<Option<Schedule>>,
+    ) -> anyhow::Result<Self> {
         let step = StepOptions {
             extra: run.extra()?,
             ..StepOptions::default()
         };
         let lowered = lowered(model, batch, run.dtype, grain, profile, &step)?;
         let graph = lowered.graph.clone();
-        let mut schedule = None;
-        if let Some(plan) = &plan {
-            follow::check(plan, &graph)?;
-            schedule = Some(follow::schedule(plan)?);
-        }
+        let schedule = order(&graph)?;
         let in_flight = in_flight(&graph);
         let mut runtime = run.runtime_with(in_flight, |mut builder| {
             if let Some(schedule) = schedule {

@@ -11,13 +11,15 @@ mod variation;
 
 use std::sync::Arc;
 
-use dahl_core::trace::Trace;
+use dahl_core::trace::{TaskRun, Trace};
 use dahl_core::{Graph, Machine, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::sim::{Interruptions, Noise, Times};
 use serde::{Deserialize, Serialize};
 
-use variation::{Variation, variation};
+use variation::variation;
+
+pub use variation::Variation;
 
 /// What was seen in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,20 +57,17 @@ pub struct Expected {
     pub varies: Variation,
 }
 
-impl Expected {
+impl Variation {
     /// Durations that vary as they did.
     pub fn noise(&self, seed: u64) -> Noise {
-        let Variation {
-            spread,
-            apart,
-            rate,
-            length,
-        } = self.varies;
         Noise {
             seed,
-            sigma: spread,
-            apart,
-            interruptions: Interruptions { rate, length },
+            sigma: self.spread,
+            apart: self.apart,
+            interruptions: Interruptions {
+                rate: self.rate,
+                length: self.length,
+            },
         }
     }
 }
@@ -93,27 +92,18 @@ impl Seen {
     ) -> Option<Seen> {
         let (mut gaps, mut waits) = (Mean::default(), Mean::default());
         let mut tasks = Mean::default();
-        // By stretch and class.
-        let mut durations = Vec::new();
         let mut counts = vec![0; graph.classes.len()];
-        let is_cpu = |unit: u16| machine.units[usize::from(unit)].kind == UnitKind::Cpu;
         for trace in traces {
             let mut last = vec![None; trace.units.len()];
-            let mut like = vec![Vec::new(); graph.classes.len()];
-            for run in trace.tasks.iter().filter(|r| is_cpu(r.unit)) {
-                let class = graph.tasks[run.id.task as usize].class as usize;
-                counts[class] += 1;
-                // A nanosecond is the least a trace can tell from nothing.
-                let nanos = (run.end - run.start).max(1);
-                tasks.add(nanos);
-                like[class].push((run.unit, nanos as f64));
+            for run in by_cpus(machine, trace) {
+                counts[graph.tasks[run.id.task as usize].class as usize] += 1;
+                tasks.add(nanos(run));
                 match last[usize::from(run.unit)].replace(run.end) {
                     Some(end) if run.ready <= end => gaps.add(run.start.saturating_sub(end)),
                     Some(_) => waits.add(run.start.saturating_sub(run.ready)),
                     None => {}
                 }
             }
-            durations.push(like);
         }
         let overhead = gaps.seconds()?;
         let rhythm = Rhythm {
@@ -122,7 +112,7 @@ impl Seen {
             workers: cpus(machine).count(),
             task: tasks.seconds()?,
             modelled: 0.0,
-            varies: variation(&durations),
+            varies: varies(machine, graph, traces),
             overhead,
             notice: waits.seconds().unwrap_or(overhead),
         };
@@ -152,6 +142,30 @@ impl Seen {
     }
 }
 
+/// What CPU units of a machine ran.
+fn by_cpus<'a>(machine: &'a Machine, trace: &'a Trace) -> impl Iterator<Item = &'a TaskRun> {
+    let is_cpu = |unit: u16| machine.units[usize::from(unit)].kind == UnitKind::Cpu;
+    trace.tasks.iter().filter(move |r| is_cpu(r.unit))
+}
+
+/// A nanosecond is the least a trace can tell from nothing.
+fn nanos(run: &TaskRun) -> u64 {
+    (run.end - run.start).max(1)
+}
+
+/// How durations of a graph's tasks vary on CPU units, in traces of one stretch each.
+pub fn varies(machine: &Machine, graph: &Graph, traces: &[&Trace]) -> Variation {
+    let by_class = |trace: &&Trace| {
+        let mut like = vec![Vec::new(); graph.classes.len()];
+        for run in by_cpus(machine, trace) {
+            let class = graph.tasks[run.id.task as usize].class as usize;
+            like[class].push((run.unit, nanos(run) as f64));
+        }
+        like
+    };
+    variation(&traces.iter().map(by_class).collect::<Vec<_>>())
+}
+
 #[derive(Default)]
 struct Mean {
     nanos: u64,
@@ -170,10 +184,12 @@ impl Mean {
     }
 }
 
-/// Policies that decide alike take alike.
+/// Policies that decide alike take alike: the name under which what one of them takes is kept.
 fn family(policy: &str) -> &str {
     match policy {
         "dm" | "dmda" | "dmdas" => "dmda",
+        // Any order that was decided beforehand.
+        "plan" => "plan",
         _ => "ws",
     }
 }
@@ -194,10 +210,17 @@ impl Rhythm {
 
 /// What a run with tasks of this mean length, by the performance model, would show: between the two seen whose
 /// tasks are the next shorter and longer, by the logarithm of the length. None if nobody saw this policy with so
-/// many workers.
+/// many workers; profiles of before plans were followed for that say of them what they say of work stealing.
 pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Option<Expected> {
-    let alike = |r: &&Rhythm| r.policy == family(policy) && r.workers == workers;
-    let known = || seen.iter().filter(alike);
+    let of = |family: &str| -> Vec<&Rhythm> {
+        let alike = |r: &&Rhythm| r.policy == family && r.workers == workers;
+        seen.iter().filter(alike).collect()
+    };
+    let mut all = of(family(policy));
+    if all.is_empty() && policy == "plan" {
+        all = of("ws");
+    }
+    let known = || all.iter().copied();
     let below = known().filter(|r| r.length() <= task);
     let below = below.max_by(|a, b| a.length().total_cmp(&b.length()));
     let above = known().filter(|r| r.length() > task);
@@ -290,6 +313,11 @@ mod tests {
         assert!(near(overhead("dmdas", 2, 1e-3), 900e-9));
         assert!(near(overhead("ws", 1, 1e-3), 50e-9));
         assert_eq!(overhead("ws", 3, 1e-3), None);
+        // Nobody followed a plan yet: as if nothing had been decided beforehand.
+        assert!(near(overhead("plan", 2, 1e-6), 100e-9));
+        let followed = [&all[..], &[seen("plan", 2, 1e-6, 700e-9)]].concat();
+        let plan = expected(&followed, "plan", 2, 1e-6).map(|r| r.overhead);
+        assert!(near(plan, 700e-9));
     }
 
     #[test]

@@ -115,18 +115,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => policy::by_name(&args.policy, &machine)?,
     };
-    // The runtime's first worker is the thread that launches.
-    let first = &machine.units[0];
-    let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
+    let usual = as_run(graph, &machine);
     let options = Options {
         steps: args.steps as usize,
-        in_flight: args
-            .in_flight
-            .map_or_else(|| measure::in_flight(graph), |n| n as usize),
-        launcher: works.then_some(UnitId(0)),
-        fed: true,
+        in_flight: args.in_flight.map_or(usual.in_flight, |n| n as usize),
         noise: args.noise.map(|varying| match (varying, adds) {
-            (Varying::Measured, Some(adds)) => adds.noise(args.seed),
+            (Varying::Measured, Some(adds)) => adds.varies.noise(args.seed),
             (varying, _) => Noise {
                 seed: args.seed,
                 sigma: match varying {
@@ -139,6 +133,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         record: args.trace.is_some(),
+        ..usual
     };
     let outcome = simulate(graph, &paced, &times, &*policy, &options)?;
     if let Some(path) = &args.trace {
@@ -180,6 +175,18 @@ pub(super) fn lowered(
         ..step.clone()
     };
     measure::lowered(model, batch, dtype, grain, profile, &step)
+}
+
+/// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches.
+pub(super) fn as_run(graph: &Graph, machine: &Machine) -> Options {
+    let first = &machine.units[0];
+    let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
+    Options {
+        in_flight: measure::in_flight(graph),
+        launcher: works.then_some(UnitId(0)),
+        fed: true,
+        ..Options::default()
+    }
 }
 
 /// Seconds of a step in the middle of a run under a policy: between the ends of two numbers of steps.

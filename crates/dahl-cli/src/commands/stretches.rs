@@ -12,7 +12,7 @@ use super::measure::Measure;
 pub const STRETCH: f64 = 0.02;
 
 /// How many times as long as most a stretch may take.
-const MOST: f64 = 2.0;
+pub const MOST: f64 = 2.0;
 
 /// How many steps of this length make a stretch of so many seconds.
 pub fn steps(once: f64, stretch: f64) -> u64 {

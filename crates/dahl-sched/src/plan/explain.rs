@@ -89,8 +89,8 @@ pub fn units(plan: &PlanFile) -> Vec<Does> {
 pub fn words(plan: &PlanFile) -> Vec<String> {
     let f = &plan.made_for;
     let mut out = vec![format!(
-        "{} on {}, batch {}, {}: a step takes {} and {}, of which {} flow whatever runs, {} go into \
-         work and {} into transfers.",
+        "{} on {}, batch {}, {}: by the plan's equations a step takes {} and {}, of which {} flow whatever \
+         runs, {} go into work and {} into transfers.",
         f.model,
         f.machine,
         f.batch,
@@ -101,6 +101,13 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
         plan.joules.busy,
         plan.joules.transfers
     )];
+    out.extend(plan.expected.as_ref().map(|e| {
+        format!(
+            "In a run that follows it, {} and {} per step are expected, {} of a step alone: units notice late \
+             what others have done, durations vary, steps overlap.",
+            e.seconds, e.joules, e.alone
+        )
+    }));
     let unused: Vec<String> = units(plan)
         .into_iter()
         .filter(|d| d.used == 0)
@@ -153,6 +160,14 @@ fn limits(plan: &PlanFile) -> Vec<String> {
     {
         out.push(format!(
             "The deadline of {d} holds it: with more time it might use less energy."
+        ));
+    }
+    if let (Some(d), Some(e)) = (plan.made_for.deadline, &plan.expected)
+        && e.seconds > d
+    {
+        out.push(format!(
+            "A run is expected to miss the deadline of {d}, which the plan's equations keep: {} per step.",
+            e.seconds
         ));
     }
     for p in &plan.peaks {

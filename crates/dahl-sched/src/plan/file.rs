@@ -9,12 +9,13 @@ use dahl_core::hash::StableHasher;
 use dahl_core::{Bytes, Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
+use super::expect::Expected;
 use super::lowered::Lowered;
 use super::problem::{Goal, Objective};
 use super::solve::Solution;
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a plan is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +47,9 @@ pub struct Task {
     pub unit: usize,
     /// Frequency state; 0 is the usual one.
     pub state: u8,
-    /// Predicted start.
+    /// Start, by the plan's equations.
     pub start: Seconds,
-    /// Predicted end.
+    /// End, by the same.
     pub end: Seconds,
     /// What it computes.
     pub codelet: String,
@@ -67,7 +68,7 @@ pub struct Unit {
     pub name: String,
     /// Its tasks, in order.
     pub order: Vec<u32>,
-    /// Predicted time it works.
+    /// Time it works, by the plan's equations.
     pub busy: Seconds,
 }
 
@@ -131,10 +132,12 @@ pub struct PlanFile {
     /// What it is for.
     #[serde(rename = "for")]
     pub made_for: For,
-    /// Predicted time of a step.
+    /// Time of a step by the plan's equations, which bound and gap are about.
     pub seconds: Seconds,
-    /// Predicted joules of a step.
+    /// Joules of a step by the same equations.
     pub joules: Parts,
+    /// What a run that follows the plan is expected to take; none where it cannot be simulated.
+    pub expected: Option<Expected>,
     /// Predicted peak of each memory.
     pub peaks: Vec<Peak>,
     /// No plan for this graph costs less, in the unit of the objective.
@@ -180,7 +183,7 @@ pub fn fingerprint(machine: &Machine) -> String {
 }
 
 impl PlanFile {
-    /// The plan of a solution.
+    /// The plan of a solution, of which nothing is expected yet.
     pub fn new(
         made_for: For,
         graph: &Graph,
@@ -241,6 +244,7 @@ impl PlanFile {
                 transfers: sum(&s.energy.links),
                 total: Joules(s.energy.total()),
             },
+            expected: None,
             peaks: p
                 .memories
                 .iter()

@@ -11,6 +11,7 @@
 //! | `exact` | proven best plans of small problems |
 //! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
+//! | `expect` | what a run that follows a plan is expected to take |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
 //! | `placement` | another planning problem, of others |
@@ -20,6 +21,7 @@ pub mod construct;
 pub mod dispatch;
 pub mod even;
 pub mod exact;
+pub mod expect;
 pub mod explain;
 pub mod file;
 pub mod fix;

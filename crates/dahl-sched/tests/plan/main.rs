@@ -2,6 +2,7 @@
 
 mod bounds;
 mod exact;
+mod expected;
 mod graphs;
 mod random;
 mod whole;

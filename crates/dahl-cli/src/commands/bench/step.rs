@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use dahl_core::UnitKind;
 use dahl_runtime::meter;
 
-use crate::commands::follow::{Outcome, Steps};
+use crate::commands::follow::{Measured, Outcome};
 use crate::commands::measure::Measure;
 use crate::commands::run_options::{RunOptions, model, units_text};
+use crate::commands::stretches;
 use crate::print;
 
 /// Steps by themselves that are compared with a plan.
@@ -61,6 +62,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     bench.steps(2)?;
     let once = bench.steps(3)?;
     let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
+    let plan = args.run.plan(&model, batch)?;
+    let mut alone = None;
+    if plan.is_some() {
+        // As warm as they are in a run.
+        bench.steps(stretch)?;
+        bench.runtime.take_trace();
+        for _ in 0..ALONE {
+            bench.steps(1)?;
+        }
+        alone = bench.runtime.take_trace();
+    }
     let (mut times, mut count) = (Vec::new(), 0);
     let options = meter::Options {
         gpus: args
@@ -76,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         count += stretch;
     }
     let energy = sampler.finish().energy;
-    let plan = args.run.plan(&model, batch)?;
+    let run = args.run.following(plan.as_ref())?;
     times.sort_by(f64::total_cmp);
     let result = Result {
         model: model.name.clone(),
@@ -90,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .iter()
             .map(|u| u.name.clone())
             .collect(),
-        policy: args.run.following(plan.as_ref())?.policy().to_string(),
+        policy: run.policy().to_string(),
         images_per_second: batch as f64 / times[0],
         median_images_per_second: batch as f64 / times[times.len() / 2],
         step_seconds: times[0],
@@ -101,19 +113,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let graph = bench.graph.clone();
     let mut followed = None;
-    if let Some(plan) = &plan {
-        // Recorded apart: the measured stretches fill the buffers many times over.
-        bench.runtime.take_trace();
-        for _ in 0..ALONE {
-            bench.steps(1)?;
-        }
-        if let Some(trace) = bench.runtime.take_trace() {
-            // A prediction is of what is usual, not of the best.
-            let steps = Steps::Alone(times[times.len() / 2]);
-            followed = Some(Outcome::of(plan, &graph, &trace, steps, &energy)?);
-        }
-    }
-    args.run.finish(&mut bench.runtime, &model.name, |_| {})?;
+    run.finish(&mut bench.runtime, &model.name, |row| {
+        followed = plan.as_ref().map(|plan| {
+            let measured = Measured {
+                // The measured stretches fill the buffers many times over: these are their last steps.
+                row,
+                // A prediction is of what steps take together, not of the best.
+                seconds: Some(usual(&times)),
+                alone: alone.as_ref(),
+                energy: &energy,
+            };
+            Outcome::of(plan, &graph, &measured)
+        });
+    })?;
+    let followed = followed.transpose()?;
     if args.json {
         let mut line = serde_json::to_value(&result)?;
         line["joules_per_step"] = serde_json::json!(
@@ -141,4 +154,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         followed.show(plan);
     }
     Ok(())
+}
+
+/// The mean of stretches, but for those that took twice as long as most: of sorted ones.
+fn usual(times: &[f64]) -> f64 {
+    let most = stretches::MOST * times[times.len() / 2];
+    let usual: Vec<f64> = times.iter().copied().filter(|&t| t <= most).collect();
+    usual.iter().sum::<f64>() / usual.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_disturbed_stretch_is_left_out() {
+        assert_eq!(super::usual(&[1.0, 2.0, 3.0, 7.0]), 2.0);
+        assert_eq!(super::usual(&[1.0, 2.0, 3.0, 6.0]), 3.0);
+        assert_eq!(super::usual(&[1.0, 1.0, 7.0]), 1.0);
+    }
 }

@@ -3,11 +3,13 @@
 //! Everything is measured as tasks of a real run, in their place among the others, from its trace: a
 //! codelet alone in a loop would find its data warm and the other cores idle. Each model runs with one
 //! worker, once for every rank of implementation that its tasks have; the fastest of each call go into
-//! the profile. Then it runs as it would from now on, with every number of workers that matters; on each GPU
-//! asked for alone, and on all units together.
+//! the profile. Then it runs as it would from now on, with every number of workers that matters, under policies and
+//! in an order decided beforehand, in turns; on each GPU asked for alone, and on all units together.
 
 mod machine;
+mod order;
 mod record;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,8 +21,8 @@ use dahl_nn::lower::{
     grain::{Grain, Parts},
 };
 use dahl_nn::model::Model;
-use dahl_runtime::memory_name;
 use dahl_runtime::perf_store::PerfStore;
+use dahl_runtime::{Schedule, memory_name};
 use dahl_sched::model::{Choices, Key};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -30,9 +32,10 @@ use super::measure::{Measure, StepOptions, lowered};
 use super::profile::{self, Profile, Speeds};
 use super::rhythm::{Rhythm, Seen};
 use super::run_options::{RunOptions, model, units_text};
-use super::stretches::{self, STRETCH, Stretches};
 use super::units::{self, Cpus, Gpus, Units};
 use crate::print;
+
+use turns::Turns;
 
 pub use record::record;
 
@@ -253,6 +256,8 @@ struct Way {
     policy: &'static str,
     grain: Grain,
     profile: Option<lower::Profile>,
+    /// What is followed instead of a policy.
+    order: Option<Schedule>,
 }
 
 impl Work<'_> {
@@ -325,8 +330,8 @@ impl Work<'_> {
         Ok(choices)
     }
 
-    /// Runs a model as it would be run, under policies that decide differently and with tasks as long as
-    /// usual and as short as can be, and notes what the runtime itself takes.
+    /// Runs a model as it would be run, under policies that decide differently, in the order that one of them
+    /// found, and with tasks as long as usual and as short as can be, and notes what the runtime itself takes.
     fn rhythms(&mut self, model: &Model, way: &Way) -> anyhow::Result<Vec<Seen>> {
         let mut all = Vec::new();
         let finest = Grain::Fixed(Parts {
@@ -334,16 +339,28 @@ impl Work<'_> {
             ..Parts::ONE
         });
         for grain in [way.grain.clone(), finest] {
-            for policy in ["ws", "dmda"] {
+            let way = |policy, order| Way {
+                policy,
+                order,
+                grain: grain.clone(),
+                ..way.clone()
+            };
+            let ws = self.begin(model, &way("ws", None))?;
+            let (graph, units) = (&ws.measure.graph, ws.measure.runtime.machine().units.len());
+            let before = ws.before.as_ref();
+            let order = before.and_then(|trace| order::shortest(graph, units, trace));
+            let mut names = vec!["ws", "dmda"];
+            let mut ways = vec![ws, self.begin(model, &way("dmda", None))?];
+            if order.is_some() {
+                names.push("plan");
+                ways.push(self.begin(model, &way("plan", order))?);
+            }
+            self.take_turns(&mut ways)?;
+            for (policy, way) in names.into_iter().zip(&ways) {
                 let what = format!("{}, {grain}", model.name);
-                let way = Way {
-                    policy,
-                    grain: grain.clone(),
-                    ..way.clone()
-                };
-                let (measure, stretches) = self.run(model, &way)?;
-                let (machine, traces) = (measure.runtime.machine(), stretches.traces());
-                all.extend(Seen::of(what, policy, machine, &measure.graph, &traces));
+                let (machine, traces) = (way.measure.runtime.machine(), way.stretches.traces());
+                let graph = &way.measure.graph;
+                all.extend(Seen::of(what, policy, machine, graph, &traces));
             }
         }
         Ok(all)
@@ -381,6 +398,7 @@ impl Work<'_> {
             policy: "ws",
             grain: self.args.grain.clone(),
             profile,
+            order: None,
         }
     }
 
@@ -391,34 +409,36 @@ impl Work<'_> {
             ..RunOptions::measuring(way.units.clone(), way.policy, &way.grain, true)
         };
         let batch = self.args.batch as usize;
-        Measure::with(model, batch, &run, &way.grain, way.profile.clone())
+        let order = |_: &Graph| Ok(way.order.clone());
+        Measure::scheduled(model, batch, &run, &way.grain, way.profile.clone(), order)
     }
 
+    /// Runs a model's steps one way for a while, and says which graph that was.
     fn step(&mut self, model: &Model, way: &Way) -> anyhow::Result<Arc<Graph>> {
-        Ok(self.run(model, way)?.0.graph.clone())
+        let mut turns = [self.begin(model, way)?];
+        self.take_turns(&mut turns)?;
+        Ok(turns[0].measure.graph.clone())
     }
 
-    /// Runs a model's steps for a while and records how long its tasks took.
-    fn run(&mut self, model: &Model, way: &Way) -> anyhow::Result<(Measure, Stretches)> {
-        let mut measure = self.prepare(model, way)?;
+    fn begin(&self, model: &Model, way: &Way) -> anyhow::Result<Turns> {
+        let measure = self.prepare(model, way)?;
         let text = units_text(&measure.runtime);
         self.bar.set_message(format!("{}, {text}", model.name));
-        // The first steps touch memory for the first time: they do not count.
-        let once = measure.steps(3)?;
-        measure.runtime.take_trace();
-        let most = (1 << 17) / measure.graph.len().max(1) as u64;
-        let steps = ((self.args.seconds / once.max(1e-9)) as u64).clamp(6, most.max(6));
-        let each = stretches::steps(once, STRETCH).min(steps);
-        let mut stretches = Stretches::default();
-        for _ in 0..steps.div_ceil(each) {
-            stretches.run(&mut measure, each)?;
+        Turns::new(measure, self.args.seconds)
+    }
+
+    /// Runs a model's steps in several ways for a while and records how long their tasks took.
+    fn take_turns(&mut self, ways: &mut [Turns]) -> anyhow::Result<()> {
+        Turns::take(ways)?;
+        for way in ways {
+            let (machine, traces) = (way.measure.runtime.machine(), way.stretches.traces());
+            let graph = &way.measure.graph;
+            self.timed += record(graph, &traces, machine, |key, cost, seconds| {
+                self.store.record(key, cost, seconds);
+            });
+            self.runs += 1;
         }
-        let (machine, traces) = (measure.runtime.machine(), stretches.traces());
-        self.timed += record(&measure.graph, &traces, machine, |key, cost, seconds| {
-            self.store.record(key, cost, seconds);
-        });
-        self.runs += 1;
-        Ok((measure, stretches))
+        Ok(())
     }
 }
 

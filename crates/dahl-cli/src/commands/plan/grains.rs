@@ -16,6 +16,7 @@ use dahl_sched::plan::problem::{Goal, Objective, PlanError};
 use dahl_sched::plan::solve::{Effort, solve};
 use dahl_sched::sim::Times;
 
+use crate::commands::rhythm;
 use crate::commands::simulate::{Step, StepOptions, lowered, paced};
 
 /// What all cuts share.
@@ -35,7 +36,12 @@ pub struct Lowering<'a> {
 pub struct Candidate {
     pub grain: Grain,
     pub step: Step,
+    /// Durations, with what following a plan adds.
     pub times: Times,
+    /// The machine, with what following a plan adds.
+    pub paced: Machine,
+    /// What that is, if it was measured.
+    pub adds: Option<rhythm::Expected>,
     pub lowered: Lowered,
 }
 
@@ -52,12 +58,14 @@ impl Lowering<'_> {
         )?;
         let graph = &*step.graph;
         let mut times = Times::estimate(graph, self.machine, self.known.as_ref(), self.assume)?;
-        let (paced, _) = paced(self.own, self.machine, &mut times, "plan", graph)?;
+        let (paced, adds) = paced(self.own, self.machine, &mut times, "plan", graph)?;
         let lowered = Lowered::new(graph, &paced, &times);
         Ok(Candidate {
             grain: grain.clone(),
             step,
             times,
+            paced,
+            adds,
             lowered,
         })
     }

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use dahl_core::{DType, Machine, Seconds};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_sched::plan::expect::{Expected, Unexpected};
 use dahl_sched::plan::file::{For, PlanFile, fingerprint};
 use dahl_sched::plan::frontier::{frontier, svg};
 use dahl_sched::plan::problem::{Goal, Objective};
 use dahl_sched::plan::solve::{Effort, Solution, solve};
+use dahl_sched::sim::Options;
 
 use super::compare;
 use super::explain;
@@ -160,7 +162,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     usual = usual.filter(|_| step.grain != Grain::Auto);
     let others = compare::others(&step, usual.as_ref(), &machine, &goal);
     let made_for = made_for(args, &model, &machine, &goal, &step);
-    let plan = PlanFile::new(
+    let mut plan = PlanFile::new(
         made_for,
         &step.step.graph,
         &machine,
@@ -168,6 +170,10 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         &solution,
         others,
     );
+    match expected(&plan, &step) {
+        Ok(expected) => plan.expected = Some(expected),
+        Err(error) => eprintln!("warning: what a run takes is unknown: {error}"),
+    }
     if let Some(path) = &args.output {
         save(path, &plan.to_json())?;
     }
@@ -205,8 +211,12 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         }
         return print::json(&value);
     }
+    if let Some(expected) = &plan.expected {
+        let (seconds, joules) = (expected.seconds, expected.joules);
+        println!("expected of a run: {seconds} and {joules} per step");
+    }
     println!(
-        "{} per step, {}; lower bound {:.6e}, gap {:.2} % ({}); grain {}; {:.1} s\n",
+        "by the plan's equations: {} and {}; lower bound {:.6e}, gap {:.2} % ({}); grain {}; {:.1} s\n",
         plan.seconds,
         plan.joules.total,
         plan.lower_bound,
@@ -218,6 +228,16 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     explain::show(&plan);
     show_frontier(&points);
     Ok(())
+}
+
+/// What a run is expected to take, with what was measured of this machine's runs if it is for that.
+fn expected(plan: &PlanFile, step: &grains::Candidate) -> Result<Expected, Unexpected> {
+    let (graph, machine) = (&*step.step.graph, &step.paced);
+    let run = Options {
+        noise: step.adds.map(|adds| adds.varies.noise(0)),
+        ..simulate::as_run(graph, machine)
+    };
+    Expected::of(plan, graph, machine, &step.times, &run)
 }
 
 fn made_for(

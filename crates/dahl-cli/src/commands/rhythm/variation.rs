@@ -1,5 +1,7 @@
 //! How much durations of like tasks vary, seen in traces: around what is usual, between units, by interruptions.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// How many times as long as most of its like an interrupted task takes, as in performance models.
@@ -8,7 +10,7 @@ const INTERRUPTED: f64 = dahl_sched::model::history::FACTOR;
 /// What varies, in the figures of the simulator's noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variation {
-    /// Within a stretch: standard deviation of the logarithm.
+    /// Within a stretch, on one unit: standard deviation of the logarithm.
     pub spread: f64,
     /// Between units during a stretch, one of which may share its core with a stranger for a while: standard
     /// deviation of the logarithm of a unit's speed.
@@ -36,7 +38,7 @@ pub fn variation(stretches: &[Stretch]) -> Variation {
             continue;
         };
         for (stretch, speeds) in stretches.iter().zip(&mut speeds) {
-            let mut calm = Vec::new();
+            let mut calm: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
             for &(unit, d) in &stretch[class] {
                 if d > INTERRUPTED * usual {
                     let more = (d - usual) * 1e-9;
@@ -47,12 +49,12 @@ pub fn variation(stretches: &[Stretch]) -> Variation {
                     computed += d;
                     // Clocks of two cores may disagree on a task now and then: nothing takes no time.
                     if usual <= INTERRUPTED * d {
-                        calm.push(d);
+                        calm.entry(unit).or_default().push(d);
                         speeds.add(unit, d, usual);
                     }
                 }
             }
-            varied.add(&calm);
+            calm.values().for_each(|unit| varied.add(unit));
         }
     }
     // Of exponentially distributed times, the mean square is twice the square of the mean. Long ones decide, so
@@ -194,6 +196,8 @@ mod tests {
         let found = variation(&[stretch(0), stretch(1)]);
         let expected = 1.1f64.ln() / 2f64.sqrt();
         assert!((found.apart / expected - 1.0).abs() < 0.05, "{found:?}");
+        // That is no variation of the tasks of either.
+        assert!(found.spread < 1e-9, "{found:?}");
         // Tasks that vary each by themselves do not count: they even out.
         let mixed = [900.0, 1100.0].repeat(50);
         let mut both = on(0, &mixed);

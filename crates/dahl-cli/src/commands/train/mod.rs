@@ -20,7 +20,7 @@ use dahl_nn::weights;
 use dahl_runtime::{Runtime, meter};
 use dahl_sched::plan::file::PlanFile;
 
-use super::follow::{self, Outcome, Steps};
+use super::follow::{self, Measured, Outcome};
 use super::run_options::{RunOptions, model, units_text};
 use metrics::Metrics;
 use report::Report;
@@ -265,8 +265,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut look = |trace: &Trace| {
         slowest = summary::slowest(trace);
         if let (Some(plan), Some(graph)) = (&plan, session.graph()) {
-            let energy = &report.energy;
-            followed = Some(Outcome::of(plan, graph, trace, Steps::InARow, energy));
+            let measured = Measured {
+                row: trace,
+                seconds: None,
+                alone: None,
+                energy: &report.energy,
+            };
+            followed = Some(Outcome::of(plan, graph, &measured));
         }
     };
     run.finish(&mut runtime, &name, |trace| {

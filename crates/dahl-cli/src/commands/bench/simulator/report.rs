@@ -23,7 +23,7 @@ struct Row {
     error: f64,
     /// One standard error of that, by how stretches differ.
     uncertainty: f64,
-    /// What the plan that was followed says of a step.
+    /// What the plan that was followed expects of a step of a run.
     plan_seconds: Option<Seconds>,
     /// The same of the plan.
     plan_error: Option<f64>,

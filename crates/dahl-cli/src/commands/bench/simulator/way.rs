@@ -138,9 +138,10 @@ impl Way {
         self.measured.error().hypot(self.learnt.error())
     }
 
-    /// Seconds of a step by the plan that is followed.
+    /// What the plan that is followed expects of a step.
     pub fn by_plan(&self) -> Option<Seconds> {
-        self.plan.as_ref().map(|p| p.seconds)
+        let expected = self.plan.as_ref()?.expected.as_ref()?;
+        Some(expected.seconds)
     }
 
     /// Tells a performance model what the recordings show, and returns what it has no place for.
@@ -161,7 +162,7 @@ impl Way {
         let varies = times.spread(graph, UnitId(0));
         let adds = rhythm::apply(&mut machine, &mut times, rhythms, &self.policy, graph);
         let noise = |seed| match adds {
-            Some(adds) => adds.noise(seed),
+            Some(adds) => adds.varies.noise(seed),
             None => Noise {
                 seed,
                 sigma: varies,
