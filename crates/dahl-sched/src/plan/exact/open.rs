@@ -71,7 +71,6 @@ impl Open {
         memories.sort_unstable();
         memories.dedup();
         let memories: [usize; 2] = memories.try_into().ok()?;
-        let side = |m: usize| memories.iter().position(|&x| x == m);
         if frame.copies {
             return None;
         }
@@ -84,49 +83,17 @@ impl Open {
                 Some(_) => return None,
             }
         }
-        let places: Vec<Vec<usize>> = (0..tasks).map(|t| frame.memories_of(t)).collect();
-        let mut items: Vec<Item> = Vec::new();
-        let mut number = vec![None; p.data.len()];
-        for (i, d) in p.data.iter().enumerate() {
-            let home = match (frame.writer(i), d.origin) {
-                (Some(w), _) => Home::With(w),
-                (None, Origin::Memory(m)) => Home::Side(side(m)?),
-                (None, _) => return None,
-            };
-            let homes = match home {
-                Home::Side(s) => vec![memories[s]],
-                Home::With(w) => places[w as usize].clone(),
-            };
-            let away = |r: &u32| homes.len() > 1 || places[*r as usize] != homes;
-            if !d.readers.iter().any(away) {
-                continue;
-            }
-            let to = links.map(|l| {
-                let l = &p.links[l?];
-                Some((l.seconds(d.bytes), l.joules_per_byte * d.bytes as f64))
-            });
-            number[i] = Some((tasks + items.len()) as u32);
-            items.push(Item {
-                datum: i as u32,
-                home,
-                after: match d.origin {
-                    Origin::Task(w) => Some(w),
-                    _ => None,
-                },
-                readers: d.readers.clone(),
-                to,
-            });
-        }
+        let items = items(frame, memories, links)?;
         let relaxed = frame.relaxed();
         let mut net = relaxed.clone();
         let mut sides: Vec<u8> = p
             .groups
             .iter()
-            .map(|g| side(g.memory).unwrap_or(2) as u8)
+            .map(|g| memories.iter().position(|&m| m == g.memory).unwrap_or(2) as u8)
             .collect();
         sides.resize(p.groups.len() + p.links.len(), 2);
-        for s in 0..2 {
-            if let Some(link) = links[s] {
+        for (s, link) in links.iter().enumerate() {
+            if let Some(link) = link {
                 sides[p.groups.len() + link] = s as u8;
             }
         }
@@ -153,9 +120,12 @@ impl Open {
             .collect();
         let mut columns = columns_of(frame);
         for column in columns.iter_mut().flatten() {
-            let node = |&i: &u32| match (i as usize).checked_sub(tasks) {
+            let node = |&i: &u32| match i.checked_sub(tasks as u32) {
                 None => Some(i),
-                Some(datum) => number[datum],
+                Some(datum) => {
+                    let item = items.iter().position(|i| i.datum == datum)?;
+                    Some((tasks + item) as u32)
+                }
             };
             *column = column.iter().filter_map(node).collect();
         }
@@ -297,6 +267,42 @@ impl Open {
         let log = log.expect("every transfer of a plan that was found has a reader");
         (memory, log)
     }
+}
+
+/// The data that may have to move: all but those that can be on one side only. `None` if something is on
+/// neither.
+fn items(frame: &Frame<'_>, memories: [usize; 2], links: [Option<usize>; 2]) -> Option<Vec<Item>> {
+    let p = frame.problem;
+    let places = |t: u32| frame.memories_of(t as usize);
+    let mut items = Vec::new();
+    for (i, d) in p.data.iter().enumerate() {
+        let home = match (frame.writer(i), d.origin) {
+            (Some(w), _) => Home::With(w),
+            (None, Origin::Memory(m)) => Home::Side(memories.iter().position(|&x| x == m)?),
+            (None, _) => return None,
+        };
+        let homes = match home {
+            Home::Side(s) => vec![memories[s]],
+            Home::With(w) => places(w),
+        };
+        if homes.len() == 1 && d.readers.iter().all(|&r| places(r) == homes) {
+            continue;
+        }
+        items.push(Item {
+            datum: i as u32,
+            home,
+            after: match d.origin {
+                Origin::Task(w) => Some(w),
+                _ => None,
+            },
+            readers: d.readers.clone(),
+            to: links.map(|l| {
+                let l = &p.links[l?];
+                Some((l.seconds(d.bytes), l.joules_per_byte * d.bytes as f64))
+            }),
+        });
+    }
+    Some(items)
 }
 
 impl Item {
