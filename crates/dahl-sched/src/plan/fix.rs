@@ -17,12 +17,14 @@ const ROUNDS: usize = 6;
 
 /// The frame without such ways, and what bounds the plans that cost less than `limit`; `known` is the
 /// frame's own bound, with its prices. `None` if a class is left without a way: there is no such plan.
+/// Stopped, it leaves ways that could go.
 pub fn fix<'p>(
     frame: &Frame<'p>,
     goal: &Goal,
     limit: f64,
     rounds: usize,
     known: (&Bound, &Game),
+    keep_going: &mut dyn FnMut() -> bool,
 ) -> Option<(Frame<'p>, Bound)> {
     let mut frame = frame.clone();
     let carries = Carries::new(&frame);
@@ -33,6 +35,9 @@ pub fn fix<'p>(
         }
         if frame.ways.iter().any(Vec::is_empty) {
             return None;
+        }
+        if !keep_going() {
+            break;
         }
         let (next, prices) = bound::bound(&frame.relaxed(), &carries, goal, rounds);
         // Fictitious play of limited length may find worse prices for a smaller problem.

@@ -156,10 +156,17 @@ pub(super) fn attempt(
             }
         }
     }
-    if small && plan.as_ref().is_none_or(|p| p.0 > enough) {
+    if small && plan.as_ref().is_none_or(|p| p.0 > enough && keep_going()) {
         let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
         let limit = beat * (1.0 - effort.gap.max(1e-9));
-        match fix(&frame, goal, limit, effort.bound_rounds, (&bound, &game)) {
+        match fix(
+            &frame,
+            goal,
+            limit,
+            effort.bound_rounds,
+            (&bound, &game),
+            keep_going,
+        ) {
             None => (proven, floor) = (true, limit),
             Some((fixed, tighter)) => {
                 let exact = exact::solve(&fixed, goal, beat, effort.gap, keep_going);
