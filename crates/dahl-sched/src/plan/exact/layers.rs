@@ -85,9 +85,11 @@ pub(super) struct Layers<'a, 'n> {
     profile: Profile,
     /// The least bound of what was left out.
     dropped: f64,
+    /// Most partial plans of one layer that are kept.
+    pub widest: usize,
     /// Partial plans looked at.
     pub nodes: u64,
-    /// Whether `keep_going` said no.
+    /// Whether it ended without a proof: `keep_going` said no, or the widest beam left something out.
     pub stopped: bool,
     /// The cost of the best plan known.
     pub best: f64,
@@ -122,6 +124,7 @@ impl<'a, 'n> Layers<'a, 'n> {
             room: Room::default(),
             profile: Profile::default(),
             dropped: f64::INFINITY,
+            widest: MOST_KEPT,
             nodes: 0,
             stopped: false,
             best,
@@ -135,7 +138,7 @@ impl<'a, 'n> Layers<'a, 'n> {
     pub fn run(&mut self) {
         let mut width = WIDTH;
         loop {
-            self.round(width.min(MOST_KEPT));
+            self.round(width.min(self.widest));
             if self.stopped {
                 return;
             }
@@ -144,7 +147,7 @@ impl<'a, 'n> Layers<'a, 'n> {
             if self.dropped >= limit {
                 return;
             }
-            if width >= MOST_KEPT {
+            if width >= self.widest {
                 self.stopped = true;
                 return;
             }

@@ -39,6 +39,9 @@ const FEWER_ROUNDS: usize = 80;
 /// If memories can be given to tasks in at most this many ways, each of them is searched by itself.
 const DECIDED: usize = 600;
 
+/// Width at which memories are no longer decided in the order of time.
+const WIDEST_OPEN: usize = 320;
+
 /// What an exact search found.
 #[derive(Clone, Debug)]
 pub struct Exact {
@@ -104,10 +107,19 @@ pub fn solve_apart(
                     }
                 }
             }
+            // What is decided in the order of time finds good plans and raises the bound; where that
+            // does not end, deciding memories first may.
             None => {
                 let mut search = Layers::new(&facts, beat, tolerance, keep_going);
+                search.widest = WIDEST_OPEN;
                 search.run();
                 result.take(search, |found| open.plan(frame, &found));
+                if !result.proven {
+                    let floor = result.floor;
+                    result.proven = true;
+                    result = places::search(frame, goal, result, tolerance, keep_going);
+                    result.floor = floor;
+                }
             }
         }
     } else {
