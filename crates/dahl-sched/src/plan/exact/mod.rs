@@ -2,12 +2,14 @@
 //!
 //! Where all tasks run in one memory, or in either of two that are large enough, `layers` looks at partial
 //! plans in the order of time; with two, the memory of each task and the transfers are among its choices
-//! (`open`). Otherwise `places` tries memories task by task, and `layers` the rest.
+//! (`open`). That finds good plans and raises the bound; where it does not end, deciding all memories first may
+//! (`deep`). Where memories are limited or there are more of them, `places` does that by simpler bounds.
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
 mod certificate;
 mod compare;
+mod deep;
 mod facts;
 mod layers;
 mod moment;
@@ -20,11 +22,15 @@ mod sides;
 mod symmetry;
 mod tolls;
 
+use std::collections::HashSet;
+
 use super::network::Frame;
 use super::problem::Goal;
 use super::timeline::Started;
+use deep::Deep;
 use facts::Facts;
 use layers::Layers;
+use moment::Moment;
 use open::Open;
 
 pub use moment::MOST;
@@ -35,9 +41,6 @@ const SAME: f64 = 1e-9;
 /// Rounds in which prices for bounds are found, where that is done once or often.
 const ROUNDS: usize = 2000;
 const FEWER_ROUNDS: usize = 80;
-
-/// If memories can be given to tasks in at most this many ways, each of them is searched by itself.
-const DECIDED: usize = 600;
 
 /// Width at which memories are no longer decided in the order of time.
 const WIDEST_OPEN: usize = 320;
@@ -66,17 +69,17 @@ pub fn solve(
     tolerance: f64,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Exact {
-    solve_apart(frame, goal, beat, tolerance, DECIDED, keep_going)
+    solve_within(frame, goal, beat, tolerance, WIDEST_OPEN, keep_going)
 }
 
-/// The same, with each choice of memories searched by itself if there are at most `apart` of them: that
-/// changes how long it takes, never what is found.
-pub fn solve_apart(
+/// The same, where memories are open with a beam of at most this width in the order of time, 0 for none, before
+/// memories are decided first: that changes how long it takes, never what is proven.
+pub fn solve_within(
     frame: &Frame<'_>,
     goal: &Goal,
     beat: f64,
     tolerance: f64,
-    apart: usize,
+    widest: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Exact {
     let tolerance = tolerance.max(SAME);
@@ -95,32 +98,26 @@ pub fn solve_apart(
         result.close(frame, goal, memory, ROUNDS, tolerance, keep_going);
     } else if let Some(open) = Open::new(frame) {
         let facts = Facts::new(&open.net, *goal, ROUNDS, Some(&open));
-        match open.decided(&facts, beat * (1.0 - tolerance), apart, keep_going) {
-            // Bounds for one network alone are better than those for all of them.
-            Some(mut all) => {
-                all.sort_by(|a, b| a.0.total_cmp(&b.0));
-                for (bound, memory) in all {
-                    result.close(frame, goal, memory, FEWER_ROUNDS, tolerance, keep_going);
-                    if !result.proven {
-                        result.floor = bound;
-                        break;
-                    }
-                }
-            }
-            // What is decided in the order of time finds good plans and raises the bound; where that
-            // does not end, deciding memories first may.
-            None => {
-                let mut search = Layers::new(&facts, beat, tolerance, keep_going);
-                search.widest = WIDEST_OPEN;
-                search.run();
-                result.take(search, |found| open.plan(frame, &found));
-                if !result.proven {
-                    let floor = result.floor;
-                    result.proven = true;
-                    result = places::search(frame, goal, result, tolerance, keep_going);
-                    result.floor = floor;
-                }
-            }
+        if widest > 0 {
+            let mut search = Layers::new(&facts, beat, tolerance, keep_going);
+            search.widest = widest;
+            search.run();
+            result.take(search, |found| open.plan(frame, &found));
+        }
+        if !result.proven || widest == 0 {
+            result.proven = true;
+            let floor = result.floor;
+            let mut deep = Deep {
+                frame,
+                open: &open,
+                facts: &facts,
+                tolerance,
+                seen: HashSet::new(),
+                result: &mut result,
+                keep_going,
+            };
+            deep.visit(&Moment::new(facts.of.len()), 0);
+            result.floor = floor;
         }
     } else {
         result = places::search(frame, goal, result, tolerance, keep_going);

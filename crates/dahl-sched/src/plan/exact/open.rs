@@ -3,10 +3,6 @@
 //! A transfer is an activity that a plan may start or not; when it may, and what follows, is in `sides`.
 //! Only for memories that nothing limits, and one link each way.
 
-use std::collections::HashSet;
-
-use super::compare::Profile;
-use super::facts::Facts;
 use super::layers::Found;
 use super::moment::{MOST, Moment};
 use super::prices::Prices;
@@ -195,41 +191,6 @@ impl Open {
         }
         let memory = |t: usize| m.side(t).map(|s| self.memories[s]);
         self.prices.floor(memory, path, moves)
-    }
-
-    /// All memories of tasks whose bound is below the limit, with it; `None` if there are more than `most`.
-    pub fn decided(
-        &self,
-        facts: &Facts<'_>,
-        limit: f64,
-        most: usize,
-        keep_going: &mut dyn FnMut() -> bool,
-    ) -> Option<Vec<(f64, Vec<usize>)>> {
-        let mut all = vec![(0.0, Moment::new(facts.of.len()))];
-        let mut profile = Profile::default();
-        for &t in &self.relaxed.topological {
-            let mut next = Vec::new();
-            let mut seen = HashSet::new();
-            for (_, m) in &all {
-                for side in 0..2 {
-                    let mut m = m.clone();
-                    if !self.bind(&mut m, t as usize, side) {
-                        continue;
-                    }
-                    let bound = facts.bound(&m);
-                    // Exchanging columns changes nothing: one of those that look alike is enough.
-                    if bound < limit && seen.insert(facts.profile(&m, &mut profile)) {
-                        next.push((bound, m));
-                    }
-                }
-            }
-            all = next;
-            if all.len() > most || !keep_going() {
-                return None;
-            }
-        }
-        let memories = |(bound, m): (f64, Moment)| (bound, self.memories(&m.on));
-        Some(all.into_iter().map(memories).collect())
     }
 
     /// The memory of each task, by the sides decided.
