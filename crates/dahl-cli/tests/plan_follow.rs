@@ -145,7 +145,16 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
             "--plan",
             plan,
         ],
-        &["does not fit"],
+        &["--optimizer sgd", "this run has --optimizer adam"],
+    );
+    // Of what else is part of a graph the plan has only the fingerprint.
+    let mut other = kept.clone();
+    other["for"]["graph_fingerprint"] = "0123456789abcdef".into();
+    std::fs::write(path("other.json"), other.to_string()).expect("a file");
+    let follow = ["--plan", &path("other.json")];
+    refused(
+        &[&train[..], &follow].concat(),
+        &["does not fit", "0123456789abcdef"],
     );
     let laptop = in_repository("machines/laptop.toml");
     refused(

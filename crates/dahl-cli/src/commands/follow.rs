@@ -68,13 +68,28 @@ pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
     Ok(plan.made_for.grain.parse::<Grain>()?)
 }
 
-/// Refuses a plan that is for another graph than the one that will run.
-pub fn check(plan: &PlanFile, graph: &Graph) -> anyhow::Result<()> {
+/// How weights are updated, as the command line says it.
+pub fn optimizer(name: &str, momentum: Option<f64>) -> String {
+    match momentum {
+        Some(momentum) if momentum != 0.0 => format!("{name} --momentum {momentum}"),
+        _ => name.to_string(),
+    }
+}
+
+/// Refuses a plan that is for another graph than the one that will run, or for another optimiser.
+pub fn check(plan: &PlanFile, graph: &Graph, optimizer: &str) -> anyhow::Result<()> {
+    let planned = &plan.made_for.optimizer;
+    if planned != optimizer {
+        bail!(
+            "the plan was made for --optimizer {planned}, this run has --optimizer {optimizer}: plan with \
+             --optimizer {optimizer}, or run with that of the plan where the command takes one"
+        );
+    }
     let here = units(plan)?.machine();
     match plan.refusal(graph, &here) {
         Some(difference) => bail!(
-            "the plan does not fit: {difference}. Optimiser, seed and profile are part of a graph: plan \
-             with those of the run"
+            "the plan does not fit: {difference}. Seed and profile are part of a graph too: plan with those \
+             of the run"
         ),
         None => Ok(()),
     }

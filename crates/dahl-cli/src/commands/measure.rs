@@ -59,7 +59,7 @@ impl Measure {
         let run = run.following(plan.as_ref())?;
         Measure::scheduled(model, batch, &run, grain, profile, |graph| match &plan {
             Some(plan) => {
-                follow::check(plan, graph)?;
+                follow::check(plan, graph, &StepOptions::default().optimizer())?;
                 Ok(Some(follow::schedule(plan)?))
             }
             None => Ok(None),
@@ -131,6 +131,13 @@ pub struct StepOptions {
     /// Adds implementations for other units than CPUs.
     #[arg(skip)]
     pub extra: Option<Extra>,
+}
+
+impl StepOptions {
+    /// How weights are updated, as the command line says it.
+    pub fn optimizer(&self) -> String {
+        follow::optimizer(&self.optimizer, self.momentum)
+    }
 }
 
 impl Default for StepOptions {

@@ -28,6 +28,8 @@ pub struct For {
     pub dtype: String,
     /// How layers are cut, as `--grain` takes it.
     pub grain: String,
+    /// How weights are updated, as `--optimizer` takes it.
+    pub optimizer: String,
     /// The machine's name.
     pub machine: String,
     /// Fingerprint of the machine's description, in hexadecimal.

@@ -104,6 +104,7 @@ fn planned_with(
         batch: 3,
         dtype: "f32".into(),
         grain: "auto".into(),
+        optimizer: "sgd".into(),
         machine: machine.name.clone(),
         machine_fingerprint: fingerprint(machine),
         graph_fingerprint: format!("{:016x}", graph.fingerprint()),

@@ -227,6 +227,15 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     );
     explain::show(&plan);
     show_frontier(&points);
+    if let (Some(path), Some(model)) = (&args.output, &args.model) {
+        println!(
+            "To follow it on that machine: dahl train {} --batch {} --optimizer {} --plan {}",
+            model.display(),
+            args.batch,
+            plan.made_for.optimizer,
+            path.display()
+        );
+    }
     Ok(())
 }
 
@@ -252,6 +261,7 @@ fn made_for(
         batch: args.batch as usize,
         dtype: args.dtype.to_string(),
         grain: step.grain.to_string(),
+        optimizer: args.step.optimizer(),
         machine: machine.name.clone(),
         machine_fingerprint: fingerprint(machine),
         graph_fingerprint: format!("{:016x}", step.step.graph.fingerprint()),

@@ -201,7 +201,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (name, grain) = (model.name.clone(), training.grain.to_string());
     let mut session = Session::new(model, training)?;
     if let Some(plan) = &plan {
-        follow::check(plan, &*session.lowered()?)?;
+        let optimizer = follow::optimizer(&args.optimizer, args.momentum);
+        follow::check(plan, &*session.lowered()?, &optimizer)?;
     }
     session.loaders = if args.data.data.starts_with("folder:") {
         2
