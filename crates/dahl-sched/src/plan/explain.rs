@@ -102,9 +102,17 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
         plan.joules.transfers
     )];
     out.extend(plan.expected.as_ref().map(|e| {
+        // Where nothing is known of runs there is nothing to explain.
+        let same = (e.seconds.0 / plan.seconds.0 - 1.0).abs() < 0.005;
+        let why = match same {
+            true => "nothing is known of this machine that would make a run differ",
+            false => {
+                "units notice late what others have done, data comes in the order in which it is asked \
+                 for, durations vary, steps overlap"
+            }
+        };
         format!(
-            "In a run that follows it, {} and {} per step are expected, {} of a step alone: units notice late \
-             what others have done, durations vary, steps overlap.",
+            "In a run that follows it, {} and {} per step are expected, {} of a step alone: {why}.",
             e.seconds, e.joules, e.alone
         )
     }));
