@@ -9,21 +9,42 @@ use super::open::Open;
 use super::{Exact, FEWER_ROUNDS};
 use crate::plan::network::Frame;
 
-/// The search and what it has found.
-pub(super) struct Deep<'a, 'p> {
-    pub frame: &'a Frame<'p>,
-    pub open: &'a Open,
-    pub facts: &'a Facts<'a>,
-    pub tolerance: f64,
+/// Searches all sides of all tasks.
+pub(super) fn search(
+    frame: &Frame<'_>,
+    open: &Open,
+    facts: &Facts<'_>,
+    result: Exact,
+    tolerance: f64,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Exact {
+    let mut search = Deep {
+        frame,
+        open,
+        facts,
+        tolerance,
+        seen: HashSet::new(),
+        result,
+        keep_going,
+    };
+    search.visit(&Moment::new(facts.of.len()), 0);
+    search.result
+}
+
+struct Deep<'a, 'p> {
+    frame: &'a Frame<'p>,
+    open: &'a Open,
+    facts: &'a Facts<'a>,
+    tolerance: f64,
     /// Decisions that were looked at, by how many: with columns exchanged they look the same.
-    pub seen: HashSet<(usize, [u128; 3])>,
-    pub result: &'a mut Exact,
-    pub keep_going: &'a mut dyn FnMut() -> bool,
+    seen: HashSet<(usize, [u128; 3])>,
+    result: Exact,
+    keep_going: &'a mut dyn FnMut() -> bool,
 }
 
 impl Deep<'_, '_> {
     /// Decides the sides of the tasks from the `depth`-th on, each after those it waits for.
-    pub fn visit(&mut self, m: &Moment, depth: usize) {
+    fn visit(&mut self, m: &Moment, depth: usize) {
         self.result.nodes += 1;
         self.result.proven &= (self.keep_going)();
         if !self.result.proven {

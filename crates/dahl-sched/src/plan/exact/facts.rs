@@ -106,7 +106,8 @@ impl<'n> Facts<'n> {
             end[i] = t;
         }
         let mut seconds = self.path.longest(self, m, &end);
-        let mut joules = m.joules + self.open.map_or(0.0, |o| o.certain_joules(m));
+        let certain = self.open.map_or(0.0, |o| o.certain_joules(m));
+        let mut joules = m.joules + certain;
         let mut open_joules = m.joules;
         for (i, least) in self.least.iter().enumerate() {
             if !m.has_started(i) {
@@ -120,7 +121,7 @@ impl<'n> Facts<'n> {
         }
         let mut whole = 0.0;
         if let Some(open) = self.open {
-            (seconds, whole) = open.floor(m, seconds);
+            (seconds, whole) = open.floor(m, seconds, certain);
         }
         if !self.goal.in_time(seconds) {
             return f64::INFINITY;

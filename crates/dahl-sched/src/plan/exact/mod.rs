@@ -22,15 +22,11 @@ mod sides;
 mod symmetry;
 mod tolls;
 
-use std::collections::HashSet;
-
 use super::network::Frame;
 use super::problem::Goal;
 use super::timeline::Started;
-use deep::Deep;
 use facts::Facts;
 use layers::Layers;
-use moment::Moment;
 use open::Open;
 
 pub use moment::MOST;
@@ -90,11 +86,11 @@ pub fn solve_within(
         floor: f64::NEG_INFINITY,
         nodes: 0,
     };
-    let mut memories: Vec<Vec<usize>> = (0..frame.problem.tasks.len())
+    let memories: Vec<Vec<usize>> = (0..frame.problem.tasks.len())
         .map(|t| frame.memories_of(t))
         .collect();
     if memories.iter().all(|m| m.len() == 1) {
-        let memory: Vec<usize> = memories.iter_mut().map(|m| m[0]).collect();
+        let memory = memories.concat();
         result.close(frame, goal, memory, ROUNDS, tolerance, keep_going);
     } else if let Some(open) = Open::new(frame) {
         let facts = Facts::new(&open.net, *goal, ROUNDS, Some(&open));
@@ -107,16 +103,7 @@ pub fn solve_within(
         if !result.proven || widest == 0 {
             result.proven = true;
             let floor = result.floor;
-            let mut deep = Deep {
-                frame,
-                open: &open,
-                facts: &facts,
-                tolerance,
-                seen: HashSet::new(),
-                result: &mut result,
-                keep_going,
-            };
-            deep.visit(&Moment::new(facts.of.len()), 0);
+            result = deep::search(frame, &open, &facts, result, tolerance, keep_going);
             result.floor = floor;
         }
     } else {

@@ -125,9 +125,9 @@ impl Open {
             };
             *column = column.iter().filter_map(node).collect();
         }
+        let carries = Carries::new(frame);
         Some(Open {
             net,
-            relaxed,
             tasks,
             sides,
             items,
@@ -135,8 +135,9 @@ impl Open {
             homes,
             seconds,
             columns,
-            carries: Carries::new(frame),
-            prices: Prices::new(frame),
+            prices: Prices::new(frame, &relaxed, &carries),
+            relaxed,
+            carries,
             memories,
         })
     }
@@ -181,9 +182,10 @@ impl Open {
         joules
     }
 
-    /// Seconds and joules of any plan with the sides decided so far.
-    pub fn floor(&self, m: &Moment, path: f64) -> (f64, f64) {
-        let mut moves = self.certain_joules(m);
+    /// Seconds and joules of any plan with the sides decided so far, a path of this many seconds, and
+    /// [certain](Self::certain_joules) joules.
+    pub fn floor(&self, m: &Moment, path: f64, certain: f64) -> (f64, f64) {
+        let mut moves = certain;
         for (k, item) in self.items.iter().enumerate() {
             if let (true, Some(home)) = (m.has_started(self.tasks + k), self.home(m, item)) {
                 moves += item.to[1 - home].map_or(0.0, |t| t.1);

@@ -8,6 +8,7 @@
 use super::prices::Prices;
 use super::symmetry::Columns;
 use super::{Exact, FEWER_ROUNDS};
+use crate::plan::bound::Carries;
 use crate::plan::network::Frame;
 use crate::plan::problem::{Goal, Origin};
 
@@ -22,7 +23,7 @@ pub(super) fn search(
     let tasks = frame.problem.tasks.len();
     let choices: Vec<Vec<usize>> = (0..tasks).map(|t| frame.memories_of(t)).collect();
     let mut search = Places {
-        prices: Prices::new(frame),
+        prices: Prices::new(frame, &frame.relaxed(), &Carries::new(frame)),
         memory: vec![None; tasks],
         columns: decided_columns(frame),
         result,

@@ -1,7 +1,7 @@
 //! What a plan costs at least once the memories of some tasks are known, at prices found once.
 
 use crate::plan::bound::{Carries, Game, Sides, play};
-use crate::plan::network::Frame;
+use crate::plan::network::{Frame, Network};
 use crate::plan::problem::{Goal, Objective};
 
 /// Rounds in which each of the prices is found.
@@ -10,32 +10,32 @@ const ROUNDS: usize = 1000;
 /// The price of each task in each memory, by four games.
 #[derive(Debug)]
 pub(super) struct Prices {
-    /// Of time, of energy, of energy without the transfers, and the joules of the tasks alone.
+    /// Of time, of energy, of energy without the transfers, and the joules of the tasks alone; after the
+    /// memories the least of them.
     games: [Vec<Vec<f64>>; 4],
     constants: [f64; 4],
     standing_watts: f64,
 }
 
 impl Prices {
-    /// The prices of a problem.
-    pub fn new(frame: &Frame<'_>) -> Self {
-        let relaxed = frame.relaxed();
+    /// The prices of a problem, whose tasks alone are `relaxed`.
+    pub fn new(frame: &Frame<'_>, relaxed: &Network, carries: &Carries) -> Self {
         let standing_watts = relaxed.standing_watts;
-        let (carries, none) = (Carries::new(frame), Carries::default());
-        let game = |carries, w, v, rounds| play(&relaxed, carries, w, v, rounds, Sides::All);
+        let none = Carries::default();
+        let game = |carries, w, v, rounds| play(relaxed, carries, w, v, rounds, Sides::All);
         let games = [
-            (0.0, game(&carries, 1.0, 0.0, ROUNDS)),
-            (1.0, game(&carries, standing_watts, 1.0, ROUNDS)),
+            (0.0, game(carries, 1.0, 0.0, ROUNDS)),
+            (1.0, game(carries, standing_watts, 1.0, ROUNDS)),
             (1.0, game(&none, standing_watts, 1.0, ROUNDS)),
             (1.0, game(&none, 0.0, 1.0, 1)),
         ];
         let memories = 0..frame.problem.memories.len();
         let priced = |(v, game): &(f64, Game)| -> Vec<Vec<f64>> {
             let task = |t| {
-                memories
-                    .clone()
-                    .map(|m| price(frame, game, *v, t, m))
-                    .collect()
+                let prices = memories.clone().map(|m| price(frame, game, *v, t, m));
+                let mut prices: Vec<f64> = prices.collect();
+                prices.push(prices.iter().copied().fold(f64::INFINITY, f64::min));
+                prices
             };
             (0..frame.problem.tasks.len()).map(task).collect()
         };
@@ -61,12 +61,9 @@ impl Prices {
     ) -> (f64, f64) {
         let mut sums = self.constants;
         for t in 0..self.games[0].len() {
-            let memory = memory(t);
+            let memory = memory(t).unwrap_or(self.games[0][t].len() - 1);
             for (sum, game) in sums.iter_mut().zip(&self.games) {
-                *sum += match memory {
-                    Some(m) => game[t][m],
-                    None => game[t].iter().copied().fold(f64::INFINITY, f64::min),
-                };
+                *sum += game[t][memory];
             }
         }
         let seconds = path.max(sums[0]);
