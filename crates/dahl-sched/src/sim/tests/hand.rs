@@ -140,17 +140,7 @@ fn a_launcher_that_works_launches_between_its_tasks() {
         record: true,
         ..Options::default()
     };
-    let go = |launcher| {
-        let policy = by_name("eager", &machine).unwrap();
-        simulate(
-            &graph,
-            &machine,
-            &times(&graph, &machine),
-            &*policy,
-            &options(launcher),
-        )
-        .unwrap()
-    };
+    let go = |launcher| run_with(&graph, &machine, "eager", &options(launcher));
     let starts = |o: &Outcome| o.launches.iter().map(|l| l.0.0).collect::<Vec<_>>();
     assert_eq!(starts(&go(None)), [0.0, 0.0, 5.0]);
     let outcome = go(Some(FIRST));
@@ -254,19 +244,11 @@ fn noise_is_seeded_and_does_not_depend_on_who_runs_what() {
     let graph = r.finish().unwrap();
     let go = |cores: usize, noise: Option<Noise>, policy: &str| {
         let machine = Machine::cpus(cores);
-        let policy = by_name(policy, &machine).unwrap();
         let options = Options {
             noise,
             ..Options::default()
         };
-        let outcome = simulate(
-            &graph,
-            &machine,
-            &times(&graph, &machine),
-            &*policy,
-            &options,
-        );
-        outcome.unwrap()
+        run_with(&graph, &machine, policy, &options)
     };
     let noise = |seed| {
         Some(Noise {

@@ -273,15 +273,7 @@ fn what_the_host_writes_before_each_launch_travels_again() {
             fed,
             ..Options::default()
         };
-        let policy = crate::policy::by_name("eager", &machine).unwrap();
-        let outcome = simulate(
-            &graph,
-            &machine,
-            &times(&graph, &machine),
-            &*policy,
-            &options,
-        );
-        outcome.unwrap().links[0].bytes
+        run_with(&graph, &machine, "eager", &options).links[0].bytes
     };
     assert_eq!(bytes(false), Bytes(8 + 4));
     assert_eq!(bytes(true), Bytes(3 * 8 + 4));

@@ -61,8 +61,12 @@ fn run(graph: &Graph, machine: &Machine, policy: &str, steps: usize) -> Outcome 
         record: true,
         ..Options::default()
     };
+    run_with(graph, machine, policy, &options)
+}
+
+fn run_with(graph: &Graph, machine: &Machine, policy: &str, options: &Options) -> Outcome {
     let policy = by_name(policy, machine).unwrap();
-    simulate(graph, machine, &times(graph, machine), &*policy, &options).unwrap()
+    simulate(graph, machine, &times(graph, machine), &*policy, options).unwrap()
 }
 
 /// One CPU, and a device of so many bytes behind a link of one byte per second each way.
