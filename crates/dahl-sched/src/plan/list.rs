@@ -219,7 +219,11 @@ fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeli
 }
 
 /// Strictly in this order, each as early as possible after the one before.
-fn in_order<'n>(net: &'n Network, ways: &[usize], order: &[u32]) -> Option<Timeline<'n>> {
+pub(super) fn in_order<'n>(
+    net: &'n Network,
+    ways: &[usize],
+    order: &[u32],
+) -> Option<Timeline<'n>> {
     let mut t = Timeline::new(net)?;
     let mut freed = Vec::new();
     for &i in order {

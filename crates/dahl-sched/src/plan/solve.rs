@@ -10,7 +10,7 @@ use super::bound::{self, Bound, Carries, Game};
 use super::construct::greedy;
 use super::dispatch::{self, Dispatch};
 use super::even::even;
-use super::exact;
+use super::exact::{self, Hint};
 use super::fix::fix;
 use super::list::{Candidate, Choice, Lister};
 use super::network::{Frame, Network};
@@ -169,7 +169,9 @@ pub(super) fn attempt(
         ) {
             None => (proven, floor) = (true, limit),
             Some((fixed, tighter)) => {
-                let exact = exact::solve(&fixed, goal, beat, effort.gap, keep_going);
+                let hint = plan.as_ref();
+                let hint = hint.and_then(|(_, memory, log)| Hint::new(&frame, memory, log));
+                let exact = exact::solve(&fixed, goal, beat, hint.as_ref(), effort.gap, keep_going);
                 proven = exact.proven;
                 floor = floor.max(tighter.cost.min(limit)).max(exact.floor);
                 if let Some((memory, log)) = exact.found {
