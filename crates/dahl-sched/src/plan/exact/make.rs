@@ -4,22 +4,17 @@
 //! Where an order of two activities is no choice, because one waits for the other in any case, there is none.
 
 use super::arcs::Arcs;
-use super::budget::{Budget, Price};
 use super::clauses::Clauses;
+use super::lines::budget;
 use super::model::{Chosen, If, Model, Order, Share, Span};
 use super::symmetry::columns_of;
 use super::trail::{Conflict, Fact, Trail, Var};
 use super::work::{Part, Work};
-use crate::plan::bound::{Carries, Game, bound};
-use crate::plan::dispatch::regrets;
 use crate::plan::network::{Frame, Way};
-use crate::plan::problem::{Goal, Objective};
+use crate::plan::problem::Goal;
 
 /// Ticks of everything done one after the other.
-const TICKS: i64 = 1 << 40;
-
-/// What the dearest plan costs: so much that rounding down loses nothing of interest.
-const COSTS: i64 = 1 << 52;
+pub(super) const TICKS: i64 = 1 << 40;
 
 /// Most orders of two: with more, keeping them is too slow to be of use.
 const MOST_ORDERS: usize = 30_000;
@@ -55,7 +50,6 @@ pub(super) struct Maker<'f, 'p> {
 /// All plans of a problem, with prices found in so many rounds.
 pub(super) fn make(frame: &Frame<'_>, goal: &Goal, rounds: usize) -> Result<Model, Hopeless> {
     let p = frame.problem;
-    let (_, game) = bound(&frame.relaxed(), &Carries::new(frame), goal, rounds);
     let longest = |c: &u32| {
         let seconds = frame.ways[*c as usize].iter().map(|w| w.seconds);
         seconds.fold(0.0, f64::max)
@@ -72,7 +66,7 @@ pub(super) fn make(frame: &Frame<'_>, goal: &Goal, rounds: usize) -> Result<Mode
         beginning: trail.number(0, 0),
         end: trail.number(TICKS, TICKS),
         model: Model {
-            budget: budget(frame, goal, &game, &mut trail, total),
+            budget: budget(frame, goal, rounds, &mut trail, total),
             trail,
             clauses: Clauses::default(),
             arcs: Arcs::default(),
@@ -106,43 +100,6 @@ pub(super) fn make(frame: &Frame<'_>, goal: &Goal, rounds: usize) -> Result<Mode
     }
     maker.columns();
     Ok(maker.model)
-}
-
-/// What plans cost that take so many seconds at most.
-fn budget(frame: &Frame<'_>, goal: &Goal, game: &Game, trail: &mut Trail, seconds: f64) -> Budget {
-    let p = frame.problem;
-    let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let regrets = regrets(frame, game, joules);
-    let prices = |(t, &class): (usize, &u32)| -> Vec<Price> {
-        let ways = frame.ways[class as usize].iter().zip(&regrets[t]);
-        let price = ways.map(|(w, &regret)| Price {
-            here: None,
-            joules: w.joules,
-            regret,
-        });
-        price.collect()
-    };
-    let tasks: Vec<Vec<Price>> = p.tasks.iter().enumerate().map(prices).collect();
-    let joules = |t: &Vec<Price>| t.iter().map(|w| w.joules).fold(0.0, f64::max);
-    let mut most: f64 = tasks.iter().map(joules).sum();
-    for d in &p.data {
-        let links = p.links.iter().map(|l| l.joules_per_byte);
-        most += d.bytes as f64 * links.sum::<f64>();
-    }
-    let worst = goal.cost(seconds, p.standing_watts() * seconds + most);
-    Budget {
-        goal: *goal,
-        cost: trail.number(0, COSTS),
-        unit: worst.max(f64::MIN_POSITIVE) / COSTS as f64,
-        end: trail.number(0, TICKS),
-        ticks: TICKS as f64 / seconds.max(f64::MIN_POSITIVE),
-        standing_watts: p.standing_watts(),
-        tasks,
-        moves: Vec::new(),
-        value: game.value,
-        price: game.price,
-        because: Vec::new(),
-    }
 }
 
 impl Maker<'_, '_> {

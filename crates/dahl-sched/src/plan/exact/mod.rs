@@ -23,6 +23,7 @@ mod arcs;
 mod budget;
 mod clauses;
 mod crowd;
+mod lines;
 mod make;
 mod model;
 mod moves;

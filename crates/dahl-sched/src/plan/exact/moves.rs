@@ -54,7 +54,7 @@ impl Maker<'_, '_> {
             };
             for (o, home) in homes.into_iter().enumerate() {
                 if let Some(home) = home {
-                    self.from_home(&mut data, o, home, owner)?;
+                    self.begin_at(&mut data, o, home, owner)?;
                 }
             }
         }
@@ -62,7 +62,7 @@ impl Maker<'_, '_> {
     }
 
     /// What a datum does that begins in a memory, if it does.
-    fn from_home(
+    fn begin_at(
         &mut self,
         data: &mut Data,
         o: usize,

@@ -202,7 +202,9 @@ impl Search {
         let trail = &self.model.trail;
         let mut best: Option<(f64, Fact)> = None;
         for prices in &self.model.budget.tasks {
-            let open = prices.iter().filter_map(|p| Some((p.here?, p.regret)));
+            let open = prices
+                .iter()
+                .filter_map(|p| Some((p.here?, p.costs[self.model.budget.main])));
             let open = open.filter(|(f, _)| !trail.holds(*f) && !trail.fails(*f));
             let Some((fact, _)) = open.min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 continue;
