@@ -6,7 +6,7 @@
 //! free and memories to be large: whoever turns the choice into a plan sees what becomes of it.
 
 use super::bound::Game;
-use super::list::Choice;
+use super::list::{Choice, by_start};
 use super::network::{Frame, Network};
 use super::problem::Origin;
 
@@ -149,10 +149,7 @@ impl<'a, 'p> Dispatch<'a, 'p> {
                 end > next
             });
         }
-        // Ten times the longest path: beside that, what follows a task is nothing.
-        let latest = started.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let nudge = started.iter().map(|s| 10.0 * (1.0 - s / latest)).collect();
-        Some((choice, nudge))
+        Some((choice, by_start(&started)))
     }
 
     fn begin(&self, rule: &Rule, regrets: &[Vec<f64>]) -> Now {

@@ -1,7 +1,7 @@
 //! First plans: the best of several simple ones, for the search to begin with.
 //!
-//! By [prices](super::rules) and by [earliest ends](super::construct), at several weights of time and with
-//! each kind of unit alone.
+//! Those that the caller [has already](super::seed), and those made here: by [prices](super::rules) and by
+//! [earliest ends](super::construct), at several weights of time and with each kind of unit alone.
 
 use super::bound::Game;
 use super::construct::greedy;
@@ -9,6 +9,7 @@ use super::dispatch::Dispatch;
 use super::list::{Candidate, Choice, Lister};
 use super::network::{Frame, Network, Way};
 use super::rules::Rules;
+use super::seed::Seed;
 
 /// Most changes of rules that are tried.
 const RULES: u64 = 2000;
@@ -53,6 +54,8 @@ pub struct First<'a, 'p> {
     pub game: &'a Game,
     /// What each way of each task costs beyond its cheapest.
     pub regrets: &'a [Vec<f64>],
+    /// Plans that the caller has.
+    pub seeds: &'a [Seed],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes the search will try.
@@ -71,6 +74,9 @@ impl First<'_, '_> {
         let (frame, p) = (self.frame, self.frame.problem);
         let shares = &self.game.shares;
         let mut best = Best::default();
+        for (choice, nudge) in self.seeds.iter().filter_map(|s| s.choice(frame)) {
+            best.offer(lister, &choice, &nudge, 0.0);
+        }
         let mut take = |choice: Choice, lister: &mut Lister<'_, '_>| {
             best.offer(lister, &choice, &[], 0.0);
         };

@@ -9,7 +9,7 @@
 //! | `bound` | what no plan can beat |
 //! | `fix` | ways that no better plan can use |
 //! | `exact` | proven best plans of small problems |
-//! | `first`, `construct`, `dispatch`, `rules` | first plans of large ones |
+//! | `first`, `seed`, `construct`, `dispatch`, `rules` | first plans of large ones |
 //! | `slack`, `quick`, `search`, `even` | better plans from these |
 //! | `lowered` | from a graph and a machine to a problem |
 //! | `expect` | what a run that follows a plan is expected to take |
@@ -37,6 +37,7 @@ pub mod quick;
 pub mod rules;
 pub mod schedule;
 pub mod search;
+pub mod seed;
 pub mod slack;
 pub mod solve;
 pub mod timeline;

@@ -17,6 +17,7 @@ use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
+use super::seed::Seed;
 use super::slack;
 use super::timeline::Started;
 use super::why;
@@ -75,7 +76,18 @@ pub fn solve(
     effort: &Effort,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Solution, PlanError> {
-    match attempt(problem, goal, effort, keep_going)? {
+    solve_from(problem, goal, effort, &[], keep_going)
+}
+
+/// Finds a plan that costs no more than any of the seeds does, once transfers are decided.
+pub fn solve_from(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    seeds: &[Seed],
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Solution, PlanError> {
+    match attempt(problem, goal, effort, seeds, keep_going)? {
         Attempt::Found(solution) => Ok(*solution),
         Attempt::None { proven } => Err(PlanError::Infeasible(why::nothing_found(
             problem, goal, effort, proven,
@@ -99,6 +111,7 @@ pub(super) fn attempt(
     problem: &Problem,
     goal: &Goal,
     effort: &Effort,
+    seeds: &[Seed],
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
     let mut frame = Frame::new(problem)?;
@@ -121,6 +134,7 @@ pub(super) fn attempt(
         relaxed: &relaxed,
         game: &game,
         regrets: &regrets,
+        seeds,
         seed: effort.seed,
         rounds: effort.rounds,
         enough,
