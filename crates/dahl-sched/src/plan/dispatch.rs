@@ -159,7 +159,7 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         let longest = self.tail.iter().copied().fold(0.0, f64::max);
         let liking = rule.liking * longest / self.mean;
         let mut offers = Vec::with_capacity(n * p.groups.len());
-        for t in 0..n {
+        for (t, regrets) in regrets.iter().enumerate() {
             let from = offers.len();
             let none = Offer {
                 way: 0,
@@ -169,7 +169,7 @@ impl<'a, 'p> Dispatch<'a, 'p> {
             offers.resize(from + p.groups.len(), none);
             let here = &mut offers[from..];
             let ways = &self.frame.ways[p.tasks[t] as usize];
-            for (way, (w, &regret)) in ways.iter().zip(&regrets[t]).enumerate() {
+            for (way, (w, &regret)) in ways.iter().zip(regrets).enumerate() {
                 let offer = &mut here[usize::from(w.resource)];
                 if regret < offer.regret {
                     (offer.way, offer.regret) = (way, regret);

@@ -65,19 +65,48 @@ pub struct First<'a, 'p> {
 }
 
 impl First<'_, '_> {
-    /// The best first plan.
+    /// The best first plan; if `several`, after it the best of those that took the least trouble, where that
+    /// is another: from there a search may come elsewhere.
     pub fn best(
         &self,
+        several: bool,
         lister: &mut Lister<'_, '_>,
         keep_going: &mut dyn FnMut() -> bool,
-    ) -> Option<Candidate> {
-        let (frame, p) = (self.frame, self.frame.problem);
-        let shares = &self.game.shares;
+    ) -> Vec<Candidate> {
+        let frame = self.frame;
         let mut best = Best::default();
+        let rules = Rules {
+            dispatch: &Dispatch::new(frame, self.relaxed, self.game),
+            problem: frame.problem,
+            game: self.game,
+            regrets: self.regrets,
+            seed: self.seed,
+            rounds: (self.rounds / 10).min(RULES),
+            enough: self.enough,
+        };
+        let rule = rules.begin(&mut best, lister);
+        self.greedy(&mut best, lister);
+        let simple = best.plan.clone().filter(|_| several);
         for (choice, nudge) in self.seeds.iter().filter_map(|s| s.choice(frame)) {
             best.offer(lister, &choice, &nudge, 0.0);
         }
-        let mut take = |choice: Choice, lister: &mut Lister<'_, '_>| {
+        if let Some(rule) = rule {
+            rules.improve(rule, &mut best, lister, keep_going);
+        }
+        let simple = simple.filter(|s| best.plan.as_ref().is_some_and(|b| b.rank < s.rank));
+        let mut whole = |p: Candidate| lister.plan(&p.choice, &p.nudge);
+        best.plan
+            .into_iter()
+            .chain(simple)
+            .filter_map(&mut whole)
+            .collect()
+    }
+
+    /// Each task where it ends first or costs least.
+    fn greedy(&self, best: &mut Best, lister: &mut Lister<'_, '_>) {
+        let (frame, p) = (self.frame, self.frame.problem);
+        let shares = &self.game.shares;
+        let mut take = |choice: Choice| {
             best.offer(lister, &choice, &[], 0.0);
         };
         let standing = p.standing_watts().max(1e-9);
@@ -85,27 +114,15 @@ impl First<'_, '_> {
             let greedy = |allowed: &dyn Fn(usize, usize, &Way) -> bool| {
                 greedy(frame, self.relaxed, standing * weight, allowed)
             };
-            take(greedy(&|_, _, _| true), lister);
-            take(greedy(&|t, k, _| shares[t][k] > 0.02), lister);
+            take(greedy(&|_, _, _| true));
+            take(greedy(&|t, k, _| shares[t][k] > 0.02));
             for (g, group) in p.groups.iter().enumerate() {
-                take(greedy(&|_, _, w| usize::from(w.resource) == g), lister);
+                take(greedy(&|_, _, w| usize::from(w.resource) == g));
                 let near = |_, _, w: &Way| p.groups[usize::from(w.resource)].memory == group.memory;
-                take(greedy(&near), lister);
+                take(greedy(&near));
             }
         }
-        take(rounded(shares), lister);
-        let rules = Rules {
-            dispatch: &Dispatch::new(frame, self.relaxed, self.game),
-            problem: p,
-            game: self.game,
-            regrets: self.regrets,
-            seed: self.seed,
-            rounds: (self.rounds / 10).min(RULES),
-            enough: self.enough,
-        };
-        rules.offer(&mut best, lister, keep_going);
-        let best = best.plan?;
-        lister.plan(&best.choice, &best.nudge)
+        take(rounded(shares));
     }
 }
 

@@ -72,13 +72,8 @@ pub struct Rules<'a, 'p> {
 }
 
 impl Rules<'_, '_> {
-    /// Offers the plans of all rules that are tried.
-    pub fn offer(
-        &self,
-        best: &mut Best,
-        lister: &mut Lister<'_, '_>,
-        keep_going: &mut dyn FnMut() -> bool,
-    ) {
+    /// Offers the plans of some rules; the best of these and its rank.
+    pub fn begin(&self, best: &mut Best, lister: &mut Lister<'_, '_>) -> Option<(f64, Rule)> {
         let mut now: Option<(f64, Rule)> = None;
         for rule in first(self.problem, self.game) {
             let Some((choice, nudge)) = self.dispatch.plan(&rule, self.regrets) else {
@@ -92,10 +87,21 @@ impl Rules<'_, '_> {
                 now = Some((rank, rule));
             }
         }
-        // Equal units have nothing to regret.
-        let Some((mut rank, mut rule)) = now.filter(|_| self.problem.groups.len() > 1) else {
+        now
+    }
+
+    /// Changes a rule of this rank and offers the plans that come of it, unless units are equal and have
+    /// nothing to regret.
+    pub fn improve(
+        &self,
+        (mut rank, mut rule): (f64, Rule),
+        best: &mut Best,
+        lister: &mut Lister<'_, '_>,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) {
+        if self.problem.groups.len() < 2 {
             return;
-        };
+        }
         let random = Random::new(self.seed, 12);
         let mut regrets = self.regrets.to_vec();
         for round in 0..self.rounds {

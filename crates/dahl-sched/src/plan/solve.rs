@@ -139,7 +139,7 @@ pub(super) fn attempt(
         rounds: effort.rounds,
         enough,
     };
-    let mut best = first.best(&mut lister, keep_going);
+    let starts = first.best(small, &mut lister, keep_going);
     let search = Search {
         frame: &frame,
         shares: &game.shares,
@@ -152,11 +152,15 @@ pub(super) fn attempt(
         },
         enough,
     };
-    if let Some(mut start) = best.take() {
+    let mut best: Option<Candidate> = None;
+    for mut start in starts {
         if goal.deadline.is_some() && goal.objective != Objective::Time {
             start = slack::spend(&frame, &mut lister, start);
         }
-        best = Some(search.improve(&mut lister, start, keep_going));
+        let found = search.improve(&mut lister, start, keep_going);
+        if best.as_ref().is_none_or(|b| found.rank < b.rank) {
+            best = Some(found);
+        }
     }
     let mut proven = false;
     let mut floor = bound.cost;
