@@ -2,7 +2,7 @@
 //!
 //! A plan is for a step among others: weights are where the last step left them. So the policy is
 //! simulated for several steps, one in flight, and the first, which brings the weights, is left out. Batches
-//! are brought in each of them, as plans do.
+//! are brought in each of them, as plans do. What policies do in the last of these steps is also what plans begin with.
 
 use dahl_core::{Joules, Machine, Seconds};
 use dahl_sched::plan::file::Other;
