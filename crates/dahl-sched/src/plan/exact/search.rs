@@ -13,6 +13,9 @@ const RESTART: u64 = 100;
 const KEPT: usize = 4000;
 const MORE: usize = 60;
 
+/// Restarts between two that try to rule out cheap plans first.
+const PROBES: u64 = 4;
+
 /// Contradictions between two questions whether to go on.
 const ASKED: u64 = 8;
 
@@ -171,7 +174,7 @@ impl Search {
         self.followed = self.followed.min(self.model.trail.entries.len());
     }
 
-    /// Begins anew with what was learned; every other time by trying to rule out cheap plans, which raises the floor
+    /// Begins anew with what was learned; now and then by trying to rule out cheap plans, which raises the floor
     /// even if the search is stopped.
     fn begin_anew(&mut self) {
         self.restart();
@@ -186,7 +189,7 @@ impl Search {
                 false => self.share * 0.5,
             };
         }
-        if self.restarts.is_multiple_of(2) {
+        if self.restarts.is_multiple_of(PROBES) {
             let cost = m.budget.cost;
             let (least, most) = (m.trail.least(cost), m.trail.most(cost));
             let fact = cost.at_most(least + ((most - least) as f64 * self.share) as i64);
