@@ -7,11 +7,14 @@
 //! the plan for as many steps as it takes for what varies to even out. Where neither says anything and one unit
 //! works after the other, both figures are the same.
 
+use std::sync::Arc;
+
 use dahl_core::{Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
 use crate::sim::{Fixed, Options, Outcome, SimError, Times, Unfit, simulate};
+use crate::transfers::Wrong;
 
 /// Tasks that are simulated where durations vary: rare interruptions need seconds of virtual time to even out.
 const TASKS: usize = 400_000;
@@ -41,6 +44,9 @@ pub enum Unexpected {
     /// It is no schedule of the graph.
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    /// Its transfers are none of the graph.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
     /// The simulator refuses.
     #[error(transparent)]
     Refused(#[from] SimError),
@@ -56,13 +62,16 @@ impl Expected {
         times: &Times,
         run: &Options,
     ) -> Result<Expected, Unexpected> {
+        let transfers = Arc::new(plan.carried(graph)?);
         let simulated = |steps, in_flight| -> Result<Outcome, Unexpected> {
             let fixed = Fixed::new(graph.len(), plan.orders())?;
+            let transfers = Some(transfers.clone());
             let options = Options {
                 steps,
                 in_flight,
                 fed: true,
                 states: plan.states(),
+                transfers,
                 record: false,
                 ..run.clone()
             };

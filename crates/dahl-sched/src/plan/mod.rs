@@ -11,12 +11,14 @@
 //! | `exact` | proven best plans of small problems |
 //! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
 //! | `lowered` | from a graph and a machine to a problem |
+//! | `carried` | a plan's transfers, in the graph's terms |
 //! | `expect` | what a run that follows a plan is expected to take |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
 //! | `placement` | another planning problem, of others |
 
 pub mod bound;
+pub mod carried;
 pub mod construct;
 pub mod dispatch;
 pub mod even;

@@ -5,4 +5,5 @@ mod exact;
 mod expected;
 mod graphs;
 mod random;
+mod transfers;
 mod whole;
