@@ -33,6 +33,7 @@ fn plan(graph: &Graph, units: usize) -> Schedule {
     }
     Schedule {
         graph: graph.fingerprint(),
+        transfers: Vec::new(),
         order,
     }
 }

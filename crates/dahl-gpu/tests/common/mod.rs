@@ -163,6 +163,7 @@ pub fn runtime(how: &How, session: &Session) -> (Runtime, Vec<Arc<OpenClDevice>>
         }
         builder = builder.schedule(dahl_runtime::Schedule {
             graph: graph.fingerprint(),
+            transfers: Vec::new(),
             order,
         });
     }

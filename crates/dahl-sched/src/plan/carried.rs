@@ -109,8 +109,8 @@ fn joined(mut boxes: Vec<Region>) -> Vec<Region> {
 }
 
 impl PlanFile {
-    /// The transfers, to be followed.
-    pub fn carried(&self, graph: &Graph) -> Result<Transfers, Wrong> {
+    /// The transfers as the plan's own numbers, which fit its graph if nobody changed them.
+    pub fn moved(&self) -> Result<Vec<transfers::Transfer>, Wrong> {
         let one = |(i, t): (usize, &Transfer)| {
             let wrong = |problem: String| Wrong::Transfer {
                 transfer: i,
@@ -133,8 +133,12 @@ impl PlanFile {
                 readers: t.readers.clone(),
             })
         };
-        let all = self.transfers.iter().enumerate().map(one);
-        let all = Transfers::new(graph, &self.orders(), all.collect::<Result<_, _>>()?)?;
+        self.transfers.iter().enumerate().map(one).collect()
+    }
+
+    /// The transfers, to be followed.
+    pub fn carried(&self, graph: &Graph) -> Result<Transfers, Wrong> {
+        let all = Transfers::new(graph, &self.orders(), self.moved()?)?;
         for (transfer, (t, said)) in all.all().iter().zip(&self.transfers).enumerate() {
             let elements: usize = t.parts.iter().map(Region::len).sum();
             let dtype = graph.storages[t.storage as usize].storage.dtype;

@@ -25,12 +25,18 @@ struct Flight {
     /// A bit for every task that has ended, and how many have not.
     ended: Vec<u64>,
     left: usize,
+    /// Whether nothing of it begins any more.
+    given_up: bool,
     stages: Vec<Stage>,
     /// For every line, how many of its transfers have begun.
     begun: Vec<usize>,
 }
 
 impl Flight {
+    fn is_going(&self) -> bool {
+        self.stages.contains(&Stage::Going)
+    }
+
     fn has_ended(&self, task: u32) -> bool {
         self.ended[task as usize / 64] & (1 << (task % 64)) != 0
     }
@@ -78,10 +84,11 @@ impl Lines {
             launch,
             ended: vec![0; t.tasks.div_ceil(64)],
             left: 0,
+            given_up: false,
             stages: vec![Stage::Waits; t.all.len()],
             begun: vec![0; t.lines.len()],
         });
-        (flight.launch, flight.left) = (launch, t.tasks);
+        (flight.launch, flight.left, flight.given_up) = (launch, t.tasks, false);
         flight.ended.fill(0);
         flight.begun.fill(0);
         let before = self.flights.back();
@@ -116,7 +123,8 @@ impl Lines {
         for &i in self.transfers.of_task.of(task) {
             any |= flight.made(i);
         }
-        let is_over = flight.left == 0;
+        // Who reads what is under way has not ended; if nobody reads it, it is waited for.
+        let is_over = flight.left == 0 && !flight.is_going();
         if let Some(next) = self.flights.get_mut(at + 1) {
             for &i in self.transfers.in_next.of(task) {
                 any |= next.made(i);
@@ -128,9 +136,15 @@ impl Lines {
         any
     }
 
-    /// A launch will not be followed any further.
+    /// A launch will not be followed any further: what is not under way will not be.
     pub fn give_up(&mut self, launch: u64) {
         if let Some(at) = self.find(launch) {
+            let flight = &mut self.flights[at];
+            flight.given_up = true;
+            for stage in flight.stages.iter_mut().filter(|s| **s != Stage::Going) {
+                *stage = Stage::Done;
+            }
+            let is_over = !flight.is_going();
             // Whoever waits for its values waits for nobody.
             if let Some(next) = self.flights.get_mut(at + 1) {
                 for task in 0..self.transfers.tasks as u32 {
@@ -138,8 +152,15 @@ impl Lines {
                     all.iter().for_each(|&i| _ = next.made(i));
                 }
             }
-            self.remove(at);
+            if is_over {
+                self.remove(at);
+            }
         }
+    }
+
+    /// Whether a launch is followed, or something of it is under way.
+    pub fn knows(&self, launch: u64) -> bool {
+        self.find(launch).is_some()
     }
 
     fn remove(&mut self, at: usize) {
@@ -175,28 +196,36 @@ impl Lines {
         for &i in self.transfers.onward.of(transfer) {
             flight.made(i);
         }
+        if (flight.given_up || flight.left == 0) && !flight.is_going() {
+            self.remove(at);
+        }
     }
 
     /// Whether nothing that a task reads in a memory is still to come there.
     pub fn is_brought(&self, launch: u64, task: u32, memory: u16) -> bool {
-        let is_here = |i: u32| self.transfers.all[i as usize].to == memory;
-        self.all_of(launch, task, |i, stage| !is_here(i) || stage == Stage::Done)
+        let brings = self.transfers.brings.of(task).iter();
+        let here = brings.filter(|&&i| self.transfers.all[i as usize].to == memory);
+        self.all_are(launch, here, |stage| stage == Stage::Done)
     }
 
-    /// Whether something that a task reads is under way.
+    /// Whether something that a task reads is under way, be it to where it reads it or on a way there.
     pub fn is_under_way(&self, launch: u64, task: u32) -> bool {
-        !self.all_of(launch, task, |_, stage| stage != Stage::Going)
+        let awaits = self.transfers.awaits.of(task).iter();
+        !self.all_are(launch, awaits, |stage| stage != Stage::Going)
     }
 
-    fn all_of(&self, launch: u64, task: u32, is: impl Fn(u32, Stage) -> bool) -> bool {
-        let brings = self.transfers.brings.of(task);
-        if brings.is_empty() {
-            return true;
-        }
-        self.find(launch).is_none_or(|at| {
-            let stages = &self.flights[at].stages;
-            brings.iter().all(|&i| is(i, stages[i as usize]))
-        })
+    fn all_are<'a>(
+        &self,
+        launch: u64,
+        transfers: impl Iterator<Item = &'a u32>,
+        is: impl Fn(Stage) -> bool,
+    ) -> bool {
+        let mut transfers = transfers.peekable();
+        transfers.peek().is_none()
+            || self.find(launch).is_none_or(|at| {
+                let stages = &self.flights[at].stages;
+                transfers.all(|&i| is(stages[i as usize]))
+            })
     }
 
     /// What is still to go in each launch, for people: how many, and the first over each link.

@@ -110,6 +110,9 @@ pub struct Transfers {
     is_onward: Vec<bool>,
     /// For every task, what brings what it reads.
     brings: Edges,
+    /// The same with what carries that before, and the other way round.
+    awaits: Edges,
+    awaited: Edges,
 }
 
 impl Transfers {
@@ -146,11 +149,26 @@ impl Transfers {
         }
         let mut is_onward = vec![false; all.len()];
         onward.iter().for_each(|o| is_onward[o.1 as usize] = true);
+        let onward = Edges::new(all.len(), onward);
+        // Later ones first: whoever waits for one waits for what it carries on.
+        let mut waiters: Vec<Vec<u32>> = all.iter().map(|t| t.readers.clone()).collect();
+        for i in (0..all.len()).rev() {
+            for &next in onward.of(i as u32) {
+                let (before, after) = waiters.split_at_mut(next as usize);
+                before[i].extend_from_slice(&after[0]);
+            }
+        }
+        let pairs = || {
+            let each = waiters.iter().enumerate();
+            each.flat_map(|(i, tasks)| tasks.iter().map(move |&t| (t, i as u32)))
+        };
         let transfers = Transfers {
+            awaits: Edges::new(graph.len(), pairs().collect()),
+            awaited: Edges::new(all.len(), pairs().map(|(t, i)| (i, t)).collect()),
             tasks: graph.len(),
             of_task: Edges::new(graph.len(), of_task),
             in_next: Edges::new(graph.len(), in_next),
-            onward: Edges::new(all.len(), onward),
+            onward,
             is_onward,
             brings: Edges::new(graph.len(), brings),
             lines,
@@ -178,6 +196,11 @@ impl Transfers {
     /// All of them, in the order of the plan.
     pub fn all(&self) -> &[Transfer] {
         &self.all
+    }
+
+    /// The tasks that wait for a transfer, or for what carries its values on.
+    pub fn awaited_by(&self, transfer: u32) -> &[u32] {
+        self.awaited.of(transfer)
     }
 
     /// The links that are used, by the memories at their ends.

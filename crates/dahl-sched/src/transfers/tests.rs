@@ -84,6 +84,8 @@ fn each_goes_when_its_values_are_made() {
     assert!(lines.is_brought(7, 0, 1) && !lines.is_under_way(7, 0));
     assert!(lines.ended(7, 0) && !lines.ended(7, 0), "once");
     assert_eq!(going(&mut lines), [(7, 1)], "by way of the host");
+    assert!(lines.is_under_way(7, 1), "task 1 will read it in the end");
+    assert_eq!(lines.transfers().awaited_by(1), [1]);
     lines.done(7, 1);
     assert_eq!(going(&mut lines), [(7, 2)]);
     lines.done(7, 2);
@@ -104,6 +106,10 @@ fn what_is_given_up_is_waited_for_by_nobody() {
     assert!((0..3).all(|t| lines.is_brought(1, t, 0) && lines.is_brought(1, t, 1)));
     assert_eq!(going(&mut lines), [(2, 0)]);
     lines.give_up(2);
+    assert!(
+        lines.knows(2) && lines.is_under_way(2, 0),
+        "it was under way"
+    );
     lines.done(2, 0);
     assert!(!lines.ended(2, 0) && lines.is_brought(2, 0, 1));
     assert_eq!(lines.backlog().count(), 0);
