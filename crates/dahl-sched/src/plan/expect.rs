@@ -4,8 +4,8 @@
 //! every task as long as most, a unit at work the moment it may be. A run is not so. Units notice late what others
 //! have done, durations vary and others wait for the unlucky one, the next step begins before this one has ended.
 //! The simulator knows all that, as far as the machine's description and the noise it is given say so; it follows
-//! the plan for as many steps as it takes for what varies to even out. Where neither says anything and one unit
-//! works after the other, both figures are the same.
+//! the plan, tasks and transfers, for as many steps as it takes for what varies to even out. Where neither says
+//! anything, a step alone takes what the equations say.
 
 use std::sync::Arc;
 
