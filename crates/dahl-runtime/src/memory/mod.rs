@@ -22,6 +22,7 @@
 //!
 //! A machine with host memory only has none of this, and pays nothing for it.
 
+mod ahead;
 mod backing;
 mod batch;
 mod carry;

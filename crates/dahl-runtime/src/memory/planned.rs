@@ -2,7 +2,7 @@
 //! order, ahead of the tasks that wait for them.
 //!
 //! Which of them may go now is the rule of [`dahl_sched::transfers`], by which the simulator goes too; here
-//! are the events that it is told of, and the copies. As for a prefetch, each is a hint and never a promise:
+//! are the events that it is told of, and who waits for what; the copies are made in `ahead`. As for a prefetch, each is a hint and never a promise:
 //! it waits for no room, gives up only what is needed later than its own task, carries what is current where
 //! it comes from, and if it cannot be made it counts as done. What it left behind its task fetches itself.
 //!
@@ -27,18 +27,13 @@
 
 use std::sync::Arc;
 
-use dahl_core::{MemoryId, Region};
+use dahl_core::MemoryId;
 use dahl_sched::policy::TaskRef;
-use dahl_sched::transfers::{Lines, Transfer, Transfers};
+use dahl_sched::transfers::{Lines, Transfers};
 
-use super::carry::Move;
-use super::directory::Entry;
-use super::needs::Need;
-use super::room::Wish;
-use super::transfer::{Ask, Why};
 use super::{Memories, StateGuard};
-use crate::instance::{Instance, Stage};
-use crate::sync::{Ordering, lock};
+use crate::instance::Instance;
+use crate::sync::lock;
 
 /// Launches whose transfers are followed.
 pub(super) struct Following {
@@ -52,9 +47,9 @@ pub(super) struct Following {
 /// A transfer that a thread has taken on.
 pub(super) struct Order {
     link: usize,
-    launch: u64,
-    number: u32,
-    instance: Arc<Instance>,
+    pub launch: u64,
+    pub number: u32,
+    pub instance: Arc<Instance>,
 }
 
 impl Following {
@@ -100,6 +95,13 @@ impl Following {
             }
         }
         None
+    }
+
+    /// A transfer has been made, as far as it could be.
+    pub fn done(&mut self, order: &Order) {
+        self.busy[order.link] = false;
+        self.lines.done(order.launch, order.number);
+        self.tidy();
     }
 
     /// Whether a task may ask for its operands in a memory.
@@ -213,130 +215,4 @@ impl Memories {
         }
         state
     }
-
-    /// Makes a transfer that a thread has taken on, as far as it can be made.
-    pub(super) fn carry_planned<'s>(
-        &'s self,
-        state: StateGuard<'s>,
-        order: Order,
-    ) -> StateGuard<'s> {
-        let (mut state, bytes) = self.bring_planned(state, &order);
-        let prefetched = &self.counters.prefetched;
-        prefetched.fetch_add(bytes as u64, Ordering::Relaxed);
-        if let Some(following) = &mut state.following {
-            following.busy[order.link] = false;
-            following.lines.done(order.launch, order.number);
-            following.tidy();
-        }
-        self.note_usage(&mut state);
-        self.changed.notify_all();
-        self.requested.notify_all();
-        state
-    }
-
-    fn bring_planned<'s>(
-        &'s self,
-        mut state: StateGuard<'s>,
-        order: &Order,
-    ) -> (StateGuard<'s>, usize) {
-        let instance = &order.instance;
-        let Some(transfers) = instance.prepared.transfers.clone() else {
-            return (state, 0);
-        };
-        let transfer = &transfers.all()[order.number as usize];
-        // See the module: from here on this task, and with it the launch, waits for us.
-        let mut readers = transfers.awaited_by(order.number).iter();
-        let waits = |task: &&u32| instance.stage(**task) == Stage::Waits;
-        let Some(&reader) = readers.find(waits) else {
-            return (state, 0);
-        };
-        let key = instance.keys[transfer.storage as usize];
-        let is_temporary = {
-            let storage = &instance.graph().storages[transfer.storage as usize];
-            storage.temporary.is_some()
-        };
-        if !is_temporary {
-            state.directory.entry(instance, transfer.storage);
-        }
-        if self.pieces(&state, transfer, key).is_empty() {
-            return (state, 0);
-        }
-        let to = MemoryId(transfer.to);
-        if to != MemoryId::HOST {
-            let needs = &instance.prepared.needs;
-            let now = needs.moment(usize::from(to.0), order.launch, reader);
-            let wish = Wish {
-                keys: &[key],
-                memory: to,
-                now,
-                needs,
-                launch: &instance.keys,
-            };
-            let (guard, has_room) = self.room_ahead(state, &wish, key);
-            state = guard;
-            if !has_room {
-                return (state, 0);
-            }
-            let need = Need {
-                at: now,
-                reads: true,
-            };
-            state.directory.touch(key, to, need);
-        }
-        // Making room may have taken a while.
-        let pieces = self.pieces(&state, transfer, key);
-        let Some(entry) = state.directory.entries.get_mut(&key) else {
-            return (state, 0);
-        };
-        if pieces.is_empty() {
-            return (state, 0);
-        }
-        let why = Why::task(instance, reader, true);
-        let mv = match self.device(to) {
-            None => Move::back(entry, key, pieces, MemoryId(transfer.from)),
-            Some(device) => {
-                let (shape, whole) = (entry.shape, Region::whole(&entry.shape));
-                let ask = Ask {
-                    memory: to,
-                    why,
-                    ..Ask::home(key, &shape, &whole)
-                };
-                Move::there(entry, &ask, pieces, None, &*device.backing)
-            }
-        };
-        self.carry_out(state, &[mv], why)
-    }
-
-    /// What of a transfer can travel and has to: current where it comes from, missing where it goes, on its
-    /// way there for nobody, and written by none.
-    fn pieces(&self, state: &StateGuard<'_>, transfer: &Transfer, key: u64) -> Vec<Region> {
-        let (from, to) = (MemoryId(transfer.from), MemoryId(transfer.to));
-        let by_host = from == MemoryId::HOST || to == MemoryId::HOST;
-        let lost = |memory| state.directory.is_lost(memory);
-        let entry = state.directory.entries.get(&key);
-        match entry {
-            Some(entry) if by_host && !lost(from) && !lost(to) && state.guarded != Some(key) => {
-                travels(entry, transfer)
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-fn travels(entry: &Entry, transfer: &Transfer) -> Vec<Region> {
-    let source = &entry.copies[usize::from(transfer.from)];
-    let target = &entry.copies[usize::from(transfer.to)];
-    let mut pieces = transfer.parts.clone();
-    for taken in [&target.valid, &target.arriving, &entry.writing] {
-        let mut rest = Vec::with_capacity(pieces.len());
-        pieces
-            .iter()
-            .for_each(|p| taken.missing(p, |q| rest.push(q)));
-        pieces = rest;
-    }
-    let mut found = Vec::with_capacity(pieces.len());
-    pieces
-        .iter()
-        .for_each(|p| source.valid.common(p, |q| found.push(q)));
-    found
 }

@@ -96,7 +96,9 @@ impl Lines {
             let is_made = match t.all[i].made {
                 _ if t.is_onward[i] => false,
                 super::Made::Before => true,
-                super::Made::LastStep(task) => before.is_none_or(|b| b.has_ended(task)),
+                super::Made::LastStep(task) => {
+                    before.is_none_or(|b| b.given_up || b.has_ended(task))
+                }
                 super::Made::Task(_) => false,
             };
             *stage = if is_made { Stage::Ready } else { Stage::Waits };
@@ -123,7 +125,7 @@ impl Lines {
         for &i in self.transfers.of_task.of(task) {
             any |= flight.made(i);
         }
-        // Who reads what is under way has not ended; if nobody reads it, it is waited for.
+        // What is under way without readers is waited for.
         let is_over = flight.left == 0 && !flight.is_going();
         if let Some(next) = self.flights.get_mut(at + 1) {
             for &i in self.transfers.in_next.of(task) {

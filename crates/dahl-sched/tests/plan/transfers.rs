@@ -141,13 +141,14 @@ fn files_that_name_what_is_not_there_are_refused() {
     assert!(matches!(refused, FileError::Memory { transfer: 0, .. }));
     assert!(refused.to_string().contains("\"attic\""), "{refused}");
 
-    let refusal = |change: fn(&mut PlanFile)| {
+    type Change = fn(&mut PlanFile);
+    let refusal = |change: Change| {
         let mut plan = plan.clone();
         change(&mut plan);
         let read = PlanFile::from_json(&plan.to_json()).unwrap();
         read.refusal(&graph, &machine).unwrap()
     };
-    let cases: [(fn(&mut PlanFile), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (|p| p.transfers[1].storage = 99, "transfer 1: array 99 of 9"),
         (|p| p.transfers[0].parts[0][1][3] = 9, "is not in"),
         (|p| p.transfers[0].parts[0][1][3] = 0, "is no part of"),
