@@ -252,7 +252,7 @@ fn devices_share_and_evict() {
 }
 
 /// A schedule of the diamond with its transfers, both ways over the link of a device: the arrays that are
-/// made in the middle cross over, or the first one does, there and back.
+/// made in the middle cross over, or the first one does, there and back, or both.
 fn crossing(graph: &Graph, which: usize) -> Schedule {
     let whole = Region::new([0; 4], [1, 1, 1, 2]).unwrap();
     let storage = |task: u32, operand: usize| {
@@ -276,11 +276,20 @@ fn crossing(graph: &Graph, which: usize) -> Schedule {
                 transfer(z, Made::Task(2), 1, 0, &[3]),
             ],
         ),
-        _ => (
+        1 => (
             vec![vec![1, 2, 3], vec![0]],
             vec![
                 transfer(x, Made::LastStep(3), 0, 1, &[0]),
                 transfer(x, Made::Task(0), 1, 0, &[1, 2, 3]),
+            ],
+        ),
+        // Task 1 waits for what stands in line behind what is made later.
+        _ => (
+            vec![vec![1, 3], vec![0, 2]],
+            vec![
+                transfer(x, Made::LastStep(3), 0, 1, &[0]),
+                transfer(z, Made::Task(2), 1, 0, &[3]),
+                transfer(x, Made::Task(0), 1, 0, &[1, 3]),
             ],
         ),
     };
@@ -295,7 +304,7 @@ fn crossing(graph: &Graph, which: usize) -> Schedule {
 /// cancelled, when the device is lost, and where room lacks.
 #[test]
 fn planned_transfers_hang_nobody() {
-    for which in 0..2 {
+    for which in 0..3 {
         // Enough room, and too little for what is to come beside what is there.
         for capacity in [1 << 10, 32] {
             explore(700, move || {
