@@ -430,9 +430,6 @@ fn from_calibration_to_a_followed_plan() {
         !kept.contains("no task ran"),
         "the run is in its trace: {kept}"
     );
-    let sent = kept.lines().find(|l| l.contains("host → gpu:0"));
-    let sent = sent.expect("batches are sent there");
-    assert!(!sent.contains("(0 ahead)"), "as planned: {sent}");
     let busy = followed["plan"]["busy_seconds"].as_array().expect("units");
     assert!(busy[2][1].as_f64() > Some(0.0), "the GPU works: {followed}");
 }

@@ -71,7 +71,7 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         PLAN => builder.schedule(plan(&graph, case.workers + 1 + usize::from(case.second))),
         TRANSFERS => {
             let devices = 1 + usize::from(case.second);
-            let machine = common::planned::machine(case.workers, devices, case.capacity);
+            let machine = common::planned::machine(case.workers, devices, case.capacity, 1.0);
             let plan = common::planned::plan(&graph, &machine, case.seed);
             builder.schedule(common::planned::schedule(&graph, &plan))
         }

@@ -43,7 +43,7 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
         let program = Program::random(seed, seed % 2 == 0);
         let arena = Arena::new();
         let (graph, handles) = program.record(&arena);
-        let plan = plan(&graph, &machine(workers, devices, 1 << 20), seed);
+        let plan = plan(&graph, &machine(workers, devices, 1 << 20, 1.0), seed);
         let transfers = plan.carried(&graph).unwrap();
         // Every third run lacks the room that the plan counts on.
         let bytes = |e: &Vec<usize>| 8 * e.iter().product::<usize>() as u64;
@@ -168,7 +168,7 @@ fn a_run_that_is_cancelled_or_fails_waits_for_no_transfer() {
         let program = Program::random(seed, false);
         let arena = Arena::new();
         let (graph, handles) = program.record(&arena);
-        let plan = plan(&graph, &machine(1, 1, 1 << 20), seed);
+        let plan = plan(&graph, &machine(1, 1, 1 << 20, 1.0), seed);
         let builder = builder(1).schedule(schedule(&graph, &plan));
         let slow = device(1 << 20, 1e8, Duration::from_micros(200));
         let mut runtime = builder.host_device(slow).build().unwrap();

@@ -1,4 +1,4 @@
-//! Plans of random programs, transfers included, for made-up durations.
+//! Plans, transfers included, for made-up durations of up to 2000 seconds.
 
 use dahl_core::random::Random;
 use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
@@ -9,8 +9,8 @@ use dahl_sched::plan::problem::{Goal, Objective};
 use dahl_sched::plan::solve::{Effort, solve};
 use dahl_sched::sim::Times;
 
-/// Workers, and devices of one unit each behind links of a byte per second: for plans, not for runs.
-pub fn machine(workers: usize, devices: usize, capacity: u64) -> Machine {
+/// Workers, and devices of one unit each behind links of so many bytes per second: for plans, not for runs.
+pub fn machine(workers: usize, devices: usize, capacity: u64, bandwidth: f64) -> Machine {
     let mut machine = Machine::cpus(workers);
     for d in 0..devices {
         let memory = MemoryId(d as u16 + 1);
@@ -19,7 +19,9 @@ pub fn machine(workers: usize, devices: usize, capacity: u64) -> Machine {
         machine.memories.push(room);
         machine.units.push(Unit::new(name, UnitKind::Cpu, memory));
         for (from, to) in [(MemoryId::HOST, memory), (memory, MemoryId::HOST)] {
-            machine.links.push(Link::new(from, to, 1.0, Seconds(0.0)));
+            machine
+                .links
+                .push(Link::new(from, to, bandwidth, Seconds(0.0)));
         }
     }
     machine
