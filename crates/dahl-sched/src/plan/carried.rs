@@ -2,7 +2,7 @@
 //!
 //! In a problem a transfer moves a datum, which means nothing outside of it. Here it gets a name that a
 //! file can keep, and a name becomes what can be followed. Whether and when it is followed is decided by
-//! [`transfers`](crate::transfers).
+//! [`transfers`].
 
 use dahl_core::{Bytes, Graph, Region, Seconds};
 use serde::{Deserialize, Serialize};
