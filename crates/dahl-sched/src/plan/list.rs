@@ -186,6 +186,13 @@ impl Candidate {
     }
 }
 
+/// Nudges by which tasks are the more urgent the earlier they are to start.
+pub fn by_start(starts: &[f64]) -> Vec<f64> {
+    // Ten times the longest path: beside that, what follows a task is nothing.
+    let latest = starts.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    starts.iter().map(|s| 10.0 * (1.0 - s / latest)).collect()
+}
+
 /// The most urgent first, on whatever is free. `None` if memory runs into a wall.
 fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeline<'n>> {
     let mut t = Timeline::new(net)?;
@@ -219,7 +226,11 @@ fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeli
 }
 
 /// Strictly in this order, each as early as possible after the one before.
-fn in_order<'n>(net: &'n Network, ways: &[usize], order: &[u32]) -> Option<Timeline<'n>> {
+pub(super) fn in_order<'n>(
+    net: &'n Network,
+    ways: &[usize],
+    order: &[u32],
+) -> Option<Timeline<'n>> {
     let mut t = Timeline::new(net)?;
     let mut freed = Vec::new();
     for &i in order {

@@ -9,7 +9,8 @@
 //! | `bound` | what no plan can beat |
 //! | `fix` | ways that no better plan can use |
 //! | `exact` | proven best plans of small problems |
-//! | `construct`, `dispatch`, `slack`, `quick`, `search`, `even` | good plans of large ones |
+//! | `first`, `seed`, `construct`, `dispatch`, `rules` | first plans of large ones |
+//! | `slack`, `quick`, `search`, `even` | better plans from these |
 //! | `lowered` | from a graph and a machine to a problem |
 //! | `carried` | a plan's transfers, in the graph's terms |
 //! | `expect` | what a run that follows a plan is expected to take |
@@ -26,6 +27,7 @@ pub mod exact;
 pub mod expect;
 pub mod explain;
 pub mod file;
+pub mod first;
 pub mod fix;
 pub mod frontier;
 pub mod list;
@@ -34,8 +36,10 @@ pub mod network;
 pub mod placement;
 pub mod problem;
 pub mod quick;
+pub mod rules;
 pub mod schedule;
 pub mod search;
+pub mod seed;
 pub mod slack;
 pub mod solve;
 pub mod timeline;

@@ -1,22 +1,23 @@
 //! From a problem to a plan with a proof of how good it is.
 //!
-//! First plans by [`construct`](super::construct) at several weights of time and with each kind of unit
-//! alone, changes by [`search`](super::search), and where the problem is small enough the proof by
-//! [`exact`]. The [bound] is found first and decides when to stop.
+//! [First](super::first) plans, changes by [`search`](super::search), and where the problem is small enough
+//! the proof by [`exact`]. The [bound] is found first and decides when to stop.
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 
-use super::bound::{self, Bound, Carries, Game};
+use super::bound::{self, Bound, Carries};
 use super::construct::greedy;
-use super::dispatch::{self, Dispatch};
+use super::dispatch;
 use super::even::even;
-use super::exact;
+use super::exact::{self, Hint};
+use super::first::{First, rounded};
 use super::fix::fix;
-use super::list::{Candidate, Choice, Lister};
-use super::network::{Frame, Network};
+use super::list::{Candidate, Lister};
+use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
+use super::seed::Seed;
 use super::slack;
 use super::timeline::Started;
 use super::why;
@@ -75,7 +76,18 @@ pub fn solve(
     effort: &Effort,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Solution, PlanError> {
-    match attempt(problem, goal, effort, keep_going)? {
+    solve_from(problem, goal, effort, &[], keep_going)
+}
+
+/// Finds a plan that costs no more than any of the seeds does, once transfers are decided.
+pub fn solve_from(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    seeds: &[Seed],
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Solution, PlanError> {
+    match attempt(problem, goal, effort, seeds, keep_going)? {
         Attempt::Found(solution) => Ok(*solution),
         Attempt::None { proven } => Err(PlanError::Infeasible(why::nothing_found(
             problem, goal, effort, proven,
@@ -99,6 +111,7 @@ pub(super) fn attempt(
     problem: &Problem,
     goal: &Goal,
     effort: &Effort,
+    seeds: &[Seed],
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
     let mut frame = Frame::new(problem)?;
@@ -115,8 +128,18 @@ pub(super) fn attempt(
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
     let regrets = dispatch::regrets(&frame, &game, joules);
     let mut lister = Lister::new(&frame, *goal);
-    let mut best = first_plans(&frame, &relaxed, &game, &regrets, &mut lister);
     let small = problem.tasks.len() <= effort.exact;
+    let first = First {
+        frame: &frame,
+        relaxed: &relaxed,
+        game: &game,
+        regrets: &regrets,
+        seeds,
+        seed: effort.seed,
+        rounds: effort.rounds,
+        enough,
+    };
+    let starts = first.best(small, &mut lister, keep_going);
     let search = Search {
         frame: &frame,
         shares: &game.shares,
@@ -129,11 +152,15 @@ pub(super) fn attempt(
         },
         enough,
     };
-    if let Some(mut start) = best.take() {
+    let mut best: Option<Candidate> = None;
+    for mut start in starts {
         if goal.deadline.is_some() && goal.objective != Objective::Time {
             start = slack::spend(&frame, &mut lister, start);
         }
-        best = Some(search.improve(&mut lister, start, keep_going));
+        let found = search.improve(&mut lister, start, keep_going);
+        if best.as_ref().is_none_or(|b| found.rank < b.rank) {
+            best = Some(found);
+        }
     }
     let mut proven = false;
     let mut floor = bound.cost;
@@ -169,7 +196,9 @@ pub(super) fn attempt(
         ) {
             None => (proven, floor) = (true, limit),
             Some((fixed, tighter)) => {
-                let exact = exact::solve(&fixed, goal, beat, effort.gap, keep_going);
+                let hint = plan.as_ref();
+                let hint = hint.and_then(|(_, memory, log)| Hint::new(&frame, memory, log));
+                let exact = exact::solve(&fixed, goal, beat, hint.as_ref(), effort.gap, keep_going);
                 proven = exact.proven;
                 floor = floor.max(tighter.cost.min(limit)).max(exact.floor);
                 if let Some((memory, log)) = exact.found {
@@ -229,72 +258,6 @@ fn complete(
     let mut schedule = Schedule::new(frame.problem, &net, log, &[]);
     schedule.peak = verify(frame.problem, &schedule).map_err(broken)?;
     Ok(schedule)
-}
-
-/// The best of several simple plans.
-fn first_plans(
-    frame: &Frame<'_>,
-    relaxed: &Network,
-    game: &Game,
-    regrets: &[Vec<f64>],
-    lister: &mut Lister<'_, '_>,
-) -> Option<Candidate> {
-    let p = frame.problem;
-    let shares = &game.shares;
-    let mut best: Option<Candidate> = None;
-    let mut keep = |choice: Choice, nudge: &[f64], lister: &mut Lister<'_, '_>| {
-        let most = best.as_ref().map_or(f64::INFINITY, |b| b.rank);
-        if let Some(c) = lister.rough(&choice, nudge, most)
-            && best.as_ref().is_none_or(|b| c.rank < b.rank)
-        {
-            best = Some(c);
-        }
-    };
-    let priced = Dispatch::new(frame, relaxed, shares, regrets);
-    let mean = (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE);
-    for limit in [0.0, 0.01, 0.03, 0.1, 0.3, 1.0] {
-        for depth in [0.0, 1.1, 2.0] {
-            if let Some((choice, nudge)) = priced.plan(limit * mean, depth) {
-                keep(choice.clone(), &[], lister);
-                keep(choice, &nudge, lister);
-            }
-        }
-    }
-    let mut take = |choice, lister: &mut Lister<'_, '_>| keep(choice, &[], lister);
-    let standing = p.standing_watts().max(1e-9);
-    for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
-        let watts = standing * weight;
-        take(greedy(frame, relaxed, watts, &|_, _, _| true), lister);
-        take(
-            greedy(frame, relaxed, watts, &|t, k, _| shares[t][k] > 0.02),
-            lister,
-        );
-        for g in 0..p.groups.len() {
-            let memory = p.groups[g].memory;
-            take(
-                greedy(frame, relaxed, watts, &|_, _, w| {
-                    usize::from(w.resource) == g
-                }),
-                lister,
-            );
-            let near =
-                |_, _, w: &super::network::Way| p.groups[usize::from(w.resource)].memory == memory;
-            take(greedy(frame, relaxed, watts, &near), lister);
-        }
-    }
-    take(rounded(shares), lister);
-    let best = best?;
-    lister.plan(&best.choice, &best.nudge)
-}
-
-/// For each task the way that the relaxation uses most.
-fn rounded(shares: &[Vec<f64>]) -> Choice {
-    let most = |s: &Vec<f64>| {
-        (0..s.len())
-            .max_by(|&a, &b| s[a].total_cmp(&s[b]))
-            .unwrap_or(0) as u16
-    };
-    shares.iter().map(most).collect()
 }
 
 /// The plan in which every task that can runs on one group, at its cheapest for the objective; the others

@@ -81,7 +81,7 @@ pub(super) fn nothing_found(
             left = left.saturating_sub(1);
             left > 0
         };
-        match attempt(problem, &goal, &light, &mut keep_going) {
+        match attempt(problem, &goal, &light, &[], &mut keep_going) {
             Ok(Attempt::Found(s)) => Some(s),
             _ => None,
         }

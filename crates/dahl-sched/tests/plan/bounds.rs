@@ -1,7 +1,7 @@
 //! Bounds never lie above the optimum, and quick looks at plans see what the plans are.
 
 use dahl_sched::plan::bound::{Carries, bound};
-use dahl_sched::plan::dispatch::{Dispatch, regrets};
+use dahl_sched::plan::dispatch::{Dispatch, Rule, regrets};
 use dahl_sched::plan::list::Lister;
 use dahl_sched::plan::network::Frame;
 use dahl_sched::plan::problem::{Goal, Objective};
@@ -89,9 +89,14 @@ fn dispatched_choices_are_plans() {
         let relaxed = frame.relaxed();
         let game = bound(&relaxed, &Carries::new(&frame), &goal, 100).1;
         let regrets = regrets(&frame, &game, 1.0);
-        let dispatch = Dispatch::new(&frame, &relaxed, &game.shares, &regrets);
-        for limit in [0.0, 1.0, f64::INFINITY] {
-            let Some((choice, nudge)) = dispatch.plan(limit, 1.0) else {
+        let dispatch = Dispatch::new(&frame, &relaxed, &game);
+        for (limit, liking) in [(0.0, 0.0), (1.0, 10.0), (f64::INFINITY, 1.0)] {
+            let rule = Rule {
+                limits: vec![limit; problem.groups.len()],
+                depth: 1.0,
+                liking,
+            };
+            let Some((choice, nudge)) = dispatch.plan(&rule, &regrets) else {
                 continue;
             };
             assert!(

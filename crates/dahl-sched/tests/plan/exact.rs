@@ -112,9 +112,7 @@ fn equals_exhaustive_search() {
         };
         compared[tasks] += 1;
         let frame = Frame::new(&problem).unwrap();
-        // Two memories in the order of time, decided first, and as usual.
-        let widest = [usize::MAX, 0, 40][seed as usize % 3];
-        let exact = exact::solve_within(&frame, &goal, f64::INFINITY, 0.0, widest, &mut || true);
+        let exact = exact::solve(&frame, &goal, f64::INFINITY, None, 0.0, &mut || true);
         assert!(exact.proven);
         let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
         assert!(
@@ -165,7 +163,7 @@ fn what_is_ruled_out_holds_no_better_plan() {
         let (fixed, bound) = fixed.expect("there is such a plan");
         dropped += usize::from(fixed.ways != frame.ways);
         assert!(bound.cost <= best * (1.0 + 1e-9), "seed {seed}");
-        let exact = exact::solve(&fixed, &goal, f64::INFINITY, 0.0, &mut || true);
+        let exact = exact::solve(&fixed, &goal, f64::INFINITY, None, 0.0, &mut || true);
         assert!(
             (exact.cost - best).abs() <= 1e-8 * best,
             "seed {seed}: {} after fixing, {best} before\n{problem:#?} {goal:?}",
@@ -186,7 +184,7 @@ fn a_search_that_is_stopped_has_proven_no_more_than_it_may() {
         let frame = Frame::new(&problem).unwrap();
         let solve = |asks: usize| {
             let mut left = asks;
-            exact::solve(&frame, &goal, f64::INFINITY, 0.0, &mut || {
+            exact::solve(&frame, &goal, f64::INFINITY, None, 0.0, &mut || {
                 left = left.saturating_sub(1);
                 left > 0
             })

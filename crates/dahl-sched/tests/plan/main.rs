@@ -5,5 +5,6 @@ mod exact;
 mod expected;
 mod graphs;
 mod random;
+mod seeds;
 mod transfers;
 mod whole;

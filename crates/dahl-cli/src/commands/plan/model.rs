@@ -10,10 +10,10 @@ use dahl_sched::plan::expect::{Expected, Unexpected};
 use dahl_sched::plan::file::{For, PlanFile, fingerprint};
 use dahl_sched::plan::frontier::{frontier, svg};
 use dahl_sched::plan::problem::{Goal, Objective};
-use dahl_sched::plan::solve::{Effort, Solution, solve};
+use dahl_sched::plan::solve::{Effort, Solution, solve_from};
 use dahl_sched::sim::Options;
 
-use super::compare;
+use super::compare::{self, Rivals};
 use super::explain;
 use super::grains::{self, Lowering};
 use crate::commands::{check_writable, machine, run_options, simulate};
@@ -130,10 +130,11 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         assume: !args.strict,
         step: &args.step,
     };
-    let mut step = match &args.grain {
+    let step = match &args.grain {
         Some(grain) => lowering.one(grain)?,
         None => grains::choose(&lowering, &goal, &mut || begin.elapsed() < limit / 3)?,
     };
+    let mut rivals = Rivals::new(step, &machine);
     let effort = Effort {
         gap: args.gap,
         seed: args.seed,
@@ -141,26 +142,28 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         ..Effort::default()
     };
     // Cuts were compared with little effort each; the usual one gets a chance with as much as the best.
-    let mut usual = match step.grain {
+    let mut usual = match rivals.step.grain {
         Grain::Auto => None,
-        _ => Some(lowering.one(&Grain::Auto)?),
+        _ => Some(Rivals::new(lowering.one(&Grain::Auto)?, &machine)),
     };
     let compete = usual.is_some() && args.grain.is_none();
-    let solved = |step: &grains::Candidate, until: Duration| {
-        let problem = &step.lowered.problem;
-        solve(problem, &goal, &effort, &mut || begin.elapsed() < until)
+    let solved = |rivals: &Rivals, until: Duration| {
+        let problem = &rivals.step.lowered.problem;
+        let mut keep_going = || begin.elapsed() < until;
+        solve_from(problem, &goal, &effort, &rivals.seeds, &mut keep_going)
     };
-    let mut solution = solved(&step, if compete { limit * 2 / 3 } else { limit })?;
+    let mut solution = solved(&rivals, if compete { limit * 2 / 3 } else { limit })?;
     if let Some(rival) = usual.as_mut().filter(|_| compete)
         && let Ok(better) = solved(rival, limit)
         && better.cost < solution.cost
     {
         solution = better;
-        std::mem::swap(rival, &mut step);
+        std::mem::swap(rival, &mut rivals);
     }
     // Where the usual cut won, there is no other to compare with.
-    usual = usual.filter(|_| step.grain != Grain::Auto);
-    let others = compare::others(&step, usual.as_ref(), &machine, &goal);
+    usual = usual.filter(|_| rivals.step.grain != Grain::Auto);
+    let others = compare::others(&rivals, usual.as_ref(), &goal);
+    let step = rivals.step;
     let made_for = made_for(args, &model, &machine, &goal, &step);
     let mut plan = PlanFile::new(
         made_for,

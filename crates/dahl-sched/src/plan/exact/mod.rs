@@ -1,45 +1,52 @@
-//! Proven best plans of small problems.
+//! Proven best plans of small problems, by learning from contradictions.
 //!
-//! Where all tasks run in one memory, or in either of two that are large enough, `layers` looks at partial
-//! plans in the order of time; with two, the memory of each task and the transfers are among its choices
-//! (`open`). That finds good plans and raises the bound; where it does not end, deciding all memories first may
-//! (`deep`). Where memories are limited or there are more of them, `places` does that by simpler bounds.
+//! The search decides which way a task takes and which of two activities goes first on a unit, and each time finds
+//! what follows: by when what must have started, what no longer fits, what it costs at least. Where that contradicts
+//! itself it finds the few facts that do, and never tries them together again (`analyse`). Solvers of
+//! constraint problems call it lazy clause generation.
+//!
+//! Everything that is known is a bound of a whole [number](trail): starts, ends, choices, the cost. Bounds follow
+//! from others by
+//!
+//! - `clauses`: of some facts at least one holds;
+//! - `arcs`: who waits for whom, under which conditions;
+//! - `work`: what must run on a resource between two moments has to fit there;
+//! - `budget`: the cost of the ways that are left, at the prices of the relaxation's bound.
+//!
+//! Orders on several equal units, and of copies in a memory, are not choices beforehand: where more overlap than
+//! there is room for, one has to wait for another, and only then these orders become choices (`crowd`).
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
-mod certificate;
-mod compare;
-mod deep;
-mod facts;
-mod layers;
-mod moment;
-mod open;
-mod paths;
-mod places;
-mod prices;
-mod room;
-mod sides;
+mod analyse;
+mod arcs;
+mod budget;
+mod clauses;
+mod crowd;
+mod lines;
+mod make;
+mod model;
+mod moves;
+mod outcome;
+mod search;
 mod symmetry;
-mod tolls;
+mod trail;
+mod work;
 
 use super::network::Frame;
 use super::problem::Goal;
 use super::timeline::Started;
-use facts::Facts;
-use layers::Layers;
-use open::Open;
+use make::{Hopeless, make};
+use search::{Search, Step};
 
-pub use moment::MOST;
+pub use outcome::Hint;
 
 /// Plans within this part of each other count as equal.
 const SAME: f64 = 1e-9;
 
-/// Rounds in which prices for bounds are found, where that is done once or often.
-const ROUNDS: usize = 2000;
-const FEWER_ROUNDS: usize = 80;
-
-/// Width at which memories are no longer decided in the order of time.
-const WIDEST_OPEN: usize = 320;
+/// Rounds in which prices for bounds are found: so many for each task, up to so many.
+const ROUNDS: usize = 40;
+const MOST_ROUNDS: usize = 2000;
 
 /// What an exact search found.
 #[derive(Clone, Debug)]
@@ -52,62 +59,39 @@ pub struct Exact {
     pub proven: bool,
     /// No plan costs less, whether proven or not; may be negative infinity.
     pub floor: f64,
-    /// Nodes looked at.
-    pub nodes: u64,
+    /// Contradictions met.
+    pub conflicts: u64,
 }
 
 /// Looks for a plan that costs less than `beat`, which may be infinite, by more than the part `tolerance`,
-/// until there is none or `keep_going` says no.
+/// until there is none or `keep_going` says no. A `hint` is a plan near which to look first.
 pub fn solve(
     frame: &Frame<'_>,
     goal: &Goal,
     beat: f64,
+    hint: Option<&Hint>,
     tolerance: f64,
-    keep_going: &mut dyn FnMut() -> bool,
-) -> Exact {
-    solve_within(frame, goal, beat, tolerance, WIDEST_OPEN, keep_going)
-}
-
-/// The same, where memories are open with a beam of at most this width in the order of time, 0 for none, before
-/// memories are decided first: that changes how long it takes, never what is proven.
-pub fn solve_within(
-    frame: &Frame<'_>,
-    goal: &Goal,
-    beat: f64,
-    tolerance: f64,
-    widest: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Exact {
     let tolerance = tolerance.max(SAME);
     let mut result = Exact {
         cost: beat,
         found: None,
-        proven: true,
+        proven: false,
         floor: f64::NEG_INFINITY,
-        nodes: 0,
+        conflicts: 0,
     };
-    let memories: Vec<Vec<usize>> = (0..frame.problem.tasks.len())
-        .map(|t| frame.memories_of(t))
-        .collect();
-    if memories.iter().all(|m| m.len() == 1) {
-        let memory = memories.concat();
-        result.close(frame, goal, memory, ROUNDS, tolerance, keep_going);
-    } else if let Some(open) = Open::new(frame) {
-        let facts = Facts::new(&open.net, *goal, ROUNDS, Some(&open));
-        if widest > 0 {
-            let mut search = Layers::new(&facts, beat, tolerance, keep_going);
-            search.widest = widest;
-            search.run();
-            result.take(search, |found| open.plan(frame, &found));
+    let rounds = (ROUNDS * frame.problem.tasks.len()).min(MOST_ROUNDS);
+    match make(frame, goal, rounds) {
+        Ok(model) => {
+            let mut search = Search::new(model);
+            if let Some(hint) = hint {
+                search.suggest(frame, hint);
+            }
+            run(frame, goal, search, &mut result, tolerance, keep_going);
         }
-        if !result.proven || widest == 0 {
-            result.proven = true;
-            let floor = result.floor;
-            result = deep::search(frame, &open, &facts, result, tolerance, keep_going);
-            result.floor = floor;
-        }
-    } else {
-        result = places::search(frame, goal, result, tolerance, keep_going);
+        Err(Hopeless::Impossible) => result.proven = true,
+        Err(Hopeless::TooLarge) => {}
     }
     if result.proven {
         result.floor = result.cost * (1.0 - tolerance);
@@ -115,42 +99,36 @@ pub fn solve_within(
     result
 }
 
-impl Exact {
-    /// Searches the network in which each task runs in the memory given.
-    fn close(
-        &mut self,
-        frame: &Frame<'_>,
-        goal: &Goal,
-        memory: Vec<usize>,
-        rounds: usize,
-        tolerance: f64,
-        keep_going: &mut dyn FnMut() -> bool,
-    ) {
-        let Some(net) = frame.network(&memory) else {
-            return;
-        };
-        if net.activities.len() > MOST {
-            self.proven = false;
-            return;
-        }
-        let facts = Facts::new(&net, *goal, rounds, None);
-        let mut search = Layers::new(&facts, self.cost, tolerance, keep_going);
-        search.run();
-        self.take(search, |found| (memory, found.log));
-    }
-
-    /// Notes what a search found, as a plan by `of`.
-    fn take(
-        &mut self,
-        mut search: Layers<'_, '_>,
-        of: impl FnOnce(layers::Found) -> (Vec<usize>, Vec<Started>),
-    ) {
-        self.nodes += search.nodes;
-        self.proven &= !search.stopped;
-        self.floor = search.floor;
-        if let Some(found) = search.found.take() {
-            self.cost = search.best;
-            self.found = Some(of(found));
+/// Improves what is known until nothing better is left.
+fn run(
+    frame: &Frame<'_>,
+    goal: &Goal,
+    mut search: Search,
+    result: &mut Exact,
+    tolerance: f64,
+    keep_going: &mut dyn FnMut() -> bool,
+) {
+    let mut limit = result.cost * (1.0 - tolerance);
+    result.proven = search.limit(limit, goal).is_err();
+    while !result.proven {
+        match search.step(keep_going) {
+            Step::Nothing => result.proven = true,
+            Step::Stopped => break,
+            Step::Complete => {
+                let Some((memory, log)) = search.plan(frame) else {
+                    break;
+                };
+                let (seconds, joules) = outcome::totals(frame, &memory, &log);
+                let cost = goal.cost(seconds, joules);
+                if cost < result.cost && goal.in_time(seconds) {
+                    result.cost = cost;
+                    result.found = Some((memory, log));
+                }
+                limit = limit.min(cost * (1.0 - tolerance));
+                result.proven = search.limit(limit, goal).is_err();
+            }
         }
     }
+    result.conflicts = search.conflicts;
+    result.floor = search.floor().min(result.cost);
 }

@@ -1,0 +1,163 @@
+//! Clauses: lists of facts of which at least one holds in every plan that is still of interest.
+//!
+//! Two facts of each clause are watched. While neither is false the clause says nothing; when one
+//! becomes false another is watched instead, or the last one left must hold.
+
+use super::trail::{Conflict, Fact, Reason, Trail, Var};
+
+/// A clause that is woken when a number reaches a bound.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    clause: u32,
+    at: i64,
+}
+
+#[derive(Debug)]
+struct Clause {
+    facts: Vec<Fact>,
+    /// Decisions that its facts spread over when it was learned: the fewer, the more use it is. 0 if it
+    /// was not learned but is part of the problem.
+    spread: u32,
+}
+
+/// All clauses.
+#[derive(Debug, Default)]
+pub(super) struct Clauses {
+    all: Vec<Clause>,
+    /// By the number whose bound makes the watched fact false.
+    watches: Vec<Vec<Watch>>,
+    learned: usize,
+}
+
+impl Clauses {
+    /// The facts of a clause; the first is the one that follows from it, if one does.
+    pub fn facts(&self, clause: u32) -> &[Fact] {
+        &self.all[clause as usize].facts
+    }
+
+    /// Adds a clause of the problem.
+    pub fn require(&mut self, trail: &mut Trail, mut facts: Vec<Fact>) -> Result<(), Conflict> {
+        if trail.level() == 0 {
+            facts.retain(|&f| !trail.fails(f));
+        }
+        // What is open or holds goes first, then what became false last.
+        let late = |f: &Fact| match trail.fails(*f) {
+            true => trail.level_of(!*f),
+            false => u32::MAX,
+        };
+        facts.sort_by_key(|f| std::cmp::Reverse(late(f)));
+        let [first, second, ..] = facts[..] else {
+            return match facts.first() {
+                Some(&one) => trail.follow(one, &[]),
+                None => Err(trail.refuse(&[])),
+            };
+        };
+        let id = self.add(trail, facts, 0);
+        if trail.fails(first) {
+            let all: Vec<Fact> = self.facts(id).iter().map(|&f| !f).collect();
+            return Err(trail.refuse(&all));
+        }
+        if trail.fails(second) && !trail.holds(first) {
+            trail.enter(first, Reason::Clause(id));
+        }
+        Ok(())
+    }
+
+    /// Adds a clause of two facts or more that is learned: the first will hold, the second is the one
+    /// that became false last.
+    pub fn learn(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
+        self.learned += 1;
+        self.add(trail, facts, spread.max(1))
+    }
+
+    fn add(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
+        let id = self.all.len() as u32;
+        self.watches.resize(trail.numbers(), Vec::new());
+        for fact in &facts[..2] {
+            self.watch(*fact, id);
+        }
+        self.all.push(Clause { facts, spread });
+        id
+    }
+
+    fn watch(&mut self, fact: Fact, clause: u32) {
+        let Fact { var, least: at } = !fact;
+        self.watches[var.index()].push(Watch { clause, at });
+    }
+
+    /// What follows from a bound that was raised.
+    pub fn raised(&mut self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
+        let Some(list) = self.watches.get_mut(var.index()) else {
+            return Ok(());
+        };
+        let mut list = std::mem::take(list);
+        let mut kept = 0;
+        let mut result = Ok(());
+        for at in 0..list.len() {
+            let watch = list[at];
+            if result.is_err()
+                || watch.at > trail.least(var)
+                || self.wake(trail, watch, var, &mut result)
+            {
+                list[kept] = watch;
+                kept += 1;
+            }
+        }
+        list.truncate(kept);
+        list.append(&mut self.watches[var.index()]);
+        self.watches[var.index()] = list;
+        result
+    }
+
+    /// A watched fact is false. Whether it stays watched.
+    fn wake(
+        &mut self,
+        trail: &mut Trail,
+        watch: Watch,
+        var: Var,
+        result: &mut Result<(), Conflict>,
+    ) -> bool {
+        let facts = &mut self.all[watch.clause as usize].facts;
+        let wrong = !var.at_least(watch.at);
+        if facts[0] == wrong {
+            facts.swap(0, 1);
+        }
+        if trail.holds(facts[0]) {
+            return true;
+        }
+        if let Some(k) = (2..facts.len()).find(|&k| !trail.fails(facts[k])) {
+            facts.swap(1, k);
+            let fact = facts[1];
+            self.watch(fact, watch.clause);
+            return false;
+        }
+        if trail.fails(facts[0]) {
+            trail.conflict.clear();
+            trail.conflict.extend(facts.iter().map(|&f| !f));
+            *result = Err(Conflict);
+        } else {
+            trail.enter(facts[0], Reason::Clause(watch.clause));
+        }
+        true
+    }
+
+    /// Forgets half of what was learned if it is more than this, those first that are of least use; only
+    /// while nothing is decided.
+    pub fn forget(&mut self, trail: &Trail, most: usize) {
+        if self.learned <= most {
+            return;
+        }
+        let mut spreads: Vec<u32> = self.all.iter().map(|c| c.spread).collect();
+        spreads.retain(|&s| s > 0);
+        spreads.sort_unstable();
+        let middle = spreads[spreads.len() / 2].max(3);
+        let old = std::mem::take(self);
+        for clause in old.all {
+            let useful = clause.spread < middle && !clause.facts.iter().any(|&f| trail.holds(f));
+            if useful || clause.spread == 0 {
+                self.learned += usize::from(clause.spread > 0);
+                self.add(trail, clause.facts, clause.spread);
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Numbers that are known to lie between bounds, and why: what search has decided and what follows from it.
+//!
+//! Every bound is a lower bound: for each number `x` there is a second one, `−x`, whose lower bound is the
+//! upper bound of `x`. A choice is a number between 0 and 1. So there is one kind of [fact](Fact), `x ≥ v`,
+//! and its opposite, `−x ≥ 1 − v`, is of the same kind: all numbers are whole.
+
+use std::ops::Not;
+
+/// A number: `x` if even, and `−x` the odd one beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Var(pub u32);
+
+impl Var {
+    /// The place of what is kept for it in a list.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// That it is at least this.
+    pub fn at_least(self, least: i64) -> Fact {
+        Fact { var: self, least }
+    }
+
+    /// That it is at most this.
+    pub fn at_most(self, most: i64) -> Fact {
+        Fact {
+            var: !self,
+            least: -most,
+        }
+    }
+}
+
+impl Not for Var {
+    type Output = Var;
+
+    /// `−x`.
+    fn not(self) -> Var {
+        Var(self.0 ^ 1)
+    }
+}
+
+/// That a number is at least this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    pub var: Var,
+    pub least: i64,
+}
+
+impl Not for Fact {
+    type Output = Fact;
+
+    fn not(self) -> Fact {
+        Fact {
+            var: !self.var,
+            least: 1 - self.least,
+        }
+    }
+}
+
+/// Why a bound holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reason {
+    /// It was decided, or holds in every plan.
+    Given,
+    /// All other facts of this clause are false.
+    Clause(u32),
+    /// These facts of [`Trail::because`] hold.
+    Facts(u32, u32),
+}
+
+/// A bound that was raised.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub fact: Fact,
+    /// The entry before of the same number.
+    pub before: u32,
+    pub reason: Reason,
+    pub level: u32,
+}
+
+/// Something cannot be: the facts that contradict each other are in [`Trail::conflict`].
+#[derive(Debug)]
+pub(super) struct Conflict;
+
+/// No entry.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// All bounds, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    pub entries: Vec<Entry>,
+    /// The lower bound of each number in all plans, and its last entry.
+    first: Vec<i64>,
+    last: Vec<u32>,
+    /// Reasons that are no clauses.
+    pub because: Vec<Fact>,
+    /// Where entries and reasons of each level begin.
+    levels: Vec<(u32, u32)>,
+    /// Facts that hold and contradict each other.
+    pub conflict: Vec<Fact>,
+    /// For each number, the one of the two whose bound was raised last before it was forgotten.
+    leaning: Vec<Option<Var>>,
+}
+
+impl Trail {
+    /// A new number between these bounds, in all plans.
+    pub fn number(&mut self, least: i64, most: i64) -> Var {
+        let var = Var(self.last.len() as u32);
+        self.leaning.push(None);
+        self.last.extend([NONE; 2]);
+        self.first.extend([least, -most]);
+        var
+    }
+
+    /// How many there are, counting `x` and `−x`.
+    pub fn numbers(&self) -> usize {
+        self.last.len()
+    }
+
+    /// The lower bound.
+    pub fn least(&self, var: Var) -> i64 {
+        match self.last[var.index()] {
+            NONE => self.first[var.index()],
+            at => self.entries[at as usize].fact.least,
+        }
+    }
+
+    /// The upper bound.
+    pub fn most(&self, var: Var) -> i64 {
+        -self.least(!var)
+    }
+
+    /// Whether it is known to be true.
+    pub fn holds(&self, fact: Fact) -> bool {
+        self.least(fact.var) >= fact.least
+    }
+
+    /// Whether it is known to be false.
+    pub fn fails(&self, fact: Fact) -> bool {
+        self.holds(!fact)
+    }
+
+    /// The entry that made a fact true, which holds; none if it always does.
+    pub fn entry_of(&self, fact: Fact) -> Option<u32> {
+        if self.first[fact.var.index()] >= fact.least {
+            return None;
+        }
+        let mut at = self.last[fact.var.index()];
+        loop {
+            let before = self.entries[at as usize].before;
+            if before == NONE || self.entries[before as usize].fact.least < fact.least {
+                return Some(at);
+            }
+            at = before;
+        }
+    }
+
+    /// How many decisions had been taken when a fact became true, which holds.
+    pub fn level_of(&self, fact: Fact) -> u32 {
+        self.entry_of(fact)
+            .map_or(0, |at| self.entries[at as usize].level)
+    }
+
+    /// How many decisions have been taken.
+    pub fn level(&self) -> u32 {
+        self.levels.len() as u32
+    }
+
+    /// Decides a fact that is open.
+    pub fn decide(&mut self, fact: Fact) {
+        let begin = (self.entries.len() as u32, self.because.len() as u32);
+        self.levels.push(begin);
+        self.enter(fact, Reason::Given);
+    }
+
+    /// Notes that a fact follows from others, which hold.
+    pub fn follow(&mut self, fact: Fact, because: &[Fact]) -> Result<(), Conflict> {
+        if self.holds(fact) {
+            return Ok(());
+        }
+        if self.fails(fact) {
+            self.conflict.clear();
+            self.conflict.extend_from_slice(because);
+            self.conflict.push(!fact);
+            return Err(Conflict);
+        }
+        let from = self.because.len() as u32;
+        self.because.extend_from_slice(because);
+        let to = self.because.len() as u32;
+        self.enter(fact, Reason::Facts(from, to));
+        Ok(())
+    }
+
+    /// Notes that these facts, which hold, cannot hold together.
+    pub fn refuse(&mut self, facts: &[Fact]) -> Conflict {
+        self.conflict.clear();
+        self.conflict.extend_from_slice(facts);
+        Conflict
+    }
+
+    /// Enters a fact that is open.
+    pub fn enter(&mut self, fact: Fact, reason: Reason) {
+        let slot = &mut self.last[fact.var.index()];
+        let before = std::mem::replace(slot, self.entries.len() as u32);
+        self.entries.push(Entry {
+            fact,
+            before,
+            reason,
+            level: self.levels.len() as u32,
+        });
+    }
+
+    /// A choice as it was made last time, if it was.
+    pub fn leaning(&self, fact: Fact) -> Option<Fact> {
+        let var = self.leaning[fact.var.index() / 2]?;
+        Some(if var == fact.var { fact } else { !fact })
+    }
+
+    /// Makes a choice so, if nothing speaks against it, when its turn comes.
+    pub fn lean(&mut self, fact: Fact) {
+        self.leaning[fact.var.index() / 2] = Some(fact.var);
+    }
+
+    /// Forgets all that was decided after this many decisions.
+    pub fn back_to(&mut self, level: u32) {
+        let Some(&(entries, because)) = self.levels.get(level as usize) else {
+            return;
+        };
+        for entry in self.entries.drain(entries as usize..).rev() {
+            let var = entry.fact.var;
+            self.last[var.index()] = entry.before;
+            self.leaning[var.index() / 2] = Some(var);
+        }
+        self.because.truncate(because as usize);
+        self.levels.truncate(level as usize);
+    }
+}

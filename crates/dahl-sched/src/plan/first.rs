@@ -1,0 +1,137 @@
+//! First plans: the best of several simple ones, for the search to begin with.
+//!
+//! Those that the caller [has already](super::seed), and those made here: by [prices](super::rules) and by
+//! [earliest ends](super::construct), at several weights of time and with each kind of unit alone.
+
+use super::bound::Game;
+use super::construct::greedy;
+use super::dispatch::Dispatch;
+use super::list::{Candidate, Choice, Lister};
+use super::network::{Frame, Network, Way};
+use super::rules::Rules;
+use super::seed::Seed;
+
+/// Most changes of rules that are tried.
+const RULES: u64 = 2000;
+
+/// The best plan so far.
+#[derive(Default)]
+pub struct Best {
+    plan: Option<Candidate>,
+}
+
+impl Best {
+    /// What the best plan costs; without end if there is none.
+    pub fn cost(&self) -> f64 {
+        self.plan.as_ref().map_or(f64::INFINITY, |p| p.cost)
+    }
+
+    /// Keeps the plan of a choice if none ranks better. Its rank, if that is at most `most` or the best.
+    pub fn offer(
+        &mut self,
+        lister: &mut Lister<'_, '_>,
+        choice: &Choice,
+        nudge: &[f64],
+        most: f64,
+    ) -> Option<f64> {
+        let known = self.plan.as_ref().map_or(f64::INFINITY, |b| b.rank);
+        let found = lister.rough(choice, nudge, known.max(most))?;
+        let rank = found.rank;
+        if self.plan.is_none() || rank < known {
+            self.plan = Some(found);
+        }
+        (rank <= most).then_some(rank)
+    }
+}
+
+/// What first plans are made from.
+pub struct First<'a, 'p> {
+    /// The problem.
+    pub frame: &'a Frame<'p>,
+    /// Without transfers.
+    pub relaxed: &'a Network,
+    /// What was found of it.
+    pub game: &'a Game,
+    /// What each way of each task costs beyond its cheapest.
+    pub regrets: &'a [Vec<f64>],
+    /// Plans that the caller has.
+    pub seeds: &'a [Seed],
+    /// Which random numbers to use.
+    pub seed: u64,
+    /// How many changes the search will try.
+    pub rounds: u64,
+    /// Stops once a plan costs this little.
+    pub enough: f64,
+}
+
+impl First<'_, '_> {
+    /// The best first plan; if `several`, after it the best of those that took the least trouble, where that
+    /// is another: from there a search may come elsewhere.
+    pub fn best(
+        &self,
+        several: bool,
+        lister: &mut Lister<'_, '_>,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Vec<Candidate> {
+        let frame = self.frame;
+        let mut best = Best::default();
+        let rules = Rules {
+            dispatch: &Dispatch::new(frame, self.relaxed, self.game),
+            problem: frame.problem,
+            game: self.game,
+            regrets: self.regrets,
+            seed: self.seed,
+            rounds: (self.rounds / 10).min(RULES),
+            enough: self.enough,
+        };
+        let rule = rules.begin(&mut best, lister);
+        self.greedy(&mut best, lister);
+        let simple = best.plan.clone().filter(|_| several);
+        for (choice, nudge) in self.seeds.iter().filter_map(|s| s.choice(frame)) {
+            best.offer(lister, &choice, &nudge, 0.0);
+        }
+        if let Some(rule) = rule {
+            rules.improve(rule, &mut best, lister, keep_going);
+        }
+        let simple = simple.filter(|s| best.plan.as_ref().is_some_and(|b| b.rank < s.rank));
+        let mut whole = |p: Candidate| lister.plan(&p.choice, &p.nudge);
+        best.plan
+            .into_iter()
+            .chain(simple)
+            .filter_map(&mut whole)
+            .collect()
+    }
+
+    /// Each task where it ends first or costs least.
+    fn greedy(&self, best: &mut Best, lister: &mut Lister<'_, '_>) {
+        let (frame, p) = (self.frame, self.frame.problem);
+        let shares = &self.game.shares;
+        let mut take = |choice: Choice| {
+            best.offer(lister, &choice, &[], 0.0);
+        };
+        let standing = p.standing_watts().max(1e-9);
+        for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
+            let greedy = |allowed: &dyn Fn(usize, usize, &Way) -> bool| {
+                greedy(frame, self.relaxed, standing * weight, allowed)
+            };
+            take(greedy(&|_, _, _| true));
+            take(greedy(&|t, k, _| shares[t][k] > 0.02));
+            for (g, group) in p.groups.iter().enumerate() {
+                take(greedy(&|_, _, w| usize::from(w.resource) == g));
+                let near = |_, _, w: &Way| p.groups[usize::from(w.resource)].memory == group.memory;
+                take(greedy(&near));
+            }
+        }
+        take(rounded(shares));
+    }
+}
+
+/// For each task the way that the relaxation uses most.
+pub fn rounded(shares: &[Vec<f64>]) -> Choice {
+    let most = |s: &Vec<f64>| {
+        (0..s.len())
+            .max_by(|&a, &b| s[a].total_cmp(&s[b]))
+            .unwrap_or(0) as u16
+    };
+    shares.iter().map(most).collect()
+}
