@@ -168,12 +168,12 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
     );
     let old = kept
         .to_string()
-        .replacen("\"version\":2", "\"version\":1", 1);
+        .replacen("\"version\":3", "\"version\":2", 1);
     std::fs::write(path("old.json"), old).expect("a file");
     let old = path("old.json");
     refused(
         &["plan", "explain", &old],
-        &["old.json", "version 1", "make the plan again"],
+        &["old.json", "version 2", "make the plan again"],
     );
     std::fs::write(path("half.json"), "{\"version\": 1").expect("a file");
     refused(
@@ -188,6 +188,58 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
         ],
         &["half.json"],
     );
+}
+
+/// Transfers are part of a plan: who follows it makes them in its order, and a step takes what its equations say.
+#[test]
+fn a_simulated_run_follows_the_transfers_of_a_plan() {
+    let home = folder("plan_transfers");
+    let plan = home.join("plan.json").display().to_string();
+    let machine = in_repository("machines/rammus.toml");
+    let on = ["lenet5", "--machine", &machine];
+    let (ok, _, err) = dahl_in(
+        &home,
+        &[&["plan"], &on[..], &["--time-limit", "2", "-o", &plan]].concat(),
+    );
+    assert!(ok, "{err}");
+    let text = std::fs::read_to_string(&plan).expect("a plan");
+    let mut kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let transfers = kept["transfers"].as_array().expect("transfers");
+    assert!(!transfers.is_empty(), "the GPU is worth it: {kept}");
+    for transfer in transfers {
+        assert!(transfer["array"].is_string() && transfer["parts"].is_array());
+    }
+    let follow = |plan: &str, steps: &str| {
+        let run = [
+            "--plan",
+            plan,
+            "--in-flight",
+            "1",
+            "--json",
+            "--steps",
+            steps,
+        ];
+        dahl_in(&home, &[&["simulate"], &on[..], &run].concat())
+    };
+    let makespan = |steps: &str| {
+        let (ok, out, err) = follow(&plan, steps);
+        assert!(ok, "{err}");
+        let out: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        out["makespan_seconds"].as_f64().expect("seconds")
+    };
+    let step = (makespan("6") - makespan("2")) / 4.0;
+    let seconds = kept["seconds"].as_f64().expect("seconds");
+    assert!((step / seconds - 1.0).abs() < 1e-6, "{step} of {seconds}");
+
+    kept["transfers"][0]["storage"] = 9999.into();
+    let other = home.join("other.json").display().to_string();
+    std::fs::write(&other, kept.to_string()).expect("a file");
+    let (ok, _, err) = follow(&other, "1");
+    assert!(!ok && err.contains("transfer 0: array 9999"), "{err}");
+    kept["transfers"][0]["from"] = "attic".into();
+    std::fs::write(&other, kept.to_string()).expect("a file");
+    let (ok, _, err) = follow(&other, "1");
+    assert!(!ok && err.contains("no memory \"attic\""), "{err}");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::time::Duration;
 use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
 use dahl_sched::policy::{self, Follow, Policy};
 use dahl_sched::sim::Fixed;
+use dahl_sched::transfers::Transfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
 use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss};
 use crate::perf_store::PerfStore;
-use crate::runtime::{Planned, Runtime, Settings};
+use crate::runtime::{Moves, Planned, Runtime, Settings};
 use crate::shared::{Shared, UnitState};
 use crate::tracer::Tracer;
 use crate::watchdog::Watchdog;
@@ -40,6 +41,9 @@ pub struct Schedule {
     pub graph: u64,
     /// For every unit, its tasks in order.
     pub order: Vec<Vec<u32>>,
+    /// What is moved between memories ahead of the tasks, in order; none if each task's data is to be
+    /// brought when its unit turns to it.
+    pub transfers: Vec<Transfer>,
 }
 
 /// A device made of host memory: a unit that reaches its operands by explicit copies only.
@@ -233,10 +237,21 @@ impl Builder {
                 let policy = policy::by_name(&self.policy, &machine);
                 (policy.map_err(|e| RunError::Start(e.to_string()))?, None)
             }
-            Some(Schedule { graph, order }) => {
+            Some(Schedule {
+                graph,
+                order,
+                transfers,
+            }) => {
                 if order.len() != units.len() {
                     let (has, wants) = (units.len(), order.len());
                     let message = format!("the schedule is for {wants} units, there are {has}");
+                    return Err(RunError::Start(message));
+                }
+                let memories = machine.memories.len();
+                let outside = |t: &Transfer| usize::from(t.from.max(t.to)) >= memories;
+                if let Some(i) = transfers.iter().position(outside) {
+                    let message =
+                        format!("transfer {i} of the schedule: there are {memories} memories");
                     return Err(RunError::Start(message));
                 }
                 let tasks = order.iter().map(Vec::len).sum();
@@ -247,6 +262,7 @@ impl Builder {
                     fingerprint: graph,
                     tasks,
                     order,
+                    transfers: Moves::Told(transfers),
                 };
                 (follow, Some(planned))
             }

@@ -10,6 +10,7 @@ use dahl_core::arena::Chunk;
 use dahl_core::operands::Placed;
 use dahl_core::{Cost, Graph, Seconds, UnitId, UnitKind};
 use dahl_sched::policy::TaskRef;
+use dahl_sched::transfers::Transfers;
 
 use crate::countdown::Countdown;
 use crate::error::RunError;
@@ -45,6 +46,8 @@ pub struct Prepared {
     pub needs: Needs,
     /// Who reads parts of them, on a machine with devices.
     pub readers: Readers,
+    /// What is moved between memories, and in which order, where a schedule says so.
+    pub transfers: Option<std::sync::Arc<Transfers>>,
 }
 
 impl Prepared {
@@ -102,6 +105,7 @@ impl Prepared {
             is_planned,
             needs,
             readers,
+            transfers: None,
         }
     }
 

@@ -14,6 +14,7 @@ use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
+use dahl_sched::transfers::{Transfer, Transfers};
 
 use crate::builder::Builder;
 use crate::error::RunError;
@@ -87,6 +88,16 @@ pub(crate) struct Planned {
     pub tasks: usize,
     /// For every unit, its tasks in order.
     pub order: Vec<Vec<u32>>,
+    /// What is moved.
+    pub transfers: Moves,
+}
+
+/// The transfers of a schedule.
+pub(crate) enum Moves {
+    /// As they were told.
+    Told(Vec<Transfer>),
+    /// Found to be those of the graph.
+    Known(Arc<Transfers>),
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -153,7 +164,14 @@ impl Runtime {
             };
             threads.push(spawn(format!("dahl-{u}"), body)?);
         }
-        for i in 0..shared.machine.memories.len() - 1 {
+        // One for every device, and one for every direction where transfers were planned for both.
+        let told = |p: &Planned| matches!(&p.transfers, Moves::Told(all) if !all.is_empty());
+        let each = if planned.as_ref().is_some_and(told) {
+            2
+        } else {
+            1
+        };
+        for i in 0..each * (shared.machine.memories.len() - 1) {
             let shared = shared.clone();
             let body = move || {
                 if let Some(memories) = &shared.memories {
@@ -360,7 +378,10 @@ impl Runtime {
         let entry = self.graphs.get_mut(&id).expect("made above");
         entry.launched = serial;
         let instance = entry.ring[place].instance.clone();
-        instance.arm(serial);
+        match &self.shared.memories {
+            Some(memories) => memories.launch(&instance, serial),
+            None => instance.arm(serial),
+        }
         register(entry, place, &mut self.layers, serial);
         let flights = self.in_flight.get_mut();
         while flights
@@ -424,7 +445,10 @@ impl Runtime {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
             });
             let foreseen = self.foresee(graph, planned);
-            let prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), foreseen);
+            let mut prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), foreseen);
+            if prepared.is_planned {
+                prepared.transfers = self.transfers(graph)?;
+            }
             let prepared = Arc::new(prepared);
             let entry = Entry {
                 prepared,
@@ -460,6 +484,24 @@ impl Runtime {
         }
         let readers = Readers::new(graph, &kinds, Some(homes));
         (Needs::new(graph, Some(&lists)), readers)
+    }
+
+    /// What the schedule moves of a graph that it is for, if it says so and anybody moves anything.
+    fn transfers(&mut self, graph: &Graph) -> Result<Option<Arc<Transfers>>, RunError> {
+        let moves =
+            self.shared.memories.is_some() && self.shared.units.iter().all(|u| u.driver.executes());
+        let Some(planned) = self.planned.as_mut().filter(|_| moves) else {
+            return Ok(None);
+        };
+        if let Moves::Told(all) = &planned.transfers {
+            let all = Transfers::new(graph, &planned.order, all.clone());
+            let all = all.map_err(|e| RunError::Start(format!("the schedule: {e}")))?;
+            planned.transfers = Moves::Known(Arc::new(all));
+        }
+        Ok(match &planned.transfers {
+            Moves::Known(all) if !all.is_empty() => Some(all.clone()),
+            _ => None,
+        })
     }
 
     /// Forgets graphs that nobody else knows any more, and arrays without launches in flight.
@@ -579,6 +621,9 @@ impl Runtime {
         }
         for (queue, tasks) in self.shared.policy.backlog() {
             let _ = writeln!(out, "  queue of {queue}: {tasks} tasks");
+        }
+        for line in self.shared.memories.iter().flat_map(|m| m.backlog()) {
+            let _ = writeln!(out, "  {line}");
         }
         for (instance, serial) in self.in_flight.borrow().iter() {
             let _ = writeln!(

@@ -175,7 +175,12 @@ impl Worker {
             return;
         }
         match self.run_task(shared, instance, task.task, coming) {
-            Err(error) => shared.fail(error),
+            Err(error) => {
+                shared.fail(error);
+                if let Some(memories) = &shared.memories {
+                    memories.abandon(task);
+                }
+            }
             Ok(Some(seconds)) if shared.timed && self.samples.len() < SAMPLES => {
                 let class = instance.graph().tasks[task.task as usize].class;
                 let graph = instance.graph().id;

@@ -70,6 +70,7 @@ fn builder(workers: usize) -> dahl_runtime::Builder {
 fn planned(graph: &Graph, order: &[&[u32]]) -> dahl_runtime::Builder {
     builder(1).schedule(Schedule {
         graph: graph.fingerprint(),
+        transfers: Vec::new(),
         order: order.iter().map(|l| l.to_vec()).collect(),
     })
 }

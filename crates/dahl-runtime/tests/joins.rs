@@ -161,6 +161,7 @@ fn parts_for_other_memories_stay() {
     let (host, device): (Vec<u32>, Vec<u32>) = (0..ROWS as u32).partition(|t| t % 4 != 0);
     let schedule = Schedule {
         graph: graph.fingerprint(),
+        transfers: Vec::new(),
         order: vec![host, device],
     };
     let builder = Runtime::builder().workers(1).schedule(schedule).pin(false);
@@ -195,6 +196,7 @@ fn only_values_that_are_there_travel_along() {
     // The host makes y, the device z.
     let schedule = Schedule {
         graph: graph.fingerprint(),
+        transfers: Vec::new(),
         order: vec![
             (0..ROWS as u32).collect(),
             (ROWS as u32..2 * ROWS as u32).collect(),

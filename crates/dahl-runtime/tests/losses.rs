@@ -26,6 +26,9 @@ enum End {
 /// A policy of its own: tasks dealt to units beforehand.
 const PLAN: &str = "plan";
 
+/// The same with transfers that were decided beforehand, too.
+const TRANSFERS: &str = "plan with transfers";
+
 fn plan(graph: &Graph, units: usize) -> Schedule {
     let mut order = vec![Vec::new(); units];
     for task in 0..graph.len() {
@@ -33,6 +36,7 @@ fn plan(graph: &Graph, units: usize) -> Schedule {
     }
     Schedule {
         graph: graph.fingerprint(),
+        transfers: Vec::new(),
         order,
     }
 }
@@ -65,6 +69,12 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
     let mut builder = Runtime::builder().workers(case.workers);
     builder = match case.policy {
         PLAN => builder.schedule(plan(&graph, case.workers + 1 + usize::from(case.second))),
+        TRANSFERS => {
+            let devices = 1 + usize::from(case.second);
+            let machine = common::planned::machine(case.workers, devices, case.capacity, 1.0);
+            let plan = common::planned::plan(&graph, &machine, case.seed);
+            builder.schedule(common::planned::schedule(&graph, &plan))
+        }
         policy => builder.policy(policy),
     };
     let mut builder = builder
@@ -151,9 +161,9 @@ fn explore(case: &Case, ends: &mut [[usize; 3]; 5]) {
 #[test]
 fn failures_end_in_right_results_or_clear_errors() {
     let mut ends = [[0; 3]; 5];
-    for seed in 0..120 {
+    for seed in 0..140 {
         let [eager, ws, dm, dmda, dmdas] = common::POLICIES;
-        let policies = [eager, ws, dm, dmda, dmdas, PLAN];
+        let policies = [eager, ws, dm, dmda, dmdas, PLAN, TRANSFERS];
         explore(
             &Case {
                 seed,

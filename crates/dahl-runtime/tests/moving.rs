@@ -172,6 +172,7 @@ fn little_more_is_moved_than_must_be() {
         let (graph, handles) = little.record(&arena);
         let schedule = Schedule {
             graph: graph.fingerprint(),
+            transfers: Vec::new(),
             order: vec![(0..graph.len() as u32).collect()],
         };
         let unit = (ELEMENT * 8) as u64;

@@ -31,6 +31,7 @@ fn tasks_run_where_and_in_the_order_that_was_decided() {
         let order = random(graph.len(), units, seed);
         let schedule = Schedule {
             graph: graph.fingerprint(),
+            transfers: Vec::new(),
             order: order.clone(),
         };
         let builder = Runtime::builder().workers(units).pin(false);
@@ -59,7 +60,14 @@ fn tasks_run_where_and_in_the_order_that_was_decided() {
 fn schedules_that_cannot_be_followed_are_refused() {
     let build = |order: Vec<Vec<u32>>| {
         let builder = Runtime::builder().workers(2).pin(false);
-        builder.schedule(Schedule { graph: 1, order }).build().err()
+        builder
+            .schedule(Schedule {
+                graph: 1,
+                order,
+                transfers: Vec::new(),
+            })
+            .build()
+            .err()
     };
     for (order, says) in [
         (vec![vec![0, 1]], "for 1 units, there are 2"),

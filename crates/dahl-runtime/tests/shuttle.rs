@@ -17,7 +17,8 @@ use std::time::Duration;
 use dahl_core::{
     Arena, Bytes, Codelet, Graph, Mode, Param, Recorder, Region, Task, TaskError, UnitKind, Vector,
 };
-use dahl_runtime::{HostDeviceSpec, RunError, Runtime};
+use dahl_runtime::{HostDeviceSpec, RunError, Runtime, Schedule};
+use dahl_sched::transfers::{Made, Transfer};
 use frail::{Fate, Fault};
 use shuttle::Config;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -247,6 +248,123 @@ fn devices_share_and_evict() {
             runtime.launch(&graph).unwrap();
             check(&runtime, &arrays, 2);
         });
+    }
+}
+
+/// A schedule of the diamond with its transfers, both ways over the link of a device: the arrays that are
+/// made in the middle cross over, or the first one does, there and back, or both.
+fn crossing(graph: &Graph, which: usize) -> Schedule {
+    let whole = Region::new([0; 4], [1, 1, 1, 2]).unwrap();
+    let storage = |task: u32, operand: usize| {
+        let array = graph.accesses_of(task)[operand].array;
+        graph.arrays[array as usize].storage
+    };
+    let transfer = |storage, made, from, to, readers: &[u32]| Transfer {
+        storage,
+        parts: vec![whole],
+        made,
+        from,
+        to,
+        readers: readers.to_vec(),
+    };
+    let (x, z) = (storage(0, 0), storage(2, 0));
+    let (order, transfers) = match which {
+        0 => (
+            vec![vec![0, 3], vec![1, 2]],
+            vec![
+                transfer(x, Made::Task(0), 0, 1, &[1, 2]),
+                transfer(z, Made::Task(2), 1, 0, &[3]),
+            ],
+        ),
+        1 => (
+            vec![vec![1, 2, 3], vec![0]],
+            vec![
+                transfer(x, Made::LastStep(3), 0, 1, &[0]),
+                transfer(x, Made::Task(0), 1, 0, &[1, 2, 3]),
+            ],
+        ),
+        // Task 1 waits for what stands in line behind what is made later.
+        _ => (
+            vec![vec![1, 3], vec![0, 2]],
+            vec![
+                transfer(x, Made::LastStep(3), 0, 1, &[0]),
+                transfer(z, Made::Task(2), 1, 0, &[3]),
+                transfer(x, Made::Task(0), 1, 0, &[1, 3]),
+            ],
+        ),
+    };
+    Schedule {
+        graph: graph.fingerprint(),
+        order,
+        transfers,
+    }
+}
+
+/// Transfers that were planned: followed launch by launch, given up when a task fails, when the run is
+/// cancelled, when the device is lost, and where room lacks.
+#[test]
+fn planned_transfers_hang_nobody() {
+    for which in 0..3 {
+        // Enough room, and too little for what is to come beside what is there.
+        for capacity in [1 << 10, 32] {
+            explore(700, move || {
+                let arena = Arena::new();
+                let mut arrays = arrays(&arena);
+                let graph = diamond(&mut arrays, false);
+                let device = HostDeviceSpec {
+                    units: 1,
+                    capacity: Bytes(capacity),
+                    bandwidth: 1e12,
+                    latency: Duration::ZERO,
+                };
+                let schedule = crossing(&graph, which);
+                let builder = Runtime::builder().workers(1).schedule(schedule).pin(false);
+                let mut runtime = builder.host_device(device).build().unwrap();
+                for _ in 0..3 {
+                    runtime.launch(&graph).unwrap();
+                }
+                check(&runtime, &arrays, 3);
+                runtime.launch(&graph).unwrap();
+                runtime.canceller().cancel();
+                let _ = runtime.wait();
+                runtime.launch(&graph).unwrap();
+            });
+        }
+        explore(700, move || {
+            let arena = Arena::new();
+            let mut arrays = arrays(&arena);
+            let graph = diamond(&mut arrays, true);
+            let fate = Fate::new(Fault::Copy, -1);
+            let device = frail::device("frail", &fate, 1 << 10, Duration::ZERO);
+            let schedule = crossing(&graph, which);
+            let builder = Runtime::builder().workers(1).schedule(schedule).pin(false);
+            let mut runtime = builder.device(device).build().unwrap();
+            for _ in 0..2 {
+                let _ = runtime.launch(&graph);
+            }
+            assert!(matches!(
+                runtime.wait(),
+                Err(RunError::Task { .. }) | Ok(())
+            ));
+        });
+        for after in 0..4 {
+            explore(300, move || {
+                let arena = Arena::new();
+                let mut arrays = arrays(&arena);
+                let graph = diamond(&mut arrays, false);
+                let fate = Fate::new(Fault::Copy, after);
+                let device = frail::device("frail", &fate, 1 << 10, Duration::ZERO);
+                let schedule = crossing(&graph, which);
+                let builder = Runtime::builder().workers(1).schedule(schedule).pin(false);
+                let mut runtime = builder.device(device).build().unwrap();
+                let launched: Vec<_> = (0..2).map(|_| runtime.launch(&graph)).collect();
+                let read = runtime.read(&arrays[0]).map(|v| v[0]);
+                if let (Ok(value), true) = (read, launched.iter().all(Result::is_ok)) {
+                    assert_eq!(value, expected(2)[0]);
+                }
+                let _ = runtime.wait();
+            });
+        }
     }
 }
 

@@ -102,5 +102,6 @@ pub fn schedule(plan: &PlanFile) -> anyhow::Result<Schedule> {
     Ok(Schedule {
         graph,
         order: plan.orders(),
+        transfers: plan.moved()?,
     })
 }

@@ -1,6 +1,7 @@
 //! `dahl simulate`: predicts training steps on a machine that need not be here.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dahl_core::{Bytes, DType, Graph, Joules, Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::Grain;
@@ -132,6 +133,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             },
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
+        transfers: match &plan {
+            Some(plan) => Some(Arc::new(plan.carried(graph)?)),
+            None => None,
+        },
         record: args.trace.is_some(),
         ..usual
     };

@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+#[path = "../../../dahl-runtime/tests/common/planned.rs"]
+mod planned;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +75,7 @@ pub struct How {
     pub limit: usize,
     pub steps: Option<u64>,
     pub batch: usize,
-    /// Deals tasks to units beforehand.
+    /// Deals tasks to units beforehand, and decides what moves when.
     pub planned: bool,
     /// What fails on the first device, after so many went well.
     pub fault: Option<(Fault, u32)>,
@@ -155,16 +158,11 @@ pub fn runtime(how: &How, session: &Session) -> (Runtime, Vec<Arc<OpenClDevice>>
     }
     if how.planned {
         let graph = session.lowered().unwrap();
-        let units = how.workers + how.devices;
-        let mut order = vec![Vec::new(); units];
-        for task in 0..graph.len() {
-            // Any order will do that is the same next time.
-            order[task * 7 / 3 % units].push(task as u32);
-        }
-        builder = builder.schedule(dahl_runtime::Schedule {
-            graph: graph.fingerprint(),
-            order,
-        });
+        // Any plan will do that is the same next time; data moves as it says, too.
+        let capacity = how.capacity as u64;
+        let machine = planned::machine(how.workers, how.devices, capacity, 1e9);
+        let plan = planned::plan(&graph, &machine, 3);
+        builder = builder.schedule(planned::schedule(&graph, &plan));
     }
     (builder.build().unwrap(), devices)
 }

@@ -19,7 +19,8 @@ impl Memories {
         task: u32,
         memory: MemoryId,
     ) -> Result<Hold<'a>, Refusal> {
-        let mut state = self.drop_request(lock(&self.state), instance.task(task));
+        let state = self.drop_request(lock(&self.state), instance.task(task));
+        let mut state = self.await_planned(state, instance, task, memory);
         instance.advance(task, Stage::Asked);
         let (mut accesses, mut placed, mut keys) = state.spare.pop().unwrap_or_default();
         let graph = instance.graph();
@@ -220,6 +221,7 @@ impl Hold<'_> {
             }
         }
         hold.instance.advance(hold.task, Stage::Ended);
+        memories.note_end(&mut state, hold.instance, hold.task);
         for &key in &hold.keys {
             if state.directory.used_once(key) {
                 state = memories.bury(state, key);

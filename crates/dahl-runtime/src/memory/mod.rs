@@ -9,7 +9,7 @@
 //! The rest follows from the dependencies between tasks: nothing is written while a task reads it, a
 //! transfer for a task ends before the task does, and a prefetch that has not begun is dropped when
 //! its task asks for its operands itself. What travels besides, for tasks to come, has an argument of
-//! its own (`join`).
+//! its own (`join`), and so has what a plan decided on (`planned`).
 //!
 //! Nobody waits for room while holding any, so tasks cannot wait for each other in a circle.
 //!
@@ -22,6 +22,7 @@
 //!
 //! A machine with host memory only has none of this, and pays nothing for it.
 
+mod ahead;
 mod backing;
 mod batch;
 mod carry;
@@ -31,6 +32,7 @@ mod join;
 mod loss;
 pub(crate) mod needs;
 mod outlook;
+mod planned;
 mod prefetch;
 pub(crate) mod readers;
 mod room;
@@ -54,6 +56,7 @@ use crate::sleep::Sleep;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
 use crate::tracer::{Notes, Tracer};
 use directory::Directory;
+use planned::Following;
 use prefetch::Request;
 
 /// A memory other than the host's.
@@ -146,6 +149,8 @@ struct State {
     stopping: bool,
     /// Tasks whose operands are being fetched ahead.
     serving: Vec<TaskRef>,
+    /// Transfers that were planned, once a graph is launched of which they are.
+    following: Option<Following>,
     /// The storage of which the host writes some elements by a guard; there is one such guard at most.
     guarded: Option<u64>,
     /// Buffers of holds that have been released, to be used again.
@@ -171,6 +176,7 @@ impl Memories {
             requests: std::collections::VecDeque::new(),
             stopping: false,
             serving: Vec::new(),
+            following: None,
             guarded: None,
             spare: Vec::new(),
             notes: Notes::default(),
@@ -317,6 +323,12 @@ impl Memories {
         }
     }
 
+    /// Launches with planned transfers that are still to go, for people.
+    pub(crate) fn backlog(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        state.following.as_ref().map_or(Vec::new(), |f| f.backlog())
+    }
+
     /// What has been recorded since the last call.
     pub(crate) fn take_notes(&self) -> Notes {
         std::mem::take(&mut lock(&self.state).notes)
@@ -331,6 +343,9 @@ impl Memories {
     /// Forgets all temporaries, after launches that were stopped half-way. Nothing may be in flight.
     pub fn forget_temporaries(&self) {
         let mut state = lock(&self.state);
+        if let Some(following) = &mut state.following {
+            following.clear();
+        }
         let entries = &state.directory.entries;
         let keys: Vec<u64> = entries
             .iter()

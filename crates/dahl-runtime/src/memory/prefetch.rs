@@ -45,7 +45,7 @@ impl Memories {
     pub fn prefetch(&self, instance: &Instance, task: u32, memory: MemoryId) {
         let graph = instance.graph();
         let mut state = lock(&self.state);
-        if state.directory.is_lost(memory) {
+        if state.directory.is_lost(memory) || self.is_coming(&state, instance, task, memory) {
             return;
         }
         let (mut keys, mut parts) = (Vec::new(), Vec::new());
@@ -77,10 +77,11 @@ impl Memories {
         self.requested.notify_one();
     }
 
-    /// A task that asked for a prefetch will not run: drops the request, and waits if it is being
-    /// served, since the arrays may go away.
+    /// A task that asked for a prefetch will not run, or has failed: drops the request, and waits if it is
+    /// being served, since the arrays may go away. It has not completed.
     pub fn abandon(&self, task: TaskRef) {
-        drop(self.drop_request(lock(&self.state), task));
+        let state = self.drop_request(lock(&self.state), task);
+        drop(self.give_up(state, task));
     }
 
     /// Drops the request of a task, or waits until it has been served.
@@ -101,6 +102,11 @@ impl Memories {
         let mut state = lock(&self.state);
         while !state.stopping {
             let Some(request) = state.requests.pop_front() else {
+                let planned = state.following.as_mut().and_then(|f| f.next());
+                if let Some(order) = planned {
+                    state = self.carry_planned(state, order);
+                    continue;
+                }
                 let woken = self.requested.wait(state);
                 state = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
                 continue;
@@ -112,8 +118,15 @@ impl Memories {
             let instance = unsafe { Instance::of(request.task) };
             // All that finds room stays until all of it is there: it may travel together.
             let mut kept = Vec::with_capacity(request.parts.len());
+            let wish = Wish {
+                keys: &request.keys,
+                memory,
+                now: request.now,
+                needs: &request.prepared.needs,
+                launch: &instance.keys,
+            };
             for &(key, storage, ref shape, ref region) in &request.parts {
-                let (guard, has_room) = self.room_ahead(state, &request, key, &instance.keys);
+                let (guard, has_room) = self.room_ahead(state, &wish, key);
                 state = guard;
                 if !has_room {
                     continue;
@@ -154,36 +167,29 @@ impl Memories {
         }
     }
 
-    /// Finds room for a storage that a task will need, if that costs only what is needed later still.
-    fn room_ahead<'s>(
+    /// Finds room for a storage of a wish that a task will have, if that costs only what is needed later
+    /// still.
+    pub(super) fn room_ahead<'s>(
         &'s self,
         mut state: StateGuard<'s>,
-        request: &Request,
+        wish: &Wish<'_>,
         key: u64,
-        launch: &[u64],
     ) -> (StateGuard<'s>, bool) {
-        let memory = request.memory;
+        let memory = wish.memory;
         let m = usize::from(memory.0);
         if self.allocate(&mut state, key, memory) {
             return (state, true);
         }
         let (used, capacity) = (state.directory.used[m], state.directory.capacity[m]);
         let short = (used + self.footprint(&state, key, memory)).saturating_sub(capacity);
-        let wish = Wish {
-            keys: &request.keys,
-            memory,
-            now: request.now,
-            needs: &request.prepared.needs,
-            launch,
-        };
-        let chosen = self.victims(&state, &wish, short, false);
+        let chosen = self.victims(&state, wish, short, false);
         // If something in use now will be much cheaper to give up when it is the task's turn, better
         // wait until then.
-        let least = self.victims(&state, &wish, short, true);
+        let least = self.victims(&state, wish, short, true);
         let dear = chosen.is_tried != least.is_tried || chosen.cost > WORTH * least.cost;
         let later = |key: &u64| {
             let entry = state.directory.entries.get(key);
-            entry.is_some_and(|e| e.copies[m].need.at > request.now)
+            entry.is_some_and(|e| e.copies[m].need.at > wish.now)
         };
         if short == 0 || dear || !chosen.keys.iter().all(later) {
             return (state, false);

@@ -4,6 +4,7 @@
 
 pub mod frail;
 pub mod gpu;
+pub mod planned;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};

@@ -4,14 +4,17 @@
 //! every task as long as most, a unit at work the moment it may be. A run is not so. Units notice late what others
 //! have done, durations vary and others wait for the unlucky one, the next step begins before this one has ended.
 //! The simulator knows all that, as far as the machine's description and the noise it is given say so; it follows
-//! the plan for as many steps as it takes for what varies to even out. Where neither says anything and one unit
-//! works after the other, both figures are the same.
+//! the plan, tasks and transfers, for as many steps as it takes for what varies to even out. Where neither says
+//! anything, a step alone takes what the equations say.
+
+use std::sync::Arc;
 
 use dahl_core::{Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
 use crate::sim::{Fixed, Options, Outcome, SimError, Times, Unfit, simulate};
+use crate::transfers::Wrong;
 
 /// Tasks that are simulated where durations vary: rare interruptions need seconds of virtual time to even out.
 const TASKS: usize = 400_000;
@@ -41,6 +44,9 @@ pub enum Unexpected {
     /// It is no schedule of the graph.
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    /// Its transfers are none of the graph.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
     /// The simulator refuses.
     #[error(transparent)]
     Refused(#[from] SimError),
@@ -56,13 +62,16 @@ impl Expected {
         times: &Times,
         run: &Options,
     ) -> Result<Expected, Unexpected> {
+        let transfers = Arc::new(plan.carried(graph)?);
         let simulated = |steps, in_flight| -> Result<Outcome, Unexpected> {
             let fixed = Fixed::new(graph.len(), plan.orders())?;
+            let transfers = Some(transfers.clone());
             let options = Options {
                 steps,
                 in_flight,
                 fed: true,
                 states: plan.states(),
+                transfers,
                 record: false,
                 ..run.clone()
             };

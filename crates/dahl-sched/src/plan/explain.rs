@@ -103,12 +103,16 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
     )];
     out.extend(plan.expected.as_ref().map(|e| {
         // Where nothing is known of runs there is nothing to explain.
-        let same = (e.seconds.0 / plan.seconds.0 - 1.0).abs() < 0.005;
-        let why = match same {
-            true => "nothing is known of this machine that would make a run differ",
-            false => {
-                "units notice late what others have done, data comes in the order in which it is asked \
-                 for, durations vary, steps overlap"
+        let why = match e.seconds.0 / plan.seconds.0 - 1.0 {
+            more if more.abs() < 0.005 => {
+                "nothing is known of this machine that would make a run differ"
+            }
+            more if more < 0.0 => {
+                "steps overlap, and the data of the next one comes while this one computes"
+            }
+            _ => {
+                "units notice late what others have done and durations vary, more than steps that overlap \
+                 make up for"
             }
         };
         format!(

@@ -1,7 +1,8 @@
 //! Plans as text: `plan.json`, versioned, with everything needed to follow and to explain one.
 //!
-//! Reading checks that the plan is one (every task once, on a unit it names); whether it fits a graph and
-//! a machine is [`PlanFile::refusal`]'s question. Files are read and written by others.
+//! Reading checks that the plan is one (every task once, on a unit it names; transfers between memories it
+//! names); whether it fits a graph and a machine is [`PlanFile::refusal`]'s question. Files are read and
+//! written by others.
 
 use std::hash::Hasher;
 
@@ -9,13 +10,14 @@ use dahl_core::hash::StableHasher;
 use dahl_core::{Bytes, Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
+use super::carried::{self, Transfer};
 use super::expect::Expected;
 use super::lowered::Lowered;
 use super::problem::{Goal, Objective};
 use super::solve::Solution;
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a plan is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,21 +74,6 @@ pub struct Unit {
     pub order: Vec<u32>,
     /// Time it works, by the plan's equations.
     pub busy: Seconds,
-}
-
-/// One transfer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Transfer {
-    /// Memory it leaves.
-    pub from: String,
-    /// Memory it reaches.
-    pub to: String,
-    /// How much.
-    pub bytes: Bytes,
-    /// Predicted start.
-    pub start: Seconds,
-    /// Predicted end.
-    pub end: Seconds,
 }
 
 /// Joules by part.
@@ -175,6 +162,14 @@ pub enum FileError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A transfer leaves or reaches what is no memory of the plan.
+    #[error("transfer {transfer}: there is no memory {memory:?} in the plan")]
+    Memory {
+        /// Which transfer.
+        transfer: usize,
+        /// The name it gives.
+        memory: String,
+    },
 }
 
 /// A fingerprint of a machine's description.
@@ -232,7 +227,6 @@ impl PlanFile {
                 .map(|i| i.name.to_string()),
             section: graph.sections[graph.tasks[t].section as usize].clone(),
         };
-        let name = |m: usize| p.memories[m].name.clone();
         // An empty sum is -0.
         let sum = |v: &[f64]| Joules(v.iter().sum::<f64>() + 0.0);
         PlanFile {
@@ -263,17 +257,7 @@ impl PlanFile {
             others,
             units,
             tasks: s.runs.iter().enumerate().map(task).collect(),
-            transfers: s
-                .moves
-                .iter()
-                .map(|m| Transfer {
-                    from: name(p.links[m.link as usize].from),
-                    to: name(p.links[m.link as usize].to),
-                    bytes: Bytes(p.data[m.datum as usize].bytes),
-                    start: Seconds(m.start),
-                    end: Seconds(m.end),
-                })
-                .collect(),
+            transfers: carried::named(graph, lowered, s),
         }
     }
 
@@ -310,10 +294,25 @@ impl PlanFile {
                 }
             }
         }
-        match seen.iter().position(|s| !s) {
-            Some(t) => wrong(t, "is in no unit's order"),
-            None => Ok(()),
+        if let Some(t) = seen.iter().position(|s| !s) {
+            return wrong(t, "is in no unit's order");
         }
+        for (i, transfer) in self.transfers.iter().enumerate() {
+            let mut ends = [&transfer.from, &transfer.to].into_iter();
+            if let Some(name) = ends.find(|name| self.memory(name).is_none()) {
+                return Err(FileError::Memory {
+                    transfer: i,
+                    memory: name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a memory.
+    pub(super) fn memory(&self, name: &str) -> Option<u16> {
+        let place = self.peaks.iter().position(|p| p.memory == name);
+        place.and_then(|m| u16::try_from(m).ok())
     }
 
     /// The text of the plan.
@@ -360,7 +359,7 @@ impl PlanFile {
                 f.graph_fingerprint, f.model, f.batch, f.dtype, f.grain
             ));
         }
-        None
+        self.carried(graph).err().map(|wrong| wrong.to_string())
     }
 
     /// What it costs, in the unit of the objective.

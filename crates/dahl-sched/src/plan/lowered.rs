@@ -20,17 +20,35 @@ pub struct Lowered {
     pub problem: Problem,
     /// The units of each group.
     pub units: Vec<Vec<UnitId>>,
+    /// Where in the graph's arrays the data are: the atom that each is a value of.
+    pub atoms: Vec<Atom>,
+    /// For every datum, its atom.
+    pub atom_of: Vec<u32>,
+}
+
+/// Parts of an array that the same tasks touch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Atom {
+    /// The storage, in the graph.
+    pub storage: u32,
+    /// Its cells.
+    pub(super) cells: Vec<u32>,
 }
 
 impl Lowered {
     /// One step of a graph on a machine, with tasks as long as `times` says.
     pub fn new(graph: &Graph, machine: &Machine, times: &Times) -> Lowered {
         let units = groups(graph, machine, times);
+        let Data {
+            data,
+            atoms,
+            atom_of,
+        } = data(graph);
         let mut problem = Problem {
             base_watts: machine.base().0,
             tasks: graph.tasks.iter().map(|t| t.class).collect(),
             edges: graph.edges().collect(),
-            data: data(graph),
+            data,
             ..Problem::default()
         };
         for memory in &machine.memories {
@@ -85,7 +103,12 @@ impl Lowered {
                 seconds: seconds.collect(),
             });
         }
-        Lowered { problem, units }
+        Lowered {
+            problem,
+            units,
+            atoms,
+            atom_of,
+        }
     }
 }
 
@@ -113,7 +136,15 @@ fn groups(graph: &Graph, machine: &Machine, times: &Times) -> Vec<Vec<UnitId>> {
 /// One use of an atom: the task, and whether it reads and writes.
 type Use = (u32, bool, bool);
 
-fn data(graph: &Graph) -> Vec<Datum> {
+/// The data of a graph, and where they are.
+#[derive(Default)]
+struct Data {
+    data: Vec<Datum>,
+    atoms: Vec<Atom>,
+    atom_of: Vec<u32>,
+}
+
+fn data(graph: &Graph) -> Data {
     let cells = Cells::new(graph);
     let mut uses: Vec<Vec<Use>> = vec![Vec::new(); cells.bytes.len()];
     for t in 0..graph.len() as u32 {
@@ -132,24 +163,30 @@ fn data(graph: &Graph) -> Vec<Datum> {
             }
         }
     }
-    let mut data = Vec::new();
+    let mut out = Data::default();
     for (s, storage) in graph.storages.iter().enumerate() {
         let mut atoms: HashMap<&[Use], usize> = HashMap::new();
-        let mut sizes: Vec<(u64, &[Use])> = Vec::new();
+        let mut parts: Vec<(Vec<u32>, &[Use])> = Vec::new();
         for cell in cells.start[s]..cells.start[s + 1] {
             let list = uses[cell as usize].as_slice();
-            let at = *atoms.entry(list).or_insert(sizes.len());
-            if at == sizes.len() {
-                sizes.push((0, list));
+            let at = *atoms.entry(list).or_insert(parts.len());
+            if at == parts.len() {
+                parts.push((Vec::new(), list));
             }
-            sizes[at].0 += cells.bytes[cell as usize];
+            parts[at].0.push(cell);
         }
         let lasts = storage.temporary.is_none();
-        for (bytes, uses) in sizes {
-            versions(bytes, uses, lasts, &mut data);
+        for (own, uses) in parts {
+            let bytes = own.iter().map(|&c| cells.bytes[c as usize]).sum();
+            versions(bytes, uses, lasts, &mut out.data);
+            out.atom_of.resize(out.data.len(), out.atoms.len() as u32);
+            out.atoms.push(Atom {
+                storage: s as u32,
+                cells: own,
+            });
         }
     }
-    data
+    out
 }
 
 /// The data that an atom holds one after another.

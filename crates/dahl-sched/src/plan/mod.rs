@@ -12,12 +12,14 @@
 //! | `first`, `seed`, `construct`, `dispatch`, `rules` | first plans of large ones |
 //! | `slack`, `quick`, `search`, `even` | better plans from these |
 //! | `lowered` | from a graph and a machine to a problem |
+//! | `carried` | a plan's transfers, in the graph's terms |
 //! | `expect` | what a run that follows a plan is expected to take |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
 //! | `placement` | another planning problem, of others |
 
 pub mod bound;
+pub mod carried;
 pub mod construct;
 pub mod dispatch;
 pub mod even;

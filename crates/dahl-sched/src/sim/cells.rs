@@ -27,6 +27,8 @@ pub(crate) struct Cells {
     pub start: Vec<u32>,
     /// Arrays that stayed one piece.
     pub coarse: usize,
+    /// Where every array is cut.
+    axes: Vec<Axes>,
 }
 
 type Axes = [Vec<usize>; 4];
@@ -64,6 +66,7 @@ impl Cells {
             let size = storage.dtype.size() as u64;
             if !cells.cut(&storage.shape, size, list, &mut ranges) {
                 cells.coarse += 1;
+                cells.axes.push(storage.shape.dims4().map(|d| vec![0, d]));
                 let only = cells.bytes.len() as u32;
                 cells.bytes.push(storage.bytes() as u64);
                 for (_, _, id) in list {
@@ -156,7 +159,37 @@ impl Cells {
             }
             ranges[*id as usize] = (begin, self.named.len() as u32 - begin);
         }
+        self.axes.push(axes);
         true
+    }
+
+    /// The box of a cell of an array.
+    pub fn region(&self, array: usize, cell: u32) -> Option<Region> {
+        let axes = self.axes.get(array)?;
+        let mut rest = (cell - self.start[array]) as usize;
+        let (mut start, mut end) = ([0; 4], [0; 4]);
+        for axis in (0..4).rev() {
+            let steps = axes[axis].len() - 1;
+            let at = rest % steps;
+            rest /= steps;
+            (start[axis], end[axis]) = (axes[axis][at], axes[axis][at + 1]);
+        }
+        Region::new(start, end)
+    }
+
+    /// The cells of an array that lie in a box.
+    pub fn inside(&self, array: usize, region: &Region, mut cell: impl FnMut(u32)) {
+        let axes = &self.axes[array];
+        let whole = |axis: usize| {
+            let from = axes[axis].partition_point(|&c| c < region.start()[axis]);
+            let to = axes[axis].partition_point(|&c| c <= region.end()[axis]);
+            (from, to.saturating_sub(1))
+        };
+        let steps = axes.each_ref().map(|a| a.len() - 1);
+        each(std::array::from_fn(whole), |at| {
+            let place = (0..4).fold(0, |sum, axis| sum * steps[axis] + at[axis]);
+            cell(self.start[array] + place as u32);
+        });
     }
 }
 

@@ -43,7 +43,7 @@ impl<'a> Engine<'a> {
         let launches = Launches::new(graph, options.steps, options.in_flight);
         let ring = launches.ring();
         let apart = machine.units.iter().any(|u| u.memory != MemoryId::HOST);
-        let memories = apart.then(|| Memories::new(graph, machine, ring, options.record));
+        let memories = apart.then(|| Memories::new(graph, machine, ring, options));
         let out = Outcome {
             units: vec![UnitUse::default(); machine.units.len()],
             memories: vec![MemoryUse::default(); machine.memories.len()],
@@ -107,8 +107,13 @@ impl<'a> Engine<'a> {
             roots.clear();
             let launch = self.launches.begin(&mut roots);
             self.hold_host(launch)?;
-            if let Some(memories) = self.facts.memories.as_ref().filter(|_| self.options.fed) {
-                memories.borrow_mut().feed();
+            if let Some(memories) = &self.facts.memories {
+                let mut again = std::mem::take(&mut self.again);
+                let mut memories = memories.borrow_mut();
+                memories.feed(self.launches.slot(launch));
+                memories.launched(launch, self.now, &mut self.agenda, &mut again);
+                drop(memories);
+                self.try_again(again)?;
             }
             let now = Seconds(self.now);
             self.out.launches.push((now, now));

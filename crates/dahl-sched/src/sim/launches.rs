@@ -7,41 +7,11 @@
 use dahl_core::Graph;
 use dahl_core::graph::boundary::edges_between;
 
+use crate::edges::Edges;
 use crate::policy::TaskRef;
 
 /// Marks a task that has ended.
 const ENDED: u32 = u32::MAX;
-
-/// Edges by their first task.
-#[derive(Debug, Default)]
-struct Edges {
-    start: Vec<u32>,
-    to: Vec<u32>,
-}
-
-impl Edges {
-    fn new(tasks: usize, mut pairs: Vec<(u32, u32)>) -> Edges {
-        pairs.sort_unstable();
-        pairs.dedup();
-        let mut start = vec![0u32; tasks + 1];
-        for (from, _) in &pairs {
-            start[*from as usize + 1] += 1;
-        }
-        for i in 0..tasks {
-            start[i + 1] += start[i];
-        }
-        Edges {
-            start,
-            to: pairs.into_iter().map(|p| p.1).collect(),
-        }
-    }
-
-    #[inline]
-    fn of(&self, task: u32) -> &[u32] {
-        let t = task as usize;
-        &self.to[self.start[t] as usize..self.start[t + 1] as usize]
-    }
-}
 
 /// See the module.
 #[derive(Debug)]

@@ -35,10 +35,16 @@ impl Lanes {
         }
     }
 
+    /// Whether a transfer that asks for a link now may begin at once.
+    pub fn is_free(&self, machine: &Machine, link: u16) -> bool {
+        self.lanes[usize::from(link)].busy < machine.links[usize::from(link)].at_once
+    }
+
     /// A transfer asks for a link; true if it may begin at once, else it stands in line.
     pub fn enter(&mut self, machine: &Machine, link: u16, transfer: u32) -> bool {
+        let is_free = self.is_free(machine, link);
         let lane = &mut self.lanes[usize::from(link)];
-        if lane.busy < machine.links[usize::from(link)].at_once {
+        if is_free {
             lane.busy += 1;
             return true;
         }

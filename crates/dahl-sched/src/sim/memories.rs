@@ -4,13 +4,15 @@
 //! needed longest ago and writing back what is current nowhere else (`room`); the copies are pinned; what is
 //! missing is fetched from where it is current (`fetch`), small copies together, device to device by way of
 //! whatever lies between (`moves`). When the task ends, what it wrote is current in its unit's memory only. Operands of the next
-//! task are fetched ahead while one runs, where there is room without evicting.
+//! task are fetched ahead while one runs, where there is room without evicting; where a plan decided on
+//! transfers, they go ahead in its order, and tasks wait for those that are meant for them (`planned`).
 //!
 //! A unit whose operands are not there yet waits, and tries again when what it waits for has happened:
 //! [`Memories::acquire`] may be called any number of times for one task.
 
 use dahl_core::{Graph, Machine};
 
+use super::Options;
 use super::SimError;
 use super::agenda::Agenda;
 use super::cells::Cells;
@@ -20,6 +22,7 @@ use super::links::Lanes;
 use super::moves::Moves;
 use super::needs::Needs;
 use super::outcome::Transfer;
+use super::planned::Planned;
 use super::ways::Ways;
 use crate::policy::TaskRef;
 
@@ -54,14 +57,18 @@ pub(super) struct Memories<'a> {
     pub log: Option<Vec<Transfer>>,
     /// Arrays whose parts were too many to follow one by one.
     pub coarse: usize,
-    /// Persistent arrays that the graph only reads.
-    fed: Vec<Key>,
+    /// Storages that the host writes before each launch: each launch in flight has its own.
+    fed: Vec<u32>,
+    pub ring: usize,
+    /// Transfers that were decided beforehand, if they were.
+    pub planned: Option<Planned>,
     /// Room for the keys of a task: nothing is allocated per task.
     pub keys: Vec<Key>,
     pub loading: Loading,
 }
 
-fn only_read(graph: &Graph) -> Vec<Key> {
+/// Persistent arrays that a graph only reads.
+fn only_read(graph: &Graph) -> Vec<u32> {
     let mut is: Vec<bool> = graph
         .storages
         .iter()
@@ -70,33 +77,45 @@ fn only_read(graph: &Graph) -> Vec<Key> {
     for access in graph.accesses.iter().filter(|a| a.mode.writes()) {
         is[graph.arrays[access.array as usize].storage as usize] = false;
     }
-    (0..is.len() as Key).filter(|&k| is[k as usize]).collect()
+    (0..is.len() as u32).filter(|&s| is[s as usize]).collect()
 }
 
 impl<'a> Memories<'a> {
-    pub fn new(graph: &'a Graph, machine: &'a Machine, ring: usize, record: bool) -> Self {
+    pub fn new(graph: &'a Graph, machine: &'a Machine, ring: usize, options: &Options) -> Self {
         let cells = Cells::new(graph);
+        let ways = Ways::new(machine);
+        let fed = match options.fed {
+            true => only_read(graph),
+            false => Vec::new(),
+        };
+        let storages = graph.storages.iter();
+        let mut per_launch: Vec<bool> = storages.map(|s| s.temporary.is_some()).collect();
+        fed.iter().for_each(|&s| per_launch[s as usize] = true);
+        let transfers = options.transfers.as_ref();
         Memories {
             graph,
             machine,
             copies: Copies::new(graph, &cells, machine, ring),
             coarse: cells.coarse,
-            needs: Needs::new(graph, cells),
-            ways: Ways::new(machine),
+            planned: transfers.map(|t| Planned::new(t, &cells, &ways)),
+            needs: Needs::new(graph, cells, per_launch),
+            ways,
             lanes: Lanes::new(machine),
             moves: Moves::default(),
             wants: vec![Want::default(); machine.units.len()],
             for_room: vec![Vec::new(); machine.memories.len()],
-            log: record.then(Vec::new),
-            fed: only_read(graph),
+            log: options.record.then(Vec::new),
+            fed,
+            ring,
             keys: Vec::new(),
             loading: Loading::default(),
         }
     }
 
-    /// The host writes whatever the graph only reads.
-    pub fn feed(&mut self) {
-        for &key in &self.fed {
+    /// The host writes what a launch at a place of the ring only reads.
+    pub fn feed(&mut self, slot: usize) {
+        for &storage in &self.fed {
+            let (key, _) = self.needs.in_launch(storage, slot);
             self.copies.written_by_host(key);
         }
     }
@@ -116,6 +135,10 @@ impl<'a> Memories<'a> {
         agenda: &mut Agenda,
     ) -> Result<bool, SimError> {
         let memory = self.memory(unit);
+        if !self.is_brought(task, memory) {
+            self.await_planned(unit);
+            return Ok(false);
+        }
         if memory != HOST
             && !self.wants[usize::from(unit)].pinned
             && !self.reserve(unit, task, slot, now, agenda)?
@@ -168,7 +191,8 @@ impl<'a> Memories<'a> {
         (0..self.for_room.len()).for_each(|m| self.retry(m, again));
     }
 
-    /// Fetches the operands of a task that is to come, where there is room without evicting.
+    /// Fetches the operands of a task that is to come, where there is room without evicting, and nothing is
+    /// on its way as it was planned.
     pub fn prefetch(
         &mut self,
         unit: u16,
@@ -178,6 +202,9 @@ impl<'a> Memories<'a> {
         agenda: &mut Agenda,
     ) -> Result<(), SimError> {
         let memory = self.memory(unit);
+        if !self.is_brought(task, memory) {
+            return Ok(());
+        }
         for i in 0..self.needs.count(task) {
             let need = self.needs.get(task, i, slot);
             if !need.reads {

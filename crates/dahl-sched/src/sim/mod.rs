@@ -22,7 +22,7 @@
 //! | `moves`, `ways`, `links` | transfers, where they go along, and the lines they stand in |
 //! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
 //! | `noise` | durations that vary, and interruptions |
-//! | `fixed` | a schedule decided beforehand, as a policy |
+//! | `fixed`, `planned` | a schedule decided beforehand, as a policy; its transfers |
 //! | `outcome`, `marks`, `trace` | what came of it |
 
 mod agenda;
@@ -40,6 +40,7 @@ mod moves;
 mod needs;
 mod noise;
 mod outcome;
+mod planned;
 mod recent;
 mod room;
 mod sides;
@@ -51,6 +52,8 @@ mod turn;
 mod ways;
 mod world;
 
+use std::sync::Arc;
+
 use dahl_core::{Bytes, Graph, Machine, UnitId};
 
 pub use fixed::{Fixed, Unfit};
@@ -59,6 +62,7 @@ pub use outcome::{LinkUse, MemoryUse, Outcome, Run, Transfer, UnitUse};
 pub use times::{Known, Times};
 
 use crate::policy::Policy;
+use crate::transfers::Transfers;
 
 /// Machines with more memories are refused: which of them hold a value is a mask of 64 bits.
 const MOST_MEMORIES: usize = 64;
@@ -81,6 +85,8 @@ pub struct Options {
     /// The frequency state of every task: 0 is the usual one, others count from 1 in the states of the
     /// unit it runs on. Empty if all tasks run in the usual one.
     pub states: Vec<u8>,
+    /// Transfers that were decided beforehand, if they were: for a schedule that is followed.
+    pub transfers: Option<Arc<Transfers>>,
     /// Whether every task and transfer is kept, for a trace.
     pub record: bool,
 }
@@ -94,6 +100,7 @@ impl Default for Options {
             fed: false,
             noise: None,
             states: Vec::new(),
+            transfers: None,
             record: false,
         }
     }
@@ -224,6 +231,12 @@ fn check(
         && usize::from(unit.0) >= machine.units.len()
     {
         let message = format!("unit {} launches, and there is none", unit.0);
+        return Err(SimError::Option(message));
+    }
+    if let Some(transfers) = &options.transfers
+        && !transfers.fit(graph, memories)
+    {
+        let message = "the transfers are planned for another graph or machine".into();
         return Err(SimError::Option(message));
     }
     let units = || (0..machine.units.len() as u16).map(UnitId);

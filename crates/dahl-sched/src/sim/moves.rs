@@ -26,6 +26,8 @@ pub(super) struct Move {
     /// The task it is made for; none if room is made.
     for_task: Option<TaskRef>,
     ahead: bool,
+    /// The launch and number of the transfer that was planned, if it was.
+    pub planned: Option<(u64, u32)>,
     /// Units to tell.
     waiters: Vec<u16>,
 }
@@ -96,6 +98,7 @@ impl Moves {
         });
         let m = &mut self.all[id as usize];
         (m.from, m.to, m.done, m.bytes) = (from, to, 0, 0);
+        m.planned = None;
         id
     }
 
@@ -200,6 +203,7 @@ impl Memories<'_> {
         } else {
             self.board(id, now, agenda);
         }
+        self.send_planned(now, agenda, again);
     }
 
     fn end(&mut self, id: u32, again: &mut Vec<u16>) {
@@ -218,8 +222,11 @@ impl Memories<'_> {
                 again.push(unit);
             }
         }
-        let ends = [m.from, m.to];
+        let (ends, planned) = ([m.from, m.to], m.planned);
         self.moves.free.push(id);
+        if let (Some(transfer), Some(planned)) = (planned, &mut self.planned) {
+            planned.done(transfer, again);
+        }
         ends.iter().for_each(|&memory| self.retry(memory, again));
     }
 }

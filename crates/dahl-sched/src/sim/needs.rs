@@ -16,7 +16,8 @@ pub(super) struct Need {
     /// Whether it needs the values that were there.
     pub reads: bool,
     pub writes: bool,
-    is_temporary: bool,
+    /// Whether every launch in flight has one of its own.
+    per_launch: bool,
     /// Where its cells are named.
     named: (u32, u32),
     /// What the numbers of cells are raised by in this launch.
@@ -29,21 +30,23 @@ pub(super) struct Needs<'a> {
     graph: &'a Graph,
     /// Those of a launch at the first place of the ring.
     first: Vec<Need>,
-    /// How far keys and cells of temporaries are apart from one place of the ring to the next.
+    /// How far keys and cells of such storages are apart from one place of the ring to the next.
     apart: (u32, u32),
     cells: Cells,
+    /// For every storage, whether every launch in flight has one of its own.
+    per_launch: Vec<bool>,
 }
 
 impl<'a> Needs<'a> {
-    /// Of all tasks of a graph.
-    pub fn new(graph: &'a Graph, cells: Cells) -> Self {
+    /// Of all tasks of a graph. Every launch in flight has its own of the storages that `per_launch` says.
+    pub fn new(graph: &'a Graph, cells: Cells, per_launch: Vec<bool>) -> Self {
         let need = |(access, a): (usize, &Access)| {
             let storage = graph.arrays[a.array as usize].storage;
             Need {
                 key: storage,
                 reads: a.mode.reads() && a.fresh.is_none(),
                 writes: a.mode.writes(),
-                is_temporary: graph.storages[storage as usize].temporary.is_some(),
+                per_launch: per_launch[storage as usize],
                 named: cells.range(access),
                 raise: 0,
             }
@@ -53,6 +56,20 @@ impl<'a> Needs<'a> {
             first: graph.accesses.iter().enumerate().map(need).collect(),
             apart: (graph.storages.len() as u32, cells.bytes.len() as u32),
             cells,
+            per_launch,
+        }
+    }
+
+    /// What a storage is known by in a launch at a place of the ring, and what the numbers of its cells are
+    /// raised by.
+    #[inline]
+    pub fn in_launch(&self, storage: u32, slot: usize) -> (Key, u32) {
+        match self.per_launch[storage as usize] {
+            true => {
+                let slot = slot as u32;
+                (storage + slot * self.apart.0, slot * self.apart.1)
+            }
+            false => (storage, 0),
         }
     }
 
@@ -67,7 +84,7 @@ impl<'a> Needs<'a> {
     pub fn get(&self, task: TaskRef, i: usize, slot: usize) -> Need {
         let first = self.graph.tasks[task.task as usize].first_access as usize;
         let mut need = self.first[first + i];
-        if need.is_temporary {
+        if need.per_launch {
             need.key += slot as u32 * self.apart.0;
             need.raise = slot as u32 * self.apart.1;
         }

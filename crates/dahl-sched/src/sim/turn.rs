@@ -144,6 +144,7 @@ impl Engine<'_> {
             let slot = self.launches.slot(task.launch);
             let mut memories = memories.borrow_mut();
             memories.release(unit, task, slot, self.now, &mut again);
+            memories.ended(task, self.now, &mut self.agenda, &mut again);
         }
         let mut released = std::mem::take(&mut self.released);
         let last = self.launches.end(task, &mut released);

@@ -180,7 +180,7 @@ fn a_search_that_is_stopped_has_proven_no_more_than_it_may() {
     let (mut compared, mut raised) = (0, 0);
     for seed in 0..120 {
         let mut dice = Dice::new(70_000 + seed);
-        let (problem, goal) = random::problem(&mut dice, 12);
+        let (problem, goal) = random::problem(&mut dice, 18);
         let frame = Frame::new(&problem).unwrap();
         let solve = |asks: usize| {
             let mut left = asks;
@@ -190,7 +190,7 @@ fn a_search_that_is_stopped_has_proven_no_more_than_it_may() {
             })
         };
         let whole = solve(1500);
-        let part = solve(2 + dice.below(8));
+        let part = solve(1 + dice.below(3));
         if !whole.proven || whole.cost.is_infinite() || part.proven {
             continue;
         }

@@ -233,11 +233,16 @@ fn files_round_trip_and_are_refused_where_they_do_not_fit() {
         other.contains("cpu:0 cpu:1; the machine has cpu:0 cpu:1 cpu:2"),
         "{other}"
     );
-    // One of before plans said what a run is expected to take.
-    let old = text.replacen("\"version\": 2", "\"version\": 1", 1);
-    let refused = PlanFile::from_json(&old).unwrap_err();
-    assert!(matches!(refused, FileError::Version(1)), "{refused:?}");
-    assert!(refused.to_string().contains("make the plan again"));
+    // Those of before plans said what a run is expected to take, and what transfers carry.
+    for version in [1, 2] {
+        let old = text.replacen("\"version\": 3", &format!("\"version\": {version}"), 1);
+        let refused = PlanFile::from_json(&old).unwrap_err();
+        assert!(
+            matches!(refused, FileError::Version(v) if v == version),
+            "{refused:?}"
+        );
+        assert!(refused.to_string().contains("make the plan again"));
+    }
     let mut twice = file.clone();
     let unit = twice.tasks[0].unit;
     twice.units[unit].order.push(0);

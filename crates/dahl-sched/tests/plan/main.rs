@@ -6,4 +6,5 @@ mod expected;
 mod graphs;
 mod random;
 mod seeds;
+mod transfers;
 mod whole;

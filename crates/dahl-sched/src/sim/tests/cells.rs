@@ -34,6 +34,17 @@ fn cells_of_an_access_hold_its_bytes_under_every_shape() {
         distinct.dedup();
         assert_eq!(distinct.len(), own.len());
     }
+    // Every cell is its box, and nothing else lies in that.
+    for cell in 0..cells.bytes.len() as u32 {
+        let region = cells.region(0, cell).unwrap();
+        assert_eq!(4 * region.len() as u64, cells.bytes[cell as usize]);
+        let mut inside = Vec::new();
+        cells.inside(0, &region, |c| inside.push(c));
+        assert_eq!(inside, [cell]);
+    }
+    let mut all = Vec::new();
+    cells.inside(0, &Region::whole(&x.whole), |c| all.push(c));
+    assert_eq!(all.len(), cells.bytes.len());
     // The flat part from element 5 to 19 and the first three rows share elements 5 to 12.
     let shared = cells.of(0).iter().filter(|c| cells.of(3).contains(c));
     assert_eq!(shared.map(|&c| cells.bytes[c as usize]).sum::<u64>(), 4 * 7);

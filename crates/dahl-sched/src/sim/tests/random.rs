@@ -10,9 +10,9 @@ use super::*;
 use crate::policy::POLICIES;
 
 /// Array, first and last element, whether it is written; and whether only a CPU can.
-type Step = (Vec<(usize, usize, usize, u8)>, i64, bool);
+pub(super) type Step = (Vec<(usize, usize, usize, u8)>, i64, bool);
 
-fn program(arrays: &[Handle], temporaries: usize, steps: &[Step]) -> Arc<Graph> {
+pub(super) fn program(arrays: &[Handle], temporaries: usize, steps: &[Step]) -> Arc<Graph> {
     let r = Recorder::new();
     let own: Vec<Handle> = (0..temporaries)
         .map(|i| r.temporary_handle(&format!("t{i}"), &[12], DType::F32))
@@ -45,7 +45,7 @@ fn program(arrays: &[Handle], temporaries: usize, steps: &[Step]) -> Arc<Graph> 
 }
 
 /// `cpus` CPUs, and devices with so many units and bytes.
-fn machine(cpus: usize, devices: &[(usize, u64)]) -> Machine {
+pub(super) fn machine(cpus: usize, devices: &[(usize, u64)]) -> Machine {
     let mut machine = Machine::cpus(cpus);
     for (i, (units, capacity)) in devices.iter().enumerate() {
         let memory = MemoryId(i as u16 + 1);
@@ -62,7 +62,7 @@ fn machine(cpus: usize, devices: &[(usize, u64)]) -> Machine {
     machine
 }
 
-fn verify(graph: &Graph, machine: &Machine, outcome: &Outcome, steps: usize) {
+pub(super) fn verify(graph: &Graph, machine: &Machine, outcome: &Outcome, steps: usize) {
     let n = graph.len();
     assert_eq!(outcome.runs.len(), n * steps);
     let mut at = vec![None; n * steps];

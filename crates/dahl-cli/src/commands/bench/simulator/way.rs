@@ -1,6 +1,7 @@
 //! One way to run a model's steps: measured, and predicted from what other stretches of it showed.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use dahl_core::{Machine, Seconds, UnitId};
 use dahl_nn::lower::grain::Grain;
@@ -172,6 +173,10 @@ impl Way {
         };
         let stretch = graph.len() as u64 * self.steps;
         let repeats = (SIMULATED / stretch.max(1)).clamp(4, 100);
+        let transfers = match &self.plan {
+            Some(plan) => Some(Arc::new(plan.carried(graph)?)),
+            None => None,
+        };
         let mut total = 0.0;
         for seed in 0..repeats {
             let options = Options {
@@ -179,6 +184,7 @@ impl Way {
                 in_flight: in_flight(graph),
                 launcher: Some(UnitId(0)),
                 noise: Some(noise(seed)),
+                transfers: transfers.clone(),
                 ..Options::default()
             };
             let policy: Box<dyn Policy> = match &self.plan {
