@@ -39,7 +39,7 @@ pub fn fix<'p>(
         if !keep_going() {
             break;
         }
-        let (next, prices) = bound::bound(&frame.relaxed(), &carries, goal, rounds);
+        let (next, prices) = bound::bound(&frame.relaxed(), &carries, goal, rounds, keep_going);
         // Fictitious play of limited length may find worse prices for a smaller problem.
         if next.cost > bound.cost {
             bound = next;

@@ -120,7 +120,7 @@ pub(super) fn attempt(
     }
     let relaxed = frame.relaxed();
     let carries = Carries::new(&frame);
-    let (bound, game) = bound::bound(&relaxed, &carries, goal, effort.bound_rounds);
+    let (bound, game) = bound::bound(&relaxed, &carries, goal, effort.bound_rounds, keep_going);
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
     }

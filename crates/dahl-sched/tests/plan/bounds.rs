@@ -22,8 +22,12 @@ fn bounds_with_transfers_hold_and_help() {
         };
         let frame = Frame::new(&problem).unwrap();
         let relaxed = frame.relaxed();
-        let with = bound(&relaxed, &Carries::new(&frame), &goal, 400).0.cost;
-        let without = bound(&relaxed, &Carries::default(), &goal, 400).0.cost;
+        let with = bound(&relaxed, &Carries::new(&frame), &goal, 400, &mut || true)
+            .0
+            .cost;
+        let without = bound(&relaxed, &Carries::default(), &goal, 400, &mut || true)
+            .0
+            .cost;
         assert!(
             with <= best * (1.0 + 1e-9),
             "seed {seed}: bound {with}, but a plan costs {best}\n{problem:#?} {goal:?}"
@@ -87,7 +91,7 @@ fn dispatched_choices_are_plans() {
         let (problem, goal) = random::problem(&mut dice, 12);
         let frame = Frame::new(&problem).unwrap();
         let relaxed = frame.relaxed();
-        let game = bound(&relaxed, &Carries::new(&frame), &goal, 100).1;
+        let game = bound(&relaxed, &Carries::new(&frame), &goal, 100, &mut || true).1;
         let regrets = regrets(&frame, &game, 1.0);
         let dispatch = Dispatch::new(&frame, &relaxed, &game);
         for (limit, liking) in [(0.0, 0.0), (1.0, 10.0), (f64::INFINITY, 1.0)] {

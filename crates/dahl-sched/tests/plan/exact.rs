@@ -158,7 +158,13 @@ fn what_is_ruled_out_holds_no_better_plan() {
         let frame = Frame::new(&problem).unwrap();
         // Ways are dropped for the sake of plans that cost less than a little more than the best.
         let limit = best * (1.0 + 0.01 * dice.below(5) as f64) + 1e-9 * best;
-        let (known, prices) = bound(&frame.relaxed(), &Carries::new(&frame), &goal, 200);
+        let (known, prices) = bound(
+            &frame.relaxed(),
+            &Carries::new(&frame),
+            &goal,
+            200,
+            &mut || true,
+        );
         let fixed = fix(&frame, &goal, limit, 200, (&known, &prices), &mut || true);
         let (fixed, bound) = fixed.expect("there is such a plan");
         dropped += usize::from(fixed.ways != frame.ways);

@@ -16,8 +16,6 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// A datum into a memory.
 #[derive(Clone, Debug)]
 pub struct Carry {
-    /// Which datum.
-    pub datum: u32,
     /// Which memory.
     pub to: usize,
     /// The task whose memory it comes from, or [`NOBODY`] if that is another memory for certain.
@@ -97,7 +95,6 @@ impl Carries {
                     links.iter().map(|&l| of(l)).fold(f64::INFINITY, f64::min)
                 };
                 found.all.push(Carry {
-                    datum: i as u32,
                     to,
                     writer: writer.unwrap_or(NOBODY),
                     readers,

@@ -23,14 +23,6 @@ pub struct Game {
     pub work: Vec<f64>,
     /// Best prices: for each activity and memory, what follows from transfers if it runs there.
     pub place: Vec<f64>,
-    /// Best prices: what each reader of each carry pays to be where it leads, in the order of both.
-    pub charges: Vec<Vec<f64>>,
-    /// Flow of the path prices: what starts at each activity.
-    pub source: Vec<f64>,
-    /// What comes from each predecessor, in the order of `before`.
-    pub inflow: Vec<Vec<f64>>,
-    /// What ends at each activity.
-    pub sink: Vec<f64>,
     /// Average use of each way of each activity.
     pub shares: Vec<Vec<f64>>,
     /// Weight on each resource's work.
@@ -39,25 +31,23 @@ pub struct Game {
     pub on_path: f64,
 }
 
-/// Which right-hand sides a game may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sides {
-    /// All of them.
-    All,
-    /// Paths, and work and transfers from 0 to `T`.
-    Plain,
-    /// Work from 0 to `T` alone.
-    Work,
-}
+/// Rounds between two questions whether to go on.
+const ASKED: usize = 16;
 
 /// A step of a path: an activity, and by which of its legs the path came, if by one.
 type Step = (usize, Option<usize>);
 
-/// Plays a game of this many rounds. `carries` is empty where transfers are activities already.
-pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sides: Sides) -> Game {
+/// Plays a game of this many rounds, or fewer if `keep_going` says no, for the weights `w` and `v`.
+pub fn play(
+    net: &Network,
+    carries: &Carries,
+    (w, v): (f64, f64),
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Game {
     let n = net.activities.len();
     let resources = net.resources.len();
-    let windows = Windows::new(net, sides == Sides::All);
+    let windows = Windows::new(net);
     let mut now = Game::new(net, carries);
     let mut best = now.clone();
     best.value = f64::NEG_INFINITY;
@@ -65,6 +55,9 @@ pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sid
     let mut time_on = vec![0.0; n * resources];
     let mut places = vec![0.0; n * carries.memories];
     for round in 0..rounds {
+        if round % ASKED == ASKED - 1 && !keep_going() {
+            break;
+        }
         // The divider answers the average price; its answer's value is the bound.
         let step = 2.0 / (round as f64 + 2.0);
         let value = now.divide(net, carries, v, step, &mut time, &mut time_on, &mut places);
@@ -85,7 +78,7 @@ pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sid
         let (length, path) = longest(net, carries, &time, &places);
         let window = windows.best(net, &time_on);
         let (busiest, link) = busiest(net, carries, &needs);
-        if busiest > length.max(window.seconds) && sides != Sides::Work {
+        if busiest > length.max(window.seconds) {
             now.on_work[link] += step;
             let price = step * w / net.resources[link] as f64;
             for (c, &(reader, _)) in needs.iter().enumerate() {
@@ -94,7 +87,7 @@ pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sid
                     now.charge(carries, c, reader, price * carry.seconds);
                 }
             }
-        } else if window.seconds > length || sides == Sides::Work {
+        } else if window.seconds > length {
             now.constant += step * w * window.offset;
             now.on_work[window.resource] += step;
             let price = step * w / net.resources[window.resource] as f64;
@@ -102,7 +95,7 @@ pub fn play(net: &Network, carries: &Carries, w: f64, v: f64, rounds: usize, sid
                 now.work[i * resources + window.resource] += price;
             }
         } else {
-            now.follow(net, carries, &path, step, step * w, &places);
+            now.follow(carries, &path, step, step * w, &places);
         }
     }
     best.shares = now.shares;
@@ -114,9 +107,6 @@ impl Game {
         let n = net.activities.len();
         let resources = net.resources.len();
         let zeros = |len: usize| vec![0.0; len];
-        let lists = |len: &dyn Fn(&crate::plan::network::Activity) -> usize| {
-            net.activities.iter().map(|a| zeros(len(a))).collect()
-        };
         Game {
             value: 0.0,
             price: 0.0,
@@ -124,11 +114,7 @@ impl Game {
             path: zeros(n),
             work: zeros(n * resources),
             place: zeros(n * carries.memories),
-            charges: carries.all.iter().map(|c| zeros(c.readers.len())).collect(),
-            source: zeros(n),
-            inflow: lists(&|a| a.before.len()),
-            sink: zeros(n),
-            shares: lists(&|a| a.ways.len()),
+            shares: net.activities.iter().map(|a| zeros(a.ways.len())).collect(),
             on_work: zeros(resources),
             on_path: 0.0,
         }
@@ -197,12 +183,9 @@ impl Game {
             &mut self.path,
             &mut self.work,
             &mut self.place,
-            &mut self.source,
-            &mut self.sink,
             &mut self.on_work,
         ];
-        let lists = self.inflow.iter_mut().chain(&mut self.charges);
-        for list in all.into_iter().chain(lists) {
+        for list in all {
             list.iter_mut().for_each(|x| *x *= by);
         }
     }
@@ -213,9 +196,6 @@ impl Game {
             return;
         }
         let carry = &carries.all[c];
-        if let Some(place) = carry.readers.iter().position(|&r| r == reader) {
-            self.charges[c][place] += price;
-        }
         let at = |t: u32| t as usize * carries.memories + carry.to;
         self.place[at(reader)] += price;
         if carry.writer != NOBODY {
@@ -226,7 +206,6 @@ impl Game {
     /// Puts a price on the times along a path.
     fn follow(
         &mut self,
-        net: &Network,
         carries: &Carries,
         path: &[Step],
         weight: f64,
@@ -234,7 +213,7 @@ impl Game {
         places: &[f64],
     ) {
         self.on_path += weight;
-        for (k, &(i, leg)) in path.iter().enumerate() {
+        for &(i, leg) in path {
             self.path[i] += price;
             if let Some(leg) = leg {
                 for &c in &carries.legs[i][leg].carries {
@@ -244,15 +223,6 @@ impl Game {
                     }
                 }
             }
-            let before = &net.activities[i].before;
-            let last = k.checked_sub(1).map(|k| path[k].0);
-            match last.and_then(|last| before.iter().position(|&b| b as usize == last)) {
-                None => self.source[i] += price,
-                Some(slot) => self.inflow[i][slot] += price,
-            }
-        }
-        if let Some(&(last, _)) = path.last() {
-            self.sink[last] += price;
         }
     }
 }

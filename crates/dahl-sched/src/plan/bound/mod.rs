@@ -20,7 +20,7 @@ mod game;
 mod windows;
 
 pub use carry::Carries;
-pub use game::{Game, Sides, play};
+pub use game::{Game, play};
 
 use super::network::Network;
 use super::problem::{Goal, Objective};
@@ -83,12 +83,18 @@ impl Goal {
     }
 }
 
-/// The bound of a network for a goal.
-pub fn bound(net: &Network, carries: &Carries, goal: &Goal, rounds: usize) -> (Bound, Game) {
+/// The bound of a network for a goal, lower than it could be if `keep_going` says no.
+pub fn bound(
+    net: &Network,
+    carries: &Carries,
+    goal: &Goal,
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> (Bound, Game) {
     let standing = net.standing_watts;
-    let time = play(net, carries, 1.0, 0.0, rounds, Sides::All);
+    let time = play(net, carries, (1.0, 0.0), rounds, keep_going);
     let seconds = time.value.max(0.0);
-    let mut energy = play(net, carries, standing, 1.0, rounds, Sides::All);
+    let mut energy = play(net, carries, (standing, 1.0), rounds, keep_going);
     let least = energy.value.max(standing * seconds + least_joules(net));
     let mut lines = vec![Line {
         value: least,
@@ -102,14 +108,8 @@ pub fn bound(net: &Network, carries: &Carries, goal: &Goal, rounds: usize) -> (B
             .max(1e-9);
         let mut best = (goal.floor(seconds, &lines), 0.0);
         let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
-            let mut game = play(
-                net,
-                carries,
-                standing + price,
-                1.0,
-                rounds / 4 + 1,
-                Sides::All,
-            );
+            let weights = (standing + price, 1.0);
+            let mut game = play(net, carries, weights, rounds / 4 + 1, keep_going);
             game.price = price;
             lines.push(Line {
                 value: game.value,

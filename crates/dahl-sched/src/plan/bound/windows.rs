@@ -22,12 +22,12 @@ pub(super) struct Window {
 }
 
 /// Steps through a list of values, the first always 0.
-fn steps(values: &[f64], many: bool) -> Vec<f64> {
+fn steps(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.dedup();
     let mut steps = vec![0.0];
-    if many && sorted.len() > 1 {
+    if sorted.len() > 1 {
         let wanted = STEPS.min(sorted.len() - 1);
         steps.extend((1..=wanted).map(|k| sorted[k * (sorted.len() - 1) / wanted]));
         steps.dedup();
@@ -36,10 +36,10 @@ fn steps(values: &[f64], many: bool) -> Vec<f64> {
 }
 
 impl Windows {
-    pub fn new(net: &Network, many: bool) -> Self {
+    pub fn new(net: &Network) -> Self {
         let shortest = net.shortest();
         let (head, tail) = (net.heads(&shortest), net.tails(&shortest));
-        let (heads, tails) = (steps(&head, many), steps(&tail, many));
+        let (heads, tails) = (steps(&head), steps(&tail));
         let reach = |steps: &[f64], x: f64| (steps.partition_point(|&s| s <= x) - 1) as u8;
         let at = head
             .iter()

@@ -3,7 +3,7 @@
 use super::budget::{Budget, LINES, Line, Price};
 use super::make::TICKS;
 use super::trail::Trail;
-use crate::plan::bound::{Carries, Game, Sides, least_joules, play};
+use crate::plan::bound::{Carries, Game, least_joules, play};
 use crate::plan::dispatch::regrets;
 use crate::plan::network::{Frame, Way};
 use crate::plan::problem::{Goal, Objective};
@@ -11,13 +11,13 @@ use crate::plan::problem::{Goal, Objective};
 /// What the dearest plan costs: so much that rounding down loses nothing of interest.
 const COSTS: i64 = 1 << 52;
 
-/// What plans cost that take so many seconds at most.
+/// What plans cost that take so many seconds at most, with lines found in so many rounds.
 pub(super) fn budget(
     frame: &Frame<'_>,
     goal: &Goal,
-    rounds: usize,
+    (seconds, rounds): (f64, usize),
     trail: &mut Trail,
-    seconds: f64,
+    keep_going: &mut dyn FnMut() -> bool,
 ) -> Budget {
     let p = frame.problem;
     let mut tasks: Vec<Vec<Price>> = Vec::new();
@@ -54,23 +54,28 @@ pub(super) fn budget(
         moves: Vec::new(),
         because: Vec::new(),
     };
-    draw_lines(frame, &mut budget, rounds);
+    draw_lines(frame, &mut budget, rounds, keep_going);
     budget
 }
 
 /// Lines under the cost, each by a game of so many rounds.
-fn draw_lines(frame: &Frame<'_>, budget: &mut Budget, rounds: usize) {
+fn draw_lines(
+    frame: &Frame<'_>,
+    budget: &mut Budget,
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) {
     let (net, carries) = (frame.relaxed(), Carries::new(frame));
-    let game = |weight, joules| play(&net, &carries, weight, joules, rounds, Sides::All);
+    let mut game = |weights| play(&net, &carries, weights, rounds, keep_going);
     if budget.goal.objective == Objective::Time {
-        return draw(frame, budget, &game(1.0, 0.0), (1.0, 0.0));
+        return draw(frame, budget, &game((1.0, 0.0)), (1.0, 0.0));
     }
     budget.lines.push(Line {
         weight: 0.0,
         value: 0.0,
     });
     let standing = budget.standing_watts;
-    let seconds = game(1.0, 0.0).value;
+    let seconds = game((1.0, 0.0)).value;
     let power = least_joules(&net) / seconds.max(f64::MIN_POSITIVE) + standing;
     let weights = match budget.goal.objective {
         // Where the product counts, a second costs what is needed in one, too.
@@ -79,7 +84,7 @@ fn draw_lines(frame: &Frame<'_>, budget: &mut Budget, rounds: usize) {
         _ => [0.5, 1.0, 2.0, 4.0].map(|k| k * power),
     };
     for weight in weights {
-        draw(frame, budget, &game(weight, 1.0), (weight, 1.0));
+        draw(frame, budget, &game((weight, 1.0)), (weight, 1.0));
     }
 }
 

@@ -48,7 +48,12 @@ pub(super) struct Maker<'f, 'p> {
 }
 
 /// All plans of a problem, with prices found in so many rounds.
-pub(super) fn make(frame: &Frame<'_>, goal: &Goal, rounds: usize) -> Result<Model, Hopeless> {
+pub(super) fn make(
+    frame: &Frame<'_>,
+    goal: &Goal,
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Model, Hopeless> {
     let p = frame.problem;
     let longest = |c: &u32| {
         let seconds = frame.ways[*c as usize].iter().map(|w| w.seconds);
@@ -66,7 +71,7 @@ pub(super) fn make(frame: &Frame<'_>, goal: &Goal, rounds: usize) -> Result<Mode
         beginning: trail.number(0, 0),
         end: trail.number(TICKS, TICKS),
         model: Model {
-            budget: budget(frame, goal, rounds, &mut trail, total),
+            budget: budget(frame, goal, (total, rounds), &mut trail, keep_going),
             trail,
             clauses: Clauses::default(),
             arcs: Arcs::default(),

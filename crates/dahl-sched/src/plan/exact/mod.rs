@@ -82,7 +82,7 @@ pub fn solve(
         conflicts: 0,
     };
     let rounds = (ROUNDS * frame.problem.tasks.len()).min(MOST_ROUNDS);
-    match make(frame, goal, rounds) {
+    match make(frame, goal, rounds, keep_going) {
         Ok(model) => {
             let mut search = Search::new(model);
             if let Some(hint) = hint {
