@@ -47,7 +47,7 @@ impl Default for Effort {
             seed: 1,
             rounds: 20_000,
             bound_rounds: 4000,
-            exact: 64,
+            exact: 128,
         }
     }
 }
