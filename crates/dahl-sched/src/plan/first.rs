@@ -85,7 +85,7 @@ impl First<'_, '_> {
             enough: self.enough,
         };
         let rule = rules.begin(&mut best, lister);
-        self.greedy(&mut best, lister);
+        self.greedy(&mut best, lister, keep_going);
         let simple = best.plan.clone().filter(|_| several);
         for (choice, nudge) in self.seeds.iter().filter_map(|s| s.choice(frame)) {
             best.offer(lister, &choice, &nudge, 0.0);
@@ -102,15 +102,23 @@ impl First<'_, '_> {
             .collect()
     }
 
-    /// Each task where it ends first or costs least.
-    fn greedy(&self, best: &mut Best, lister: &mut Lister<'_, '_>) {
+    /// Each task where it ends first or costs least; all of these plans, or those that time is left for.
+    fn greedy(
+        &self,
+        best: &mut Best,
+        lister: &mut Lister<'_, '_>,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) {
         let (frame, p) = (self.frame, self.frame.problem);
         let shares = &self.game.shares;
-        let mut take = |choice: Choice| {
-            best.offer(lister, &choice, &[], 0.0);
-        };
         let standing = p.standing_watts().max(1e-9);
         for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
+            if best.plan.as_ref().is_some_and(|p| p.cost.is_finite()) && !keep_going() {
+                return;
+            }
+            let mut take = |choice: Choice| {
+                best.offer(lister, &choice, &[], 0.0);
+            };
             let greedy = |allowed: &dyn Fn(usize, usize, &Way) -> bool| {
                 greedy(frame, self.relaxed, standing * weight, allowed)
             };
@@ -122,7 +130,7 @@ impl First<'_, '_> {
                 take(greedy(&near));
             }
         }
-        take(rounded(shares));
+        best.offer(lister, &rounded(shares), &[], 0.0);
     }
 }
 
