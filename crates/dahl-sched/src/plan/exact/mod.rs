@@ -5,7 +5,7 @@
 //! itself it finds the few facts that do, and never tries them together again (`analyse`). Solvers of
 //! constraint problems call it lazy clause generation.
 //!
-//! Everything that is known is a bound of a whole [number](trail): starts, ends, choices, the cost. Bounds follow
+//! Everything that is known is a bound of a whole number (`trail`): starts, ends, choices, the cost. Bounds follow
 //! from others by
 //!
 //! - `clauses`: of some facts at least one holds;
