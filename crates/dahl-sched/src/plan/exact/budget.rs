@@ -88,7 +88,7 @@ impl Budget {
             least: trail.least(self.end) as f64 / self.ticks,
             most: trail.most(self.end) as f64 / self.ticks,
         };
-        let (cost, line) = self.price_of(ends, &sums);
+        let (cost, line) = self.price_of(ends, &sums, self.limit(trail));
         let cost = cost / self.unit;
         if cost >= (trail.least(self.cost) + 1) as f64 {
             self.explain(trail, usize::MAX, line);
@@ -138,7 +138,7 @@ impl Budget {
                 };
                 let mut with = others;
                 add(&mut with, &way.costs, 1.0);
-                let (cost, line) = self.price_of(ends, &with);
+                let (cost, line) = self.price_of(ends, &with, limit);
                 if cost >= limit {
                     self.explain(trail, t, line);
                     self.because.push(self.cost.at_most(trail.most(self.cost)));
@@ -149,8 +149,9 @@ impl Budget {
         Ok(())
     }
 
-    /// No plan with such an end, and such sums at least, costs less; and the line that says so, if it is one.
-    fn price_of(&self, ends: Ends, sums: &Sums) -> (f64, Option<usize>) {
+    /// No plan with such an end, and such sums at least, costs less; and the line that says so, if it is one: one
+    /// that suffices for `limit` if there is such a line.
+    fn price_of(&self, ends: Ends, sums: &Sums, limit: f64) -> (f64, Option<usize>) {
         let standing = self.standing_watts;
         let lines = self.lines.iter().zip(sums);
         let worths = lines.map(|(l, sum)| (l.weight, l.value + sum));
@@ -196,7 +197,14 @@ impl Budget {
                     deadline: Some(ends.most),
                     ..self.goal
                 };
-                (within.floor(ends.least, &all[..self.lines.len()]), None)
+                let all = &all[..self.lines.len()];
+                let alone = all.iter().map(|l| within.floor(ends.least, &[*l]));
+                let (cost, line) = most(&mut alone.into_iter());
+                // The less it takes to say why, the more is learned.
+                match cost >= limit {
+                    true => (cost, line),
+                    false => (within.floor(ends.least, all), None),
+                }
             }
         }
     }
