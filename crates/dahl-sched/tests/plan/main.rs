@@ -6,5 +6,6 @@ mod expected;
 mod graphs;
 mod random;
 mod seeds;
+mod training;
 mod transfers;
 mod whole;
