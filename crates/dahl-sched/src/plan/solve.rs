@@ -5,7 +5,7 @@
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 
-use super::bound::{self, Bound, Carries};
+use super::bound::{self, Bound, Carries, Game};
 use super::construct::greedy;
 use super::dispatch;
 use super::even::even;
@@ -162,52 +162,32 @@ pub(super) fn attempt(
             best = Some(found);
         }
     }
-    let mut proven = false;
-    let mut floor = bound.cost;
-    let mut plan: Option<(f64, Vec<usize>, Vec<Started>)> = None;
+    let mut known = Known {
+        plan: None,
+        proven: false,
+        floor: bound.cost,
+    };
     if let Some(best) = best.filter(|b| b.cost.is_finite()) {
         let rounded = (best.cost > enough)
             .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
             .flatten();
-        plan = Some((best.cost, best.memory, best.log));
-        let starts = plan.clone().into_iter();
-        let starts = starts.chain(rounded.map(|r| (r.cost, r.memory, r.log)));
-        for (_, memory, log) in starts.collect::<Vec<_>>() {
-            let known = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-            if known > enough
-                && let Some(net) = frame.network(&memory)
-                && let Some((cost, log)) = even(&net, goal, &log, enough, EVENED, keep_going)
-                && cost < known
-            {
-                plan = Some((cost, memory, log));
-            }
-        }
+        known.plan = Some((best.cost, best.memory, best.log));
+        known.even(&frame, goal, rounded, enough, keep_going);
     }
-    if small && plan.as_ref().is_none_or(|p| p.0 > enough && keep_going()) {
-        let beat = plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-        let limit = beat * (1.0 - effort.gap.max(1e-9));
-        match fix(
-            &frame,
-            goal,
-            limit,
-            effort.bound_rounds,
-            (&bound, &game),
-            keep_going,
-        ) {
-            None => (proven, floor) = (true, limit),
-            Some((fixed, tighter)) => {
-                let hint = plan.as_ref();
-                let hint = hint.and_then(|(_, memory, log)| Hint::new(&frame, memory, log));
-                let exact = exact::solve(&fixed, goal, beat, hint.as_ref(), effort.gap, keep_going);
-                proven = exact.proven;
-                floor = floor.max(tighter.cost.min(limit)).max(exact.floor);
-                if let Some((memory, log)) = exact.found {
-                    plan = Some((exact.cost, memory, log));
-                    frame = fixed;
-                }
-            }
-        }
+    if small
+        && known
+            .plan
+            .as_ref()
+            .is_none_or(|p| p.0 > enough && keep_going())
+        && let Some(fixed) = known.prove(&frame, goal, effort, (&bound, &game), keep_going)
+    {
+        frame = fixed;
     }
+    let Known {
+        plan,
+        proven,
+        floor,
+    } = known;
     let Some((_, memory, log)) = plan else {
         return Ok(Attempt::None { proven });
     };
@@ -239,6 +219,67 @@ pub(super) fn attempt(
         gap,
         bound,
     })))
+}
+
+/// What is known of a problem.
+struct Known {
+    /// The best plan: its cost, each task's memory, and what starts when.
+    plan: Option<(f64, Vec<usize>, Vec<Started>)>,
+    /// Whether nothing is better, but for the gap that is allowed.
+    proven: bool,
+    /// No plan costs less.
+    floor: f64,
+}
+
+impl Known {
+    /// Makes equal units end together, in the best plan and in another one.
+    fn even(
+        &mut self,
+        frame: &Frame<'_>,
+        goal: &Goal,
+        other: Option<Candidate>,
+        enough: f64,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) {
+        let starts = self.plan.clone().into_iter();
+        let starts = starts.chain(other.map(|o| (o.cost, o.memory, o.log)));
+        for (_, memory, log) in starts.collect::<Vec<_>>() {
+            let known = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
+            if known > enough
+                && let Some(net) = frame.network(&memory)
+                && let Some((cost, log)) = even(&net, goal, &log, enough, EVENED, keep_going)
+                && cost < known
+            {
+                self.plan = Some((cost, memory, log));
+            }
+        }
+    }
+
+    /// Looks for the proof, or a better plan; if there is one, the frame it is a plan of.
+    fn prove<'p>(
+        &mut self,
+        frame: &Frame<'p>,
+        goal: &Goal,
+        effort: &Effort,
+        known: (&Bound, &Game),
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Option<Frame<'p>> {
+        let beat = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
+        let limit = beat * (1.0 - effort.gap.max(1e-9));
+        let rounds = effort.bound_rounds;
+        let Some((fixed, tighter)) = fix(frame, goal, limit, rounds, known, keep_going) else {
+            (self.proven, self.floor) = (true, limit);
+            return None;
+        };
+        let hint = self.plan.as_ref();
+        let hint = hint.and_then(|(_, memory, log)| Hint::new(frame, memory, log));
+        let exact = exact::solve(&fixed, goal, beat, hint.as_ref(), effort.gap, keep_going);
+        self.proven = exact.proven;
+        self.floor = self.floor.max(tighter.cost.min(limit)).max(exact.floor);
+        let (memory, log) = exact.found?;
+        self.plan = Some((exact.cost, memory, log));
+        Some(fixed)
+    }
 }
 
 /// The plan with its peaks, checked against every rule.
