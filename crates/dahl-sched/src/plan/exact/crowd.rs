@@ -1,8 +1,8 @@
 //! Crowds: what goes on at once although together it takes more than there is.
 //!
 //! Where everything that is decided starts as early as it can, too many tasks may overlap on a group of equal
-//! units, transfers on a link with several channels, or copies in a memory. Then one of them ends before another
-//! starts: that is a clause, and its orders are choices from then on.
+//! units, transfers on a link, or copies in a memory. Then one of them ends before another starts: that is a clause,
+//! and its orders are choices from then on.
 
 use super::model::{Order, Share, Span};
 use super::search::Search;
@@ -32,6 +32,8 @@ impl Search {
 
     /// That one goes before another.
     fn before(&mut self, first: Span, second: Span) -> Fact {
+        let hinted = |s: &Span| self.hinted.get(s.start.index()).copied();
+        let hinted = (hinted(&first), hinted(&second));
         let m = &mut self.model;
         let mut known = m.orders.iter();
         if let Some(order) = known.find(|o| (o.first, o.second) == (first, second)) {
@@ -39,7 +41,10 @@ impl Search {
         }
         let before = m.choice();
         m.put(first, second, before);
-        let earlier = m.trail.least(first.start) <= m.trail.least(second.start);
+        let earlier = match hinted {
+            (Some(a), Some(b)) if a != b => a < b,
+            _ => m.trail.least(first.start) <= m.trail.least(second.start),
+        };
         m.trail.lean(if earlier { before } else { !before });
         m.orders.push(Order {
             before,

@@ -1,12 +1,10 @@
-//! Makes the [`Model`] of a problem: its tasks, what units and links have to do, and orders on those that do
-//! one thing at a time. What moves is [`moves`](super::moves).
-//!
-//! Where an order of two activities is no choice, because one waits for the other in any case, there is none.
+//! Makes the [`Model`] of a problem: its tasks, and what units and links have to do. What moves is
+//! [`moves`](super::moves).
 
 use super::arcs::Arcs;
 use super::clauses::Clauses;
 use super::lines::budget;
-use super::model::{Chosen, If, Model, Order, Share, Span};
+use super::model::{Chosen, If, Model, Share, Span};
 use super::symmetry::columns_of;
 use super::trail::{Conflict, Fact, Trail, Var};
 use super::work::{Part, Work};
@@ -15,23 +13,6 @@ use crate::plan::problem::Goal;
 
 /// Ticks of everything done one after the other.
 pub(super) const TICKS: i64 = 1 << 40;
-
-/// Most orders of two: with more, keeping them is too slow to be of use.
-const MOST_ORDERS: usize = 30_000;
-
-/// Why there is no model.
-pub(super) enum Hopeless {
-    /// There is no plan.
-    Impossible,
-    /// There are too many orders to choose.
-    TooLarge,
-}
-
-impl From<Conflict> for Hopeless {
-    fn from(_: Conflict) -> Self {
-        Hopeless::Impossible
-    }
-}
 
 /// A model that is being made.
 pub(super) struct Maker<'f, 'p> {
@@ -53,7 +34,7 @@ pub(super) fn make(
     goal: &Goal,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Result<Model, Hopeless> {
+) -> Result<Model, Conflict> {
     let p = frame.problem;
     let longest = |c: &u32| {
         let seconds = frame.ways[*c as usize].iter().map(|w| w.seconds);
@@ -96,13 +77,6 @@ pub(super) fn make(
     }
     maker.data()?;
     maker.works();
-    let pairs = maker.pairs();
-    if pairs.len() > MOST_ORDERS {
-        return Err(Hopeless::TooLarge);
-    }
-    for (first, second) in pairs {
-        maker.order(first, second);
-    }
     maker.columns();
     Ok(maker.model)
 }
@@ -236,13 +210,11 @@ impl Maker<'_, '_> {
                 let span = self.model.tasks[t as usize].0;
                 (Span { here, ..span }, 1)
             });
-            if group.units > 1 {
-                let takers = takers.collect();
-                self.model.shares.push(Share {
-                    limit: group.units as u64,
-                    takers,
-                });
-            }
+            let takers = takers.collect();
+            self.model.shares.push(Share {
+                limit: group.units as u64,
+                takers,
+            });
         }
         for (l, link) in p.links.iter().enumerate() {
             let mine = self.model.crossings.iter().filter(|c| c.link as usize == l);
@@ -253,54 +225,11 @@ impl Maker<'_, '_> {
             let parts = parts.collect();
             let takers = mine.map(|c| (c.span, 1)).collect();
             self.model.works.push(Work::new(link.channels, parts));
-            if link.channels > 1 {
-                self.model.shares.push(Share {
-                    limit: link.channels as u64,
-                    takers,
-                });
-            }
+            self.model.shares.push(Share {
+                limit: link.channels as u64,
+                takers,
+            });
         }
-    }
-
-    /// What cannot go on at once, and is not put in order by the graph.
-    fn pairs(&self) -> Vec<(Span, Span)> {
-        let p = self.frame.problem;
-        let waits = reachable(self.frame);
-        let mut pairs = Vec::new();
-        for (tasks, group) in self.groups.iter().zip(&p.groups) {
-            for (k, &(a, on)) in tasks.iter().enumerate() {
-                for &(b, also) in &tasks[..k] {
-                    let (x, y) = (a as usize, b as usize);
-                    if group.units == 1 && !waits[x][y] && !waits[y][x] {
-                        let span = |t: usize, here| Span {
-                            here,
-                            ..self.model.tasks[t].0
-                        };
-                        pairs.push((span(y, also), span(x, on)));
-                    }
-                }
-            }
-        }
-        for (k, a) in self.model.crossings.iter().enumerate() {
-            for b in &self.model.crossings[..k] {
-                if a.link == b.link && p.links[a.link as usize].channels == 1 {
-                    pairs.push((b.span, a.span));
-                }
-            }
-        }
-        pairs
-    }
-
-    /// That two do not go on at once.
-    fn order(&mut self, first: Span, second: Span) {
-        let before = self.model.choice();
-        self.model.put(first, second, before);
-        self.model.put(second, first, !before);
-        self.model.orders.push(Order {
-            before,
-            first,
-            second,
-        });
     }
 
     /// Of columns that can change places, the first starts first.
@@ -317,23 +246,4 @@ impl Maker<'_, '_> {
             }
         }
     }
-}
-
-/// Which tasks come after which in any case.
-fn reachable(frame: &Frame<'_>) -> Vec<Vec<bool>> {
-    let n = frame.problem.tasks.len();
-    let mut reach = vec![vec![false; n]; n];
-    let mut after = vec![Vec::new(); n];
-    for &(a, b) in &frame.edges {
-        after[a as usize].push(b as usize);
-    }
-    for &t in frame.topological.iter().rev() {
-        let t = t as usize;
-        for &b in &after[t] {
-            let next = reach[b].clone();
-            reach[t].iter_mut().zip(&next).for_each(|(x, y)| *x |= y);
-            reach[t][b] = true;
-        }
-    }
-    reach
 }

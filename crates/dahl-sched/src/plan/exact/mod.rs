@@ -13,8 +13,8 @@
 //! - `work`: what must run on a resource between two moments has to fit there;
 //! - `budget`: the cost of the ways that are left, at the prices of the relaxation's bound.
 //!
-//! Orders on several equal units, and of copies in a memory, are not choices beforehand: where more overlap than
-//! there is room for, one has to wait for another, and only then these orders become choices (`crowd`).
+//! Orders on units and links, and of copies in a memory, are no choices beforehand: where more overlap than there is
+//! room for, one has to wait for another, and only then these orders become choices (`crowd`). Most never do.
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
@@ -36,8 +36,9 @@ mod work;
 use super::network::Frame;
 use super::problem::Goal;
 use super::timeline::Started;
-use make::{Hopeless, make};
+use make::make;
 use search::{Search, Step};
+use trail::Conflict;
 
 pub use outcome::Hint;
 
@@ -90,8 +91,7 @@ pub fn solve(
             }
             run(frame, goal, search, &mut result, tolerance, keep_going);
         }
-        Err(Hopeless::Impossible) => result.proven = true,
-        Err(Hopeless::TooLarge) => {}
+        Err(Conflict) => result.proven = true,
     }
     if result.proven {
         result.floor = result.cost * (1.0 - tolerance);

@@ -79,7 +79,7 @@ pub(super) struct Model {
     pub orders: Vec<Order>,
     pub tasks: Vec<(Span, Vec<Chosen>)>,
     pub crossings: Vec<Crossing>,
-    /// Where orders become choices only when there is a crowd.
+    /// Where orders become choices when there is a crowd.
     pub shares: Vec<Share>,
 }
 

@@ -57,15 +57,7 @@ impl Search {
                 when[c.span.start.index()] = m.2;
             }
         }
-        for order in &m.orders {
-            let when = |start: super::trail::Var| when[start.index()];
-            let (first, second) = (when(order.first.start), when(order.second.start));
-            if first != second {
-                let before = first < second;
-                m.trail
-                    .lean(if before { order.before } else { !order.before });
-            }
-        }
+        self.hinted = when;
     }
 
     /// The plan in which everything starts as early as it can: each task's memory, and what starts when. None if

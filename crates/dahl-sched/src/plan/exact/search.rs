@@ -1,7 +1,7 @@
 //! The search: decide, find what follows, learn from contradictions, begin anew from time to time.
 
 use super::analyse::Analysis;
-use super::model::{Model, Order, Span};
+use super::model::{Model, Order};
 use super::trail::{Conflict, Fact, Reason};
 use super::work::Scratch;
 use crate::plan::problem::Goal;
@@ -33,6 +33,8 @@ pub(super) struct Search {
     pub conflicts: u64,
     due: u64,
     restarts: u64,
+    /// When everything starts in a plan near which to look, by the number of its start; infinite or nothing if unknown.
+    pub hinted: Vec<f64>,
     /// What part of the gap is to be ruled out first, and the cost tried.
     share: f64,
     tried: Option<Fact>,
@@ -68,6 +70,7 @@ impl Search {
             conflicts: 0,
             due: RESTART,
             restarts: 0,
+            hinted: Vec::new(),
             share: 0.5,
             tried: None,
         }
@@ -221,7 +224,7 @@ impl Search {
             let activity = self.analysis.activity(order.before.var);
             if best.is_none_or(|b| activity > b.0) && self.is_open(order) {
                 let leaning = trail.leaning(order.before);
-                best = Some((activity, leaning.unwrap_or_else(|| self.earlier(order))));
+                best = Some((activity, leaning.unwrap_or(order.before)));
             }
         }
         best.map(|b| b.1)
@@ -233,15 +236,6 @@ impl Search {
         let (a, b) = (&order.first, &order.second);
         let is_known = trail.holds(order.before) || trail.fails(order.before);
         !is_known && a.overlaps(b, trail) && a.is_certain(trail) && b.is_certain(trail)
-    }
-
-    /// Who can start earlier goes first.
-    fn earlier(&self, order: &Order) -> Fact {
-        let when = |s: &Span| self.model.trail.least(s.start) + self.model.trail.most(s.start);
-        match when(&order.first) <= when(&order.second) {
-            true => order.before,
-            false => !order.before,
-        }
     }
 }
 
