@@ -76,7 +76,7 @@ pub(super) fn nothing_found(
         ..*effort
     };
     let without = |problem: &Problem, goal: Goal| {
-        let mut left = 200_000_u32;
+        let mut left = 3_000_u32;
         let mut keep_going = || {
             left = left.saturating_sub(1);
             left > 0

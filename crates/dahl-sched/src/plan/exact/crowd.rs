@@ -23,22 +23,26 @@ impl Search {
         let mut clause: Vec<Fact> = crowd.iter().filter_map(|s| s.here).map(|h| !h).collect();
         for (k, &a) in crowd.iter().enumerate() {
             for &b in &crowd[..k] {
-                clause.extend([self.before(a, b), self.before(b, a)]);
+                let (one, other) = (self.before(a, b)?, self.before(b, a)?);
+                clause.extend([one, other]);
             }
         }
         let m = &mut self.model;
         m.clauses.require(&mut m.trail, clause)
     }
 
-    /// That one goes before another.
-    fn before(&mut self, first: Span, second: Span) -> Fact {
+    /// That one goes before another, which then does not go before it.
+    fn before(&mut self, first: Span, second: Span) -> Result<Fact, Conflict> {
         let hinted = |s: &Span| self.hinted.get(s.start.index()).copied();
         let hinted = (hinted(&first), hinted(&second));
         let m = &mut self.model;
         let mut known = m.orders.iter();
         if let Some(order) = known.find(|o| (o.first, o.second) == (first, second)) {
-            return order.before;
+            return Ok(order.before);
         }
+        let mut known = m.orders.iter();
+        let reverse = known.find(|o| (o.first, o.second) == (second, first));
+        let reverse = reverse.map(|o| o.before);
         let before = m.choice();
         m.put(first, second, before);
         let earlier = match hinted {
@@ -51,7 +55,11 @@ impl Search {
             first,
             second,
         });
-        before
+        if let Some(reverse) = reverse {
+            // Or both would push each other later, little by little, until it is too late.
+            m.clauses.require(&mut m.trail, vec![!before, !reverse])?;
+        }
+        Ok(before)
     }
 }
 

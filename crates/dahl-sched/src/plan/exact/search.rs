@@ -16,8 +16,9 @@ const MORE: usize = 60;
 /// Restarts between two that try to rule out cheap plans first.
 const PROBES: u64 = 4;
 
-/// Contradictions between two questions whether to go on.
+/// Contradictions between two questions whether to go on, and decisions.
 const ASKED: u64 = 8;
+const DECIDED: u64 = 256;
 
 /// A search.
 pub(super) struct Search {
@@ -33,6 +34,7 @@ pub(super) struct Search {
     pub conflicts: u64,
     due: u64,
     restarts: u64,
+    decisions: u64,
     /// When everything starts in a plan near which to look, by the number of its start; infinite or nothing if unknown.
     pub hinted: Vec<f64>,
     /// What part of the gap is to be ruled out first, and the cost tried.
@@ -70,6 +72,7 @@ impl Search {
             conflicts: 0,
             due: RESTART,
             restarts: 0,
+            decisions: 0,
             hinted: Vec::new(),
             share: 0.5,
             tried: None,
@@ -104,6 +107,10 @@ impl Search {
                 if self.conflicts >= self.due {
                     self.begin_anew();
                     continue;
+                }
+                self.decisions += 1;
+                if self.decisions.is_multiple_of(DECIDED) && !keep_going() {
+                    return Step::Stopped;
                 }
                 if let Some(fact) = self.choose() {
                     self.model.trail.decide(fact);
