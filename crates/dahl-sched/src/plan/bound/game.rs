@@ -31,7 +31,8 @@ pub struct Game {
     pub on_path: f64,
 }
 
-/// Rounds between two questions whether to go on.
+/// Rounds before the first question whether to go on, as prices are of no use before, and between two of them.
+const LEAST: usize = 80;
 const ASKED: usize = 16;
 
 /// A step of a path: an activity, and by which of its legs the path came, if by one.
@@ -55,7 +56,7 @@ pub fn play(
     let mut time_on = vec![0.0; n * resources];
     let mut places = vec![0.0; n * carries.memories];
     for round in 0..rounds {
-        if round % ASKED == ASKED - 1 && !keep_going() {
+        if round >= LEAST && round.is_multiple_of(ASKED) && !keep_going() {
             break;
         }
         // The divider answers the average price; its answer's value is the bound.

@@ -108,6 +108,9 @@ pub fn bound(
             .max(1e-9);
         let mut best = (goal.floor(seconds, &lines), 0.0);
         let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
+            if !keep_going() {
+                return;
+            }
             let weights = (standing + price, 1.0);
             let mut game = play(net, carries, weights, rounds / 4 + 1, keep_going);
             game.price = price;
