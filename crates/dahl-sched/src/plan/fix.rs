@@ -53,7 +53,8 @@ pub fn fix<'p>(
 fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game: &Game) -> bool {
     let net = frame.relaxed();
     let least = bound::least_joules(&net);
-    let longest = longest(goal, limit, net.standing_watts, least);
+    let longest = goal.longest(limit, net.standing_watts, least);
+    let longest = longest.min(goal.deadline.unwrap_or(f64::INFINITY));
     let shortest = net.shortest();
     let (heads, tails) = (net.heads(&shortest), net.tails(&shortest));
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
@@ -97,19 +98,4 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
     let dropped = ways != frame.ways;
     frame.ways = ways;
     dropped
-}
-
-/// How long a plan that costs less than `limit` can take, when its tasks need so many joules.
-fn longest(goal: &Goal, limit: f64, standing: f64, joules: f64) -> f64 {
-    let most = match goal.objective {
-        Objective::Time => limit,
-        _ if standing <= 0.0 && goal.objective == Objective::Energy => f64::INFINITY,
-        Objective::Energy => (limit - joules) / standing,
-        // T × (standing × T + joules) = limit
-        Objective::Edp if standing <= 0.0 => limit / joules,
-        Objective::Edp => {
-            ((joules * joules + 4.0 * standing * limit).sqrt() - joules) / (2.0 * standing)
-        }
-    };
-    most.min(goal.deadline.unwrap_or(f64::INFINITY))
 }

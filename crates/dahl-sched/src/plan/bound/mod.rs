@@ -50,6 +50,21 @@ pub struct Line {
 }
 
 impl Goal {
+    /// How long a plan that costs less than `limit` can take, when it needs so many joules beside those that flow
+    /// all the time.
+    pub(super) fn longest(&self, limit: f64, standing: f64, joules: f64) -> f64 {
+        match self.objective {
+            Objective::Time => limit,
+            Objective::Energy if standing <= 0.0 => f64::INFINITY,
+            Objective::Energy => (limit - joules) / standing,
+            // T × (standing × T + joules) = limit
+            Objective::Edp if standing <= 0.0 => limit / joules,
+            Objective::Edp => {
+                ((joules * joules + 4.0 * standing * limit).sqrt() - joules) / (2.0 * standing)
+            }
+        }
+    }
+
     /// The least cost of anything that takes at least `seconds` and lies above all lines.
     pub(super) fn floor(&self, seconds: f64, lines: &[Line]) -> f64 {
         let joules = |t: f64| {

@@ -63,7 +63,8 @@ impl Analysis {
             self.need(trail, fact);
         }
         let first = loop {
-            let at = self.heap.pop()?;
+            let at = self.heap.pop();
+            let at = at.expect("of the conflict's own level a fact is always left");
             let entry = &trail.entries[at as usize];
             let var = entry.fact.var;
             if self.entry[var.index()] != at {

@@ -198,8 +198,8 @@ impl Budget {
                     ..self.goal
                 };
                 let all = &all[..self.lines.len()];
-                let alone = all.iter().map(|l| within.floor(ends.least, &[*l]));
-                let (cost, line) = most(&mut alone.into_iter());
+                let mut alone = all.iter().map(|l| within.floor(ends.least, &[*l]));
+                let (cost, line) = most(&mut alone);
                 // The less it takes to say why, the more is learned.
                 match cost >= limit {
                     true => (cost, line),
@@ -211,14 +211,10 @@ impl Budget {
 
     /// The latest end of a plan that costs less than a limit, by a line on which it is worth so much.
     fn latest(&self, limit: f64, line: usize, worth: f64) -> f64 {
-        let watts = self.standing_watts - self.lines[line].weight;
-        match self.goal.objective {
-            _ if watts <= 0.0 => f64::INFINITY,
-            // T × (watts × T + worth) = limit
-            Objective::Edp => {
-                ((worth * worth + 4.0 * watts * limit).sqrt() - worth) / (2.0 * watts)
-            }
-            _ => (limit - worth) / watts,
+        // Where a second is worth more than it costs, later ends are no dearer by that line.
+        match self.standing_watts - self.lines[line].weight {
+            watts if watts > 0.0 => self.goal.longest(limit, watts, worth),
+            _ => f64::INFINITY,
         }
     }
 

@@ -36,13 +36,15 @@ impl Search {
         let hinted = |s: &Span| self.hinted.get(s.start.index()).copied();
         let hinted = (hinted(&first), hinted(&second));
         let m = &mut self.model;
-        let mut known = m.orders.iter();
-        if let Some(order) = known.find(|o| (o.first, o.second) == (first, second)) {
-            return Ok(order.before);
+        let known = |a: Span, b: Span| {
+            let mut orders = m.orders.iter();
+            let order = orders.find(|o| (o.first, o.second) == (a, b));
+            order.map(|o| o.before)
+        };
+        if let Some(before) = known(first, second) {
+            return Ok(before);
         }
-        let mut known = m.orders.iter();
-        let reverse = known.find(|o| (o.first, o.second) == (second, first));
-        let reverse = reverse.map(|o| o.before);
+        let reverse = known(second, first);
         let before = m.choice();
         m.put(first, second, before);
         let earlier = match hinted {

@@ -17,7 +17,6 @@ pub(super) const TICKS: i64 = 1 << 40;
 /// A model that is being made.
 pub(super) struct Maker<'f, 'p> {
     pub frame: &'f Frame<'p>,
-    ticks: f64,
     pub model: Model,
     /// For each task and memory whether it runs there; outer none if it cannot.
     pub places: Vec<Vec<Option<If>>>,
@@ -47,7 +46,6 @@ pub(super) fn make(
     // So that rounding leaves room even for the longest plan.
     total *= 1.001;
     let mut trail = Trail::default();
-    let ticks = TICKS as f64 / total.max(f64::MIN_POSITIVE);
     let mut maker = Maker {
         beginning: trail.number(0, 0),
         end: trail.number(TICKS, TICKS),
@@ -63,7 +61,6 @@ pub(super) fn make(
             shares: Vec::new(),
         },
         frame,
-        ticks,
         places: Vec::new(),
         groups: vec![Vec::new(); p.groups.len()],
     };
@@ -84,7 +81,7 @@ pub(super) fn make(
 impl Maker<'_, '_> {
     /// Rounded down: no plan takes less.
     pub fn ticks(&self, seconds: f64) -> i64 {
-        (seconds * self.ticks).floor() as i64
+        (seconds * self.model.budget.ticks).floor() as i64
     }
 
     /// Something that takes time.
@@ -128,9 +125,10 @@ impl Maker<'_, '_> {
         let shortest = self.ticks(shortest);
         self.model.arcs.add(span.start, span.end, shortest, &[]);
         for (w, here) in ways.iter().zip(&heres) {
-            let time = self.ticks(w.seconds);
-            let only = here.as_slice();
-            self.model.arcs.add(span.start, span.end, time, only);
+            if let Some(here) = *here {
+                let time = self.ticks(w.seconds);
+                self.model.arcs.add(span.start, span.end, time, &[here]);
+            }
         }
         let end = self.model.budget.end;
         self.model.arcs.add(span.end, end, 0, &[]);

@@ -115,14 +115,13 @@ fn run(
             Step::Nothing => result.proven = true,
             Step::Stopped => break,
             Step::Complete => {
-                let Some((memory, log)) = search.plan(frame) else {
+                let Some(plan) = search.plan(frame) else {
                     break;
                 };
-                let (seconds, joules) = outcome::totals(frame, &memory, &log);
-                let cost = goal.cost(seconds, joules);
-                if cost < result.cost && goal.in_time(seconds) {
+                let cost = goal.cost(plan.seconds, plan.joules);
+                if cost < result.cost && goal.in_time(plan.seconds) {
                     result.cost = cost;
-                    result.found = Some((memory, log));
+                    result.found = Some((plan.memory, plan.log));
                 }
                 limit = limit.min(cost * (1.0 - tolerance));
                 result.proven = search.limit(limit, goal).is_err();

@@ -13,6 +13,14 @@ pub struct Hint {
     moves: Vec<(u32, u32, f64)>,
 }
 
+/// A plan that was found.
+pub(super) struct Outcome {
+    pub memory: Vec<usize>,
+    pub log: Vec<Started>,
+    pub seconds: f64,
+    pub joules: f64,
+}
+
 impl Hint {
     /// A plan of a frame.
     pub fn new(frame: &Frame<'_>, memory: &[usize], log: &[Started]) -> Option<Self> {
@@ -62,7 +70,7 @@ impl Search {
 
     /// The plan in which everything starts as early as it can: each task's memory, and what starts when. None if
     /// rounding of times leaves no room for it.
-    pub fn plan(&self, frame: &Frame<'_>) -> Option<(Vec<usize>, Vec<Started>)> {
+    pub fn plan(&self, frame: &Frame<'_>) -> Option<Outcome> {
         let (m, p) = (&self.model, frame.problem);
         let is_so = |here: Option<Fact>| here.is_none_or(|h| m.trail.holds(h));
         let mut ways = Vec::new();
@@ -104,17 +112,11 @@ impl Search {
             order.sort_by_key(|&i| (start(i as usize), takes(i as usize)));
             in_order(&net, &places, &order)
         })?;
-        Some((memory, done.log))
+        Some(Outcome {
+            seconds: done.makespan,
+            joules: done.total_joules(),
+            memory,
+            log: done.log,
+        })
     }
-}
-
-/// Seconds and joules of a plan.
-pub(super) fn totals(frame: &Frame<'_>, memory: &[usize], log: &[Started]) -> (f64, f64) {
-    let Some(net) = frame.network(memory) else {
-        return (f64::INFINITY, f64::INFINITY);
-    };
-    let seconds = log.iter().fold(0.0, |m: f64, s| m.max(s.end));
-    let joules = |s: &Started| net.activities[s.activity as usize].ways[usize::from(s.way)].joules;
-    let work: f64 = log.iter().map(joules).sum();
-    (seconds, net.standing_watts * seconds + work)
 }
