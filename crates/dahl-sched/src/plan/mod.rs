@@ -8,7 +8,8 @@
 //! | `schedule` | a complete plan, and a check of it that trusts nobody |
 //! | `bound` | what no plan can beat |
 //! | `fix` | ways that no better plan can use |
-//! | `exact` | proven best plans of small problems |
+//! | `exact`, `prove` | proven best plans of small problems, by search; when and of what |
+//! | `series`, `front` | problems that fall into parts; goals that are no sums over parts |
 //! | `first`, `seed`, `construct`, `dispatch`, `rules` | first plans of large ones |
 //! | `slack`, `quick`, `search`, `even` | better plans from these |
 //! | `lowered` | from a graph and a machine to a problem |
@@ -29,17 +30,20 @@ pub mod explain;
 pub mod file;
 pub mod first;
 pub mod fix;
+mod front;
 pub mod frontier;
 pub mod list;
 pub mod lowered;
 pub mod network;
 pub mod placement;
 pub mod problem;
+mod prove;
 pub mod quick;
 pub mod rules;
 pub mod schedule;
 pub mod search;
 pub mod seed;
+mod series;
 pub mod slack;
 pub mod solve;
 pub mod timeline;

@@ -5,25 +5,20 @@
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 
-use super::bound::{self, Bound, Carries, Game};
+use super::bound::Bound;
 use super::construct::greedy;
 use super::dispatch;
-use super::even::even;
-use super::exact::{self, Hint};
 use super::first::{First, rounded};
-use super::fix::fix;
 use super::list::{Candidate, Lister};
 use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
+use super::prove::{Bounded, Known};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
 use super::seed::Seed;
 use super::slack;
 use super::timeline::Started;
 use super::why;
-
-/// Tries to make equal units end together.
-const EVENED: usize = 300;
 
 /// How long and how hard to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +44,13 @@ impl Default for Effort {
             bound_rounds: 4000,
             exact: 128,
         }
+    }
+}
+
+impl Effort {
+    /// What a plan may cost at most to be good enough, where none costs less than a bound.
+    pub(super) fn enough(&self, bound: f64) -> f64 {
+        bound / (1.0 - self.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9)
     }
 }
 
@@ -114,25 +116,21 @@ pub(super) fn attempt(
     seeds: &[Seed],
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
-    let mut frame = Frame::new(problem)?;
-    if goal.objective == Objective::Time {
-        frame.keep_fastest();
-    }
+    let whole = Bounded::new(problem, goal, effort, keep_going)?;
+    let Bounded { frame, bound, game } = &whole;
     let relaxed = frame.relaxed();
-    let carries = Carries::new(&frame);
-    let (bound, game) = bound::bound(&relaxed, &carries, goal, effort.bound_rounds, keep_going);
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
-        return Err(PlanError::Infeasible(why::too_slow(problem, goal, &bound)));
+        return Err(PlanError::Infeasible(why::too_slow(problem, goal, bound)));
     }
-    let enough = bound.cost / (1.0 - effort.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9);
+    let enough = effort.enough(bound.cost);
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let regrets = dispatch::regrets(&frame, &game, joules);
-    let mut lister = Lister::new(&frame, *goal);
+    let regrets = dispatch::regrets(frame, game, joules);
+    let mut lister = Lister::new(frame, *goal);
     let small = problem.tasks.len() <= effort.exact;
     let first = First {
-        frame: &frame,
+        frame,
         relaxed: &relaxed,
-        game: &game,
+        game,
         regrets: &regrets,
         seeds,
         seed: effort.seed,
@@ -141,7 +139,7 @@ pub(super) fn attempt(
     };
     let starts = first.best(small, &mut lister, keep_going);
     let search = Search {
-        frame: &frame,
+        frame,
         shares: &game.shares,
         regrets: &regrets,
         seed: effort.seed,
@@ -155,7 +153,7 @@ pub(super) fn attempt(
     let mut best: Option<Candidate> = None;
     for mut start in starts {
         if goal.deadline.is_some() && goal.objective != Objective::Time {
-            start = slack::spend(&frame, &mut lister, start);
+            start = slack::spend(frame, &mut lister, start);
         }
         let found = search.improve(&mut lister, start, keep_going);
         if best.as_ref().is_none_or(|b| found.rank < b.rank) {
@@ -172,16 +170,16 @@ pub(super) fn attempt(
             .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
             .flatten();
         known.plan = Some((best.cost, best.memory, best.log));
-        known.even(&frame, goal, rounded, enough, keep_going);
+        known.even(frame, goal, rounded, enough, keep_going);
     }
+    let mut fixed = None;
     if small
         && known
             .plan
             .as_ref()
             .is_none_or(|p| p.0 > enough && keep_going())
-        && let Some(fixed) = known.prove(&frame, goal, effort, (&bound, &game), keep_going)
     {
-        frame = fixed;
+        fixed = known.prove(&whole, goal, effort, keep_going);
     }
     let Known {
         plan,
@@ -191,7 +189,7 @@ pub(super) fn attempt(
     let Some((_, memory, log)) = plan else {
         return Ok(Attempt::None { proven });
     };
-    let schedule = complete(frame, &memory, &log)?;
+    let schedule = complete(fixed.unwrap_or_else(|| frame.clone()), &memory, &log)?;
     let cost = goal.cost(schedule.seconds, schedule.energy.total());
     // What is proven to a gap of zero is proven.
     let lower_bound = if proven && effort.gap == 0.0 {
@@ -204,7 +202,7 @@ pub(super) fn attempt(
     } else if floor > bound.cost {
         "every plan that could be cheaper was tried or ruled out".to_string()
     } else {
-        why::bound(problem, goal, &bound)
+        why::bound(problem, goal, bound)
     };
     let gap = if cost > 0.0 {
         (cost - lower_bound) / cost
@@ -217,69 +215,8 @@ pub(super) fn attempt(
         lower_bound,
         reason,
         gap,
-        bound,
+        bound: bound.clone(),
     })))
-}
-
-/// What is known of a problem.
-struct Known {
-    /// The best plan: its cost, each task's memory, and what starts when.
-    plan: Option<(f64, Vec<usize>, Vec<Started>)>,
-    /// Whether nothing is better, but for the gap that is allowed.
-    proven: bool,
-    /// No plan costs less.
-    floor: f64,
-}
-
-impl Known {
-    /// Makes equal units end together, in the best plan and in another one.
-    fn even(
-        &mut self,
-        frame: &Frame<'_>,
-        goal: &Goal,
-        other: Option<Candidate>,
-        enough: f64,
-        keep_going: &mut dyn FnMut() -> bool,
-    ) {
-        let starts = self.plan.clone().into_iter();
-        let starts = starts.chain(other.map(|o| (o.cost, o.memory, o.log)));
-        for (_, memory, log) in starts.collect::<Vec<_>>() {
-            let known = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-            if known > enough
-                && let Some(net) = frame.network(&memory)
-                && let Some((cost, log)) = even(&net, goal, &log, enough, EVENED, keep_going)
-                && cost < known
-            {
-                self.plan = Some((cost, memory, log));
-            }
-        }
-    }
-
-    /// Looks for the proof, or a better plan; if there is one, the frame it is a plan of.
-    fn prove<'p>(
-        &mut self,
-        frame: &Frame<'p>,
-        goal: &Goal,
-        effort: &Effort,
-        known: (&Bound, &Game),
-        keep_going: &mut dyn FnMut() -> bool,
-    ) -> Option<Frame<'p>> {
-        let beat = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-        let limit = beat * (1.0 - effort.gap.max(1e-9));
-        let rounds = effort.bound_rounds;
-        let Some((fixed, tighter)) = fix(frame, goal, limit, rounds, known, keep_going) else {
-            (self.proven, self.floor) = (true, limit);
-            return None;
-        };
-        let hint = self.plan.as_ref();
-        let hint = hint.and_then(|(_, memory, log)| Hint::new(frame, memory, log));
-        let exact = exact::solve(&fixed, goal, beat, hint.as_ref(), effort.gap, keep_going);
-        self.proven = exact.proven;
-        self.floor = self.floor.max(tighter.cost.min(limit)).max(exact.floor);
-        let (memory, log) = exact.found?;
-        self.plan = Some((exact.cost, memory, log));
-        Some(fixed)
-    }
 }
 
 /// The plan with its peaks, checked against every rule.

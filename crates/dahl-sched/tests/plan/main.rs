@@ -6,6 +6,7 @@ mod expected;
 mod graphs;
 mod random;
 mod seeds;
+mod series;
 mod training;
 mod transfers;
 mod whole;

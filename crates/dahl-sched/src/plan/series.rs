@@ -1,0 +1,181 @@
+//! Problems that fall into parts, of which each must end before the next begins.
+//!
+//! Every task after the loss of a training step waits for every task before it, so what happens there can be
+//! planned by itself, and proofs need to look at a part of the tasks only. With `T` and `J` the seconds and
+//! the joules of the parts' plans, the whole takes `Σ T` and needs `Σ J`: what is best for each part is
+//! best for the whole, where the goal is a sum of these.
+//!
+//! Only where nothing moves and memories have room enough: otherwise what a part leaves behind matters to the next.
+
+use super::list::in_order;
+use super::network::{Frame, Way};
+use super::problem::{Origin, Problem};
+use super::timeline::Started;
+
+/// Some tasks of a problem, as a problem of their own.
+pub struct Part {
+    pub problem: Problem,
+    /// Their numbers in the whole.
+    pub tasks: Vec<u32>,
+}
+
+/// The parts of a problem, in order; a single one if it does not fall apart.
+pub fn parts(frame: &Frame<'_>) -> Vec<Part> {
+    let count = frame.problem.tasks.len();
+    let mut cuts = if stays(frame) {
+        cuts(frame)
+    } else {
+        vec![Vec::new()]
+    };
+    if cuts.len() == 1 {
+        cuts[0] = (0..count as u32).collect();
+    }
+    cuts.into_iter().map(|tasks| part(frame, tasks)).collect()
+}
+
+/// Whether all tasks run where all data is, and always find room.
+fn stays(frame: &Frame<'_>) -> bool {
+    let p = frame.problem;
+    let Some(here) = p.groups.first().map(|g| g.memory) else {
+        return false;
+    };
+    let elsewhere = |origin: &Origin| matches!(origin, Origin::Memory(m) if *m != here);
+    !frame.copies
+        && p.groups.iter().all(|g| g.memory == here)
+        && !p.data.iter().any(|d| elsewhere(&d.origin))
+}
+
+/// Tasks in groups, each of which waits for all of the one before.
+///
+/// In the order of how many tasks each waits for, all that a task waits for stand before it. So if the one in place
+/// `k` waits for `k`, it waits for all before it, and so do all that follow: each of these waits for `k` at least,
+/// and if not for others among those that follow, then for just these.
+fn cuts(frame: &Frame<'_>) -> Vec<Vec<u32>> {
+    let count = frame.problem.tasks.len();
+    let words = count.div_ceil(64);
+    let mut waits = vec![0_u64; count * words];
+    let mut before = vec![Vec::new(); count];
+    for &(a, b) in &frame.edges {
+        before[b as usize].push(a as usize);
+    }
+    for &t in &frame.topological {
+        let t = t as usize;
+        for &b in &before[t] {
+            for w in 0..words {
+                waits[t * words + w] |= waits[b * words + w];
+            }
+            waits[t * words + b / 64] |= 1 << (b % 64);
+        }
+    }
+    let waited = |t: u32| -> u32 {
+        let mine = &waits[t as usize * words..(t as usize + 1) * words];
+        mine.iter().map(|w| w.count_ones()).sum()
+    };
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order.sort_by_key(|&t| (waited(t), t));
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    for (k, &t) in order.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if waited(t) as usize != k => group.push(t),
+            _ => groups.push(vec![t]),
+        }
+    }
+    groups
+}
+
+fn part(frame: &Frame<'_>, tasks: Vec<u32>) -> Part {
+    let p = frame.problem;
+    let mut place = vec![None; p.tasks.len()];
+    for (k, &t) in tasks.iter().enumerate() {
+        place[t as usize] = Some(k as u32);
+    }
+    let edges = frame.edges.iter();
+    let edges = edges.filter_map(|&(a, b)| Some((place[a as usize]?, place[b as usize]?)));
+    let problem = Problem {
+        tasks: tasks.iter().map(|&t| p.tasks[t as usize]).collect(),
+        edges: edges.collect(),
+        data: Vec::new(),
+        links: Vec::new(),
+        ..p.clone()
+    };
+    Part { problem, tasks }
+}
+
+/// A plan as the ways that tasks take, and an order in which they can be started.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    pub ways: Vec<Way>,
+    pub tasks: Vec<u32>,
+}
+
+impl Order {
+    /// A plan of a frame in which nothing moves.
+    pub fn new(frame: &Frame<'_>, log: &[Started]) -> Self {
+        let ways_of = |t: u32| &frame.ways[frame.problem.tasks[t as usize] as usize];
+        let mut log: Vec<&Started> = log.iter().collect();
+        log.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let mut ways: Vec<Way> = Vec::new();
+        let mut by_task = log.clone();
+        by_task.sort_by_key(|s| s.activity);
+        ways.extend(
+            by_task
+                .iter()
+                .map(|s| ways_of(s.activity)[usize::from(s.way)]),
+        );
+        let tasks = log.iter().map(|s| s.activity).collect();
+        Order { ways, tasks }
+    }
+
+    /// The plan of a frame that starts tasks in this order, each as early as it can.
+    pub fn perform(&self, frame: &Frame<'_>) -> Option<Done> {
+        let memory = vec![frame.problem.groups.first()?.memory; self.tasks.len()];
+        let net = frame.network(&memory)?;
+        let place = |(t, way): (usize, &Way)| net.activities[t].ways.iter().position(|w| w == way);
+        let ways: Option<Vec<usize>> = self.ways.iter().enumerate().map(place).collect();
+        let done = in_order(&net, &ways?, &self.tasks)?;
+        let (seconds, joules) = (done.makespan, done.total_joules());
+        let log = done.log;
+        Some(Done {
+            memory,
+            log,
+            seconds,
+            joules,
+        })
+    }
+}
+
+/// A performed plan.
+pub struct Done {
+    pub memory: Vec<usize>,
+    pub log: Vec<Started>,
+    pub seconds: f64,
+    pub joules: f64,
+}
+
+impl Part {
+    /// What a plan of the whole does with this part.
+    pub fn of(&self, whole: &Order) -> Order {
+        let place = |t: u32| self.tasks.iter().position(|&mine| mine == t);
+        Order {
+            ways: self.tasks.iter().map(|&t| whole.ways[t as usize]).collect(),
+            tasks: whole
+                .tasks
+                .iter()
+                .filter_map(|&t| Some(place(t)? as u32))
+                .collect(),
+        }
+    }
+}
+
+/// The plan of the whole that follows a plan for each part.
+pub fn join(parts: &[Part], orders: &[Order]) -> Order {
+    let mut ways: Vec<(u32, Way)> = Vec::new();
+    let mut tasks = Vec::new();
+    for (part, order) in parts.iter().zip(orders) {
+        ways.extend(part.tasks.iter().copied().zip(order.ways.iter().copied()));
+        tasks.extend(order.tasks.iter().map(|&t| part.tasks[t as usize]));
+    }
+    ways.sort_by_key(|w| w.0);
+    let ways = ways.into_iter().map(|w| w.1).collect();
+    Order { ways, tasks }
+}
