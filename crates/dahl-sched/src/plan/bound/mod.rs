@@ -67,35 +67,52 @@ impl Goal {
 
     /// The least cost of anything that takes at least `seconds` and lies above all lines.
     pub(super) fn floor(&self, seconds: f64, lines: &[Line]) -> f64 {
-        let joules = |t: f64| {
-            let under = |l: &Line| match l.price {
-                0.0 => l.value,
-                price => l.value - price * t,
-            };
-            lines.iter().map(under).fold(0.0, f64::max)
-        };
+        self.lowest(seconds, lines).0
+    }
+
+    /// The same, and the seconds at which it is found.
+    pub(super) fn lowest(&self, seconds: f64, lines: &[Line]) -> (f64, f64) {
         match self.objective {
-            Objective::Time => seconds,
-            Objective::Energy => joules(self.deadline.unwrap_or(f64::INFINITY)),
+            Objective::Time => (seconds, seconds),
+            Objective::Energy => {
+                let end = self.deadline.unwrap_or(f64::INFINITY);
+                (joules(end, lines), end)
+            }
             // On each line the product is concave in T, so it is least where lines meet or T begins.
             Objective::Edp => {
-                let mut least = seconds * joules(seconds);
+                let mut least = (f64::INFINITY, seconds);
+                let mut at = |t: f64| {
+                    let cost = t * joules(t, lines);
+                    if cost < least.0 {
+                        least = (cost, t);
+                    }
+                };
+                at(seconds);
                 for (i, a) in lines.iter().enumerate() {
                     for b in &lines[..i] {
                         let t = (a.value - b.value) / (a.price - b.price);
                         if t > seconds && t.is_finite() {
-                            least = least.min(t * joules(t));
+                            at(t);
                         }
                     }
                 }
                 let end = self.deadline.unwrap_or(f64::INFINITY).max(seconds);
                 if end.is_finite() {
-                    least = least.min(end * joules(end));
+                    at(end);
                 }
                 least
             }
         }
     }
+}
+
+/// The least joules of anything that takes so long and lies above all lines.
+pub(super) fn joules(seconds: f64, lines: &[Line]) -> f64 {
+    let under = |l: &Line| match l.price {
+        0.0 => l.value,
+        price => l.value - price * seconds,
+    };
+    lines.iter().map(under).fold(0.0, f64::max)
 }
 
 /// The bound of a network for a goal, lower than it could be if `keep_going` says no.

@@ -5,8 +5,9 @@
 //! they do not all hold is a clause, which the search would have needed earlier. It never meets the same
 //! contradiction again, wherever else in the search these facts come together.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
+use super::arcs::Arcs;
 use super::clauses::Clauses;
 use super::trail::{Fact, NONE, Reason, Trail, Var};
 
@@ -25,6 +26,9 @@ pub(super) struct Analysis {
     kept: Vec<Var>,
     activity: Vec<f64>,
     step: f64,
+    /// By entry, for which bound it was asked whether it follows from others that are needed, and the answer.
+    asked: HashMap<u32, (i64, bool)>,
+    spare: Vec<Fact>,
 }
 
 /// What was learned.
@@ -40,6 +44,9 @@ pub(super) struct Lesson {
 /// How much less an older contradiction counts than the one after it.
 const FADING: f64 = 0.95;
 
+/// Reasons of reasons that are looked at to leave out a fact.
+const DEPTH: u32 = 12;
+
 impl Analysis {
     /// How much a number was involved in contradictions, lately.
     pub fn activity(&self, var: Var) -> f64 {
@@ -47,7 +54,7 @@ impl Analysis {
     }
 
     /// Learns from the trail's conflict. `None` if it needs no decision at all: there is no plan.
-    pub fn lesson(&mut self, trail: &Trail, clauses: &Clauses) -> Option<Lesson> {
+    pub fn lesson(&mut self, trail: &Trail, from: Known<'_>) -> Option<Lesson> {
         self.entry.resize(trail.numbers(), NONE);
         self.bound.resize(trail.numbers(), 0);
         self.activity.resize(trail.numbers() / 2, 0.0);
@@ -75,9 +82,10 @@ impl Analysis {
                 break var.at_least(self.bound[var.index()]);
             }
             self.open -= 1;
-            for_reasons(trail, clauses, at, |f| self.need(trail, f));
+            let bound = self.bound[var.index()];
+            for_reasons(trail, from, at, bound, |f| self.need(trail, f));
         };
-        Some(self.finish(trail, clauses, first))
+        Some(self.finish(trail, from, first))
     }
 
     fn need(&mut self, trail: &Trail, fact: Fact) {
@@ -119,9 +127,55 @@ impl Analysis {
         }
     }
 
+    /// Whether the fact of an entry, for this bound, follows from earlier ones that are needed: only from earlier ones, or
+    /// two could each be left out for the other.
+    fn follows(
+        &mut self,
+        trail: &Trail,
+        from: Known<'_>,
+        (at, bound): (u32, i64),
+        depth: u32,
+    ) -> bool {
+        if depth == 0 || matches!(trail.entries[at as usize].reason, Reason::Given) {
+            return false;
+        }
+        if let Some(&(known, follows)) = self.asked.get(&at)
+            && (if follows {
+                bound <= known
+            } else {
+                bound >= known
+            })
+        {
+            return follows;
+        }
+        let mut follows = true;
+        let mut facts = std::mem::take(&mut self.spare);
+        let begin = facts.len();
+        for_reasons(trail, from, at, bound, |f| facts.push(f));
+        self.spare = facts;
+        for k in begin..self.spare.len() {
+            let f = self.spare[k];
+            let v = f.var.index();
+            let is_needed = self.entry[v] < at && self.bound[v] >= f.least;
+            follows = is_needed
+                || match trail.entry_of(f) {
+                    None => true,
+                    Some(e) if trail.entries[e as usize].level == 0 => true,
+                    Some(e) => self.follows(trail, from, (e, f.least), depth - 1),
+                };
+            if !follows {
+                break;
+            }
+        }
+        self.spare.truncate(begin);
+        self.asked.insert(at, (bound, follows));
+        follows
+    }
+
     /// The clause, without facts that follow from its others.
-    fn finish(&mut self, trail: &Trail, clauses: &Clauses, first: Fact) -> Lesson {
+    fn finish(&mut self, trail: &Trail, from: Known<'_>, first: Fact) -> Lesson {
         self.step = self.step.max(1.0) / FADING;
+        self.asked.clear();
         let mut facts = vec![!first];
         let mut kept = std::mem::take(&mut self.kept);
         kept.sort_unstable();
@@ -132,15 +186,9 @@ impl Analysis {
             if at == NONE || trail.entries[at as usize].level == self.level {
                 continue;
             }
-            let mut implied = !matches!(trail.entries[at as usize].reason, Reason::Given);
-            // Only by earlier ones, or two could each be left out for the other.
-            for_reasons(trail, clauses, at, |f| {
-                let v = f.var.index();
-                let needed = self.entry[v] < at && self.bound[v] >= f.least;
-                implied &= needed || trail.level_of(f) == 0;
-            });
-            if !implied {
-                facts.push(!var.at_least(self.bound[var.index()]));
+            let bound = self.bound[var.index()];
+            if !self.follows(trail, from, (at, bound), DEPTH) {
+                facts.push(!var.at_least(bound));
             }
         }
         let level = |f: &Fact| trail.level_of(!*f);
@@ -165,11 +213,19 @@ impl Analysis {
     }
 }
 
-/// The facts from which an entry follows.
-fn for_reasons(trail: &Trail, clauses: &Clauses, at: u32, mut each: impl FnMut(Fact)) {
+/// What reasons refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'m> {
+    pub clauses: &'m Clauses,
+    pub arcs: &'m Arcs,
+}
+
+/// The facts from which it follows that the number of an entry is at least this, which may be less than what was found.
+fn for_reasons(trail: &Trail, from: Known<'_>, at: u32, least: i64, mut each: impl FnMut(Fact)) {
     match trail.entries[at as usize].reason {
         Reason::Given => {}
-        Reason::Clause(c) => clauses.facts(c)[1..].iter().for_each(|&f| each(!f)),
+        Reason::Clause(c) => from.clauses.facts(c)[1..].iter().for_each(|&f| each(!f)),
+        Reason::Arc(a) => from.arcs.reasons(a, least, each),
         Reason::Facts(from, to) => trail.because[from as usize..to as usize]
             .iter()
             .for_each(|&f| each(f)),

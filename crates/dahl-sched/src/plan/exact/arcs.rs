@@ -3,7 +3,7 @@
 //! Where all conditions hold, bounds follow. Where all but one do and the bounds contradict the arc, the
 //! last one is false.
 
-use super::trail::{Conflict, Fact, Trail, Var};
+use super::trail::{Conflict, Fact, Reason, Trail, Var};
 
 /// Most conditions of an arc.
 const CONDITIONS: usize = 4;
@@ -53,48 +53,61 @@ impl Arcs {
     /// What follows from arcs that were added.
     pub fn begin(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
         let fresh = std::mem::replace(&mut self.fresh, self.all.len());
-        self.all[fresh..].iter().try_for_each(|a| check(a, trail))
+        (fresh..self.all.len()).try_for_each(|a| self.check(a as u32, trail))
     }
 
     /// What follows from a bound that was raised.
     pub fn raised(&self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
-        let woken = self.woken.get(var.index()).into_iter().flatten();
-        woken
-            .map(|&a| &self.all[a as usize])
-            .try_for_each(|a| check(a, trail))
+        let mut woken = self.woken.get(var.index()).into_iter().flatten();
+        woken.try_for_each(|&a| self.check(a, trail))
+    }
+
+    /// Facts from which it follows by an arc that its second number is at least this; no more than is needed for that.
+    pub fn reasons(&self, arc: u32, least: i64, mut each: impl FnMut(Fact)) {
+        let arc = &self.all[arc as usize];
+        each(arc.from.at_least(least - arc.by));
+        arc.conditions().iter().for_each(|&c| each(c));
+    }
+
+    fn check(&self, id: u32, trail: &mut Trail) -> Result<(), Conflict> {
+        let arc = &self.all[id as usize];
+        let conditions = arc.conditions();
+        let mut open = None;
+        for (k, &c) in conditions.iter().enumerate() {
+            if !trail.holds(c) {
+                if open.is_some() || trail.fails(c) {
+                    return Ok(());
+                }
+                open = Some(k);
+            }
+        }
+        let from = trail.least(arc.from);
+        let least = from + arc.by;
+        let needed = arc.to.at_least(least);
+        if open.is_none() && !trail.fails(needed) {
+            if !trail.holds(needed) {
+                trail.enter(needed, Reason::Arc(id));
+            }
+            return Ok(());
+        }
+        if trail.most(arc.to) >= least {
+            return Ok(());
+        }
+        let mut because = [arc.from.at_least(from); CONDITIONS + 1];
+        because[1..=conditions.len()].copy_from_slice(conditions);
+        match open {
+            None => trail.follow(needed, &because[..=conditions.len()]),
+            Some(k) => {
+                // In place of the open one: what it would contradict.
+                because[1 + k] = arc.to.at_most(least - 1);
+                trail.follow(!conditions[k], &because[..=conditions.len()])
+            }
+        }
     }
 }
 
-fn check(arc: &Arc, trail: &mut Trail) -> Result<(), Conflict> {
-    let conditions = &arc.conditions[..usize::from(arc.count)];
-    let mut open = None;
-    for (k, &c) in conditions.iter().enumerate() {
-        if !trail.holds(c) {
-            if open.is_some() || trail.fails(c) {
-                return Ok(());
-            }
-            open = Some(k);
-        }
-    }
-    let from = trail.least(arc.from);
-    let least = from + arc.by;
-    let mut because = [arc.from.at_least(from); CONDITIONS + 1];
-    match open {
-        None => {
-            if trail.least(arc.to) >= least {
-                return Ok(());
-            }
-            because[1..=conditions.len()].copy_from_slice(conditions);
-            trail.follow(arc.to.at_least(least), &because[..=conditions.len()])
-        }
-        Some(k) => {
-            if trail.most(arc.to) >= least {
-                return Ok(());
-            }
-            because[1..=conditions.len()].copy_from_slice(conditions);
-            // In place of the open one: what it would contradict.
-            because[1 + k] = arc.to.at_most(least - 1);
-            trail.follow(!conditions[k], &because[..=conditions.len()])
-        }
+impl Arc {
+    fn conditions(&self) -> &[Fact] {
+        &self.conditions[..usize::from(self.count)]
     }
 }

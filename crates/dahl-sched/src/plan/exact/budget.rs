@@ -11,6 +11,8 @@
 //! and with a weight of 0, and joules in place of regrets, that is the definition. Each weight gives a *line*. They raise
 //! the cost's lower bound; its upper bound rules out ways that would cost too much, and late ends.
 
+use std::ops::Range;
+
 use super::trail::{Conflict, Fact, Trail, Var};
 use crate::plan::bound;
 use crate::plan::problem::{Goal, Objective};
@@ -28,6 +30,9 @@ pub(super) struct Price {
     pub here: Option<Fact>,
     pub costs: Sums,
 }
+
+/// What ways that are out, or a transfer that is needed, add to a sum and on each line, and which facts say so.
+type Item = (f64, Sums, Range<usize>);
 
 /// A line; the first is that of joules, unless only time counts.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,8 @@ pub(super) struct Budget {
     /// Transfers that may be needed, and their joules, on the first line.
     pub moves: Vec<(Fact, f64)>,
     pub because: Vec<Fact>,
+    /// Room for explanations.
+    pub room: (Vec<Fact>, Vec<Item>),
 }
 
 /// What is known of the end.
@@ -64,6 +71,13 @@ struct Ends {
 }
 
 impl Budget {
+    /// Numbers on which it depends.
+    pub fn numbers(&self) -> impl Iterator<Item = Var> {
+        let ways = self.tasks.iter().flatten().filter_map(|w| w.here);
+        let facts = ways.chain(self.moves.iter().map(|m| m.0));
+        facts.map(|f| f.var).chain([self.end, self.cost])
+    }
+
     /// No plan that is still of interest costs less.
     pub fn floor(&self, trail: &Trail) -> f64 {
         trail.least(self.cost) as f64 * self.unit
@@ -88,30 +102,38 @@ impl Budget {
             least: trail.least(self.end) as f64 / self.ticks,
             most: trail.most(self.end) as f64 / self.ticks,
         };
-        let (cost, line) = self.price_of(ends, &sums, self.limit(trail));
-        let cost = cost / self.unit;
-        if cost >= (trail.least(self.cost) + 1) as f64 {
-            self.explain(trail, usize::MAX, line);
-            trail.follow(self.cost.at_least(cost as i64), &self.because)?;
+        let limit = self.limit(trail);
+        let (cost, line) = self.price_of(ends, &sums, limit);
+        if cost >= limit {
+            self.explain(trail, usize::MAX, line, (ends, sums));
+            return Err(trail.refuse(&self.because));
+        }
+        // What follows in all plans is kept: the floor.
+        let floor = (cost / self.unit) as i64;
+        if trail.level() == 0 && floor > trail.least(self.cost) {
+            trail.follow(self.cost.at_least(floor), &[])?;
         }
         self.drop_ways(trail, ends, &sums)?;
-        self.end_in_time(trail, &sums)
+        self.end_in_time(trail, ends, &sums)
     }
 
     /// Rules out late ends.
-    fn end_in_time(&mut self, trail: &mut Trail, sums: &Sums) -> Result<(), Conflict> {
+    fn end_in_time(&mut self, trail: &mut Trail, ends: Ends, sums: &Sums) -> Result<(), Conflict> {
         let limit = self.limit(trail);
-        let below = self.cost.at_most(trail.most(self.cost));
         if self.goal.objective == Objective::Time {
             let latest = (limit * self.ticks).floor() as i64;
+            let below = self.cost.at_most(trail.most(self.cost));
             return trail.follow(self.end.at_most(latest), &[below]);
         }
         for (k, sum) in sums.iter().enumerate().take(self.lines.len()) {
             let latest = self.latest(limit, k, self.lines[k].value + sum) * self.ticks;
             if latest < trail.most(self.end) as f64 {
-                self.explain(trail, usize::MAX, Some(k));
-                self.because.push(below);
-                trail.follow(self.end.at_most(latest.floor() as i64), &self.because)?;
+                // From there on it costs too much.
+                let latest = latest.floor() as i64;
+                let least = (latest + 1) as f64 / self.ticks;
+                self.explain(trail, usize::MAX, Some(k), (Ends { least, ..ends }, *sums));
+                self.because.retain(|f| f.var != self.end);
+                trail.follow(self.end.at_most(latest), &self.because)?;
             }
         }
         Ok(())
@@ -125,6 +147,19 @@ impl Budget {
     /// Rules out ways that cost too much.
     fn drop_ways(&mut self, trail: &mut Trail, ends: Ends, sums: &Sums) -> Result<(), Conflict> {
         let limit = self.limit(trail);
+        // Where the product is least now: if it is below the limit there, it is at its least.
+        let within = Goal {
+            deadline: Some(ends.most),
+            ..self.goal
+        };
+        let all = 0..self.lines.len();
+        let lowest = match self.goal.objective {
+            Objective::Edp => {
+                let lines = self.under(all.clone(), ends, sums);
+                within.lowest(ends.least, &lines[..all.len()]).1
+            }
+            _ => 0.0,
+        };
         for t in 0..self.tasks.len() {
             if self.tasks[t].len() < 2 {
                 continue;
@@ -138,10 +173,15 @@ impl Budget {
                 };
                 let mut with = others;
                 add(&mut with, &way.costs, 1.0);
+                if lowest > 0.0 {
+                    let lines = self.under(all.clone(), ends, &with);
+                    if lowest * bound::joules(lowest, &lines[..all.len()]) < limit {
+                        continue;
+                    }
+                }
                 let (cost, line) = self.price_of(ends, &with, limit);
                 if cost >= limit {
-                    self.explain(trail, t, line);
-                    self.because.push(self.cost.at_most(trail.most(self.cost)));
+                    self.explain(trail, t, line, (ends, with));
                     trail.follow(!here, &self.because)?;
                 }
             }
@@ -152,61 +192,66 @@ impl Budget {
     /// No plan with such an end, and such sums at least, costs less; and the line that says so, if it is one: one
     /// that suffices for `limit` if there is such a line.
     fn price_of(&self, ends: Ends, sums: &Sums, limit: f64) -> (f64, Option<usize>) {
-        let standing = self.standing_watts;
-        let lines = self.lines.iter().zip(sums);
-        let worths = lines.map(|(l, sum)| (l.weight, l.value + sum));
-        let most = |all: &mut dyn Iterator<Item = f64>| {
-            let each = all.enumerate().map(|(k, v)| (v, Some(k)));
-            each.fold((0.0, None), |a, b| if b.0 > a.0 { b } else { a })
-        };
-        match self.goal.objective {
-            Objective::Time => {
-                let (worth, line) = most(&mut worths.map(|(_, worth)| worth));
-                match worth > ends.least {
-                    true => (worth, line),
-                    // The end alone: the first line explains it, too.
-                    false => (ends.least, Some(0)),
-                }
+        let mut best = (0.0, None);
+        for k in 0..self.lines.len() {
+            let price = self.price_by(Some(k), ends, sums);
+            if price > best.0 {
+                best = (price, Some(k));
             }
-            Objective::Energy => most(&mut worths.map(|(weight, worth)| {
-                let end = if weight <= standing {
-                    ends.least
-                } else {
-                    ends.most
-                };
-                worth + (standing - weight) * end
-            })),
+        }
+        // The less it takes to say why, the more is learned.
+        match self.goal.objective == Objective::Edp && best.0 < limit {
+            true => (self.price_by(None, ends, sums), None),
+            false => best,
+        }
+    }
+
+    /// The same by one line, or by all of them.
+    fn price_by(&self, line: Option<usize>, ends: Ends, sums: &Sums) -> f64 {
+        let standing = self.standing_watts;
+        let worth = |k: usize| self.lines[k].value + sums[k];
+        let lines = match line {
+            Some(k) => k..k + 1,
+            None => 0..self.lines.len(),
+        };
+        let energy = |k: usize| {
+            let weight = self.lines[k].weight;
+            let end = match weight <= standing {
+                true => ends.least,
+                false => ends.most,
+            };
+            worth(k) + (standing - weight) * end
+        };
+        let most = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::max);
+        match self.goal.objective {
+            Objective::Time => most(&mut lines.map(worth)).max(ends.least),
+            Objective::Energy => most(&mut lines.map(energy)),
             Objective::Edp => {
-                let mut all = [bound::Line {
-                    value: 0.0,
-                    price: 0.0,
-                }; LINES];
-                for (line, (weight, worth)) in all.iter_mut().zip(worths) {
-                    *line = match weight <= standing {
-                        true => bound::Line {
-                            value: worth + (standing - weight) * ends.least,
-                            price: 0.0,
-                        },
-                        false => bound::Line {
-                            value: worth,
-                            price: weight - standing,
-                        },
-                    };
-                }
                 let within = Goal {
                     deadline: Some(ends.most),
                     ..self.goal
                 };
-                let all = &all[..self.lines.len()];
-                let mut alone = all.iter().map(|l| within.floor(ends.least, &[*l]));
-                let (cost, line) = most(&mut alone);
-                // The less it takes to say why, the more is learned.
-                match cost >= limit {
-                    true => (cost, line),
-                    false => (within.floor(ends.least, all), None),
-                }
+                let count = lines.len();
+                within.floor(ends.least, &self.under(lines, ends, sums)[..count])
             }
         }
+    }
+
+    /// Lines under the joules of plans, by their seconds.
+    fn under(&self, lines: Range<usize>, ends: Ends, sums: &Sums) -> [bound::Line; LINES] {
+        let mut all = [bound::Line {
+            value: 0.0,
+            price: 0.0,
+        }; LINES];
+        for (line, k) in all.iter_mut().zip(lines) {
+            let weight = self.lines[k].weight - self.standing_watts;
+            // Where a second is worth less than it costs, the earliest end counts.
+            *line = bound::Line {
+                value: self.lines[k].value + sums[k] - weight.min(0.0) * ends.least,
+                price: weight.max(0.0),
+            };
+        }
+        all
     }
 
     /// The latest end of a plan that costs less than a limit, by a line on which it is worth so much.
@@ -218,34 +263,101 @@ impl Budget {
         }
     }
 
-    /// Why it costs what it does by a line, or by all of them, but for one task's ways.
-    fn explain(&mut self, trail: &Trail, but: usize, line: Option<usize>) {
-        self.because.clear();
-        self.because.push(self.end.at_least(trail.least(self.end)));
-        let timed = self.goal.objective == Objective::Time;
-        if !timed && line.is_none_or(|k| self.lines[k].weight > self.standing_watts) {
-            self.because.push(self.end.at_most(trail.most(self.end)));
-        }
+    /// Why plans with such ends and sums cost too much by a line, or by all of them, but for one task's ways: as few
+    /// facts as suffice for that, without those that make least of a difference.
+    fn explain(
+        &mut self,
+        trail: &Trail,
+        but: usize,
+        line: Option<usize>,
+        (mut ends, mut sums): (Ends, Sums),
+    ) {
+        let limit = self.limit(trail);
         let lines = match line {
             Some(k) => k..k + 1,
             None => 0..self.lines.len(),
         };
+        let (mut why, mut items) = std::mem::take(&mut self.room);
+        why.clear();
+        items.clear();
+        self.because.clear();
+        let size = |worth: &Sums| lines.clone().map(|k| worth[k]).sum::<f64>();
         for (_, ways) in self.tasks.iter().enumerate().filter(|(t, _)| *t != but) {
-            let least = least(trail, ways);
-            for way in ways {
-                let is_cheaper = |k: usize| way.costs[k] < least[k];
-                if let Some(here) = way.here
-                    && lines.clone().any(is_cheaper)
-                {
-                    self.because.push(!here);
-                }
+            let now = least(trail, ways);
+            let is_cheaper = |w: &Price| lines.clone().any(|k| w.costs[k] < now[k]);
+            if !ways.iter().any(is_cheaper) {
+                continue;
+            }
+            let always = |w: &&Price| w.here.is_none_or(|h| trail.level_of(!h) > 0);
+            let mut worth = now;
+            let before = ways.iter().filter(|w| is_cheaper(w)).filter(always);
+            let before = before.fold(now, |a, w| std::array::from_fn(|k| a[k].min(w.costs[k])));
+            add(&mut worth, &before, -1.0);
+            let from = why.len();
+            let cheaper = ways.iter().filter(|w| is_cheaper(w));
+            why.extend(cheaper.filter_map(|w| w.here).map(|h| !h));
+            items.push((size(&worth), worth, from..why.len()));
+        }
+        if self.goal.objective != Objective::Time && lines.start == 0 {
+            for &(needed, joules) in self.moves.iter().filter(|m| trail.holds(m.0)) {
+                let mut worth = [0.0; LINES];
+                worth[0] = joules;
+                items.push((joules, worth, why.len()..why.len() + 1));
+                why.push(needed);
             }
         }
-        if !timed && lines.start == 0 {
-            let needed = self.moves.iter().filter(|m| trail.holds(m.0));
-            self.because.extend(needed.map(|m| m.0));
+        items.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, worth, facts) in &items {
+            let mut without = sums;
+            add(&mut without, worth, -1.0);
+            if self.price_by(line, ends, &without) >= limit {
+                sums = without;
+            } else {
+                self.because.extend_from_slice(&why[facts.clone()]);
+            }
+        }
+        self.because.push(self.cost.at_most(trail.most(self.cost)));
+        let (first, last) = trail.always(self.end);
+        let always = Ends {
+            least: first as f64 / self.ticks,
+            most: last as f64 / self.ticks,
+        };
+        let enough = |ends: Ends| self.price_by(line, ends, &sums) >= limit;
+        if !enough(Ends {
+            least: always.least,
+            ..ends
+        }) {
+            let least = halve(always.least, ends.least, |least| {
+                enough(Ends { least, ..ends })
+            });
+            // Rounded so that it is enough, and known.
+            let ticks = ((least * self.ticks).ceil() as i64).min(trail.least(self.end));
+            ends.least = ticks as f64 / self.ticks;
+            self.because.push(self.end.at_least(ticks));
+        } else {
+            ends.least = always.least;
+        }
+        let enough = |ends: Ends| self.price_by(line, ends, &sums) >= limit;
+        if !enough(Ends {
+            most: always.most,
+            ..ends
+        }) {
+            self.because.push(self.end.at_most(trail.most(self.end)));
+        }
+        self.room = (why, items);
+    }
+}
+
+/// Between what is not enough and what is: as little as is enough.
+fn halve(mut less: f64, mut enough: f64, is_enough: impl Fn(f64) -> bool) -> f64 {
+    for _ in 0..24 {
+        let middle = 0.5 * (less + enough);
+        match is_enough(middle) {
+            true => enough = middle,
+            false => less = middle,
         }
     }
+    enough
 }
 
 fn add(sums: &mut Sums, more: &Sums, times: f64) {

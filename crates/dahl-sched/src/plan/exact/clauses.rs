@@ -5,11 +5,12 @@
 
 use super::trail::{Conflict, Fact, Reason, Trail, Var};
 
-/// A clause that is woken when a number reaches a bound.
+/// A clause that is woken when a number reaches a bound, unless another of its facts holds.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     clause: u32,
     at: i64,
+    other: Fact,
 }
 
 #[derive(Debug)]
@@ -73,16 +74,15 @@ impl Clauses {
     fn add(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
         let id = self.all.len() as u32;
         self.watches.resize(trail.numbers(), Vec::new());
-        for fact in &facts[..2] {
-            self.watch(*fact, id);
-        }
+        self.watch(facts[0], facts[1], id);
+        self.watch(facts[1], facts[0], id);
         self.all.push(Clause { facts, spread });
         id
     }
 
-    fn watch(&mut self, fact: Fact, clause: u32) {
+    fn watch(&mut self, fact: Fact, other: Fact, clause: u32) {
         let Fact { var, least: at } = !fact;
-        self.watches[var.index()].push(Watch { clause, at });
+        self.watches[var.index()].push(Watch { clause, at, other });
     }
 
     /// What follows from a bound that was raised.
@@ -97,6 +97,7 @@ impl Clauses {
             let watch = list[at];
             if result.is_err()
                 || watch.at > trail.least(var)
+                || trail.holds(watch.other)
                 || self.wake(trail, watch, var, &mut result)
             {
                 list[kept] = watch;
@@ -127,8 +128,8 @@ impl Clauses {
         }
         if let Some(k) = (2..facts.len()).find(|&k| !trail.fails(facts[k])) {
             facts.swap(1, k);
-            let fact = facts[1];
-            self.watch(fact, watch.clause);
+            let (other, fact) = (facts[0], facts[1]);
+            self.watch(fact, other, watch.clause);
             return false;
         }
         if trail.fails(facts[0]) {

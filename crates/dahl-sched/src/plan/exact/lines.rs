@@ -53,6 +53,7 @@ pub(super) fn budget(
         tasks,
         moves: Vec::new(),
         because: Vec::new(),
+        room: Default::default(),
     };
     draw_lines(frame, &mut budget, rounds, keep_going);
     budget

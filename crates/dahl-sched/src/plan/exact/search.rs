@@ -1,6 +1,6 @@
 //! The search: decide, find what follows, learn from contradictions, begin anew from time to time.
 
-use super::analyse::Analysis;
+use super::analyse::{Analysis, Known};
 use super::model::{Model, Order};
 use super::trail::{Conflict, Fact, Reason};
 use super::work::Scratch;
@@ -10,8 +10,8 @@ use crate::plan::problem::Goal;
 const RESTART: u64 = 100;
 
 /// Learned clauses that are kept at first, and how many more after each restart.
-const KEPT: usize = 4000;
-const MORE: usize = 60;
+const KEPT: usize = 3000;
+const MORE: usize = 30;
 
 /// Restarts between two that try to rule out cheap plans first.
 const PROBES: u64 = 4;
@@ -30,6 +30,9 @@ pub(super) struct Search {
     /// Resources to look at again, and by number those that depend on it.
     stale: Vec<bool>,
     works_of: Vec<Vec<u16>>,
+    /// Whether to look at the cost again, and by number whether that depends on it.
+    unpriced: bool,
+    priced: Vec<bool>,
     /// Contradictions so far, and when to begin anew.
     pub conflicts: u64,
     due: u64,
@@ -62,7 +65,14 @@ impl Search {
                 works_of[var.index()].push(w as u16);
             }
         }
+        let mut priced = vec![false; model.trail.numbers()];
+        for var in model.budget.numbers() {
+            priced[var.index()] = true;
+            priced[(!var).index()] = true;
+        }
         Search {
+            unpriced: true,
+            priced,
             stale: vec![true; model.works.len()],
             works_of,
             model,
@@ -142,13 +152,16 @@ impl Search {
             while let Some(entry) = m.trail.entries.get(self.followed) {
                 let var = entry.fact.var;
                 self.followed += 1;
+                self.unpriced |= self.priced.get(var.index()).is_some_and(|&p| p);
                 for &w in self.works_of.get(var.index()).into_iter().flatten() {
                     self.stale[usize::from(w)] = true;
                 }
                 m.clauses.raised(&mut m.trail, var)?;
                 m.arcs.raised(&mut m.trail, var)?;
             }
-            m.budget.check(&mut m.trail)?;
+            if std::mem::take(&mut self.unpriced) {
+                m.budget.check(&mut m.trail)?;
+            }
             if self.followed < m.trail.entries.len() {
                 continue;
             }
@@ -164,7 +177,11 @@ impl Search {
     /// there is nothing left to find.
     fn learn(&mut self) -> bool {
         let m = &mut self.model;
-        let Some(lesson) = self.analysis.lesson(&m.trail, &m.clauses) else {
+        let known = Known {
+            clauses: &m.clauses,
+            arcs: &m.arcs,
+        };
+        let Some(lesson) = self.analysis.lesson(&m.trail, known) else {
             return false;
         };
         // What followed there had been found before it was left: nothing is stale but by what is new.

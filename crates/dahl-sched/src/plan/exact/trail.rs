@@ -64,6 +64,8 @@ pub(super) enum Reason {
     Given,
     /// All other facts of this clause are false.
     Clause(u32),
+    /// This arc.
+    Arc(u32),
     /// These facts of [`Trail::because`] hold.
     Facts(u32, u32),
 }
@@ -89,8 +91,9 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Trail {
     pub entries: Vec<Entry>,
-    /// The lower bound of each number in all plans, and its last entry.
+    /// The lower bound of each number: in all plans, and as it is now; and its last entry.
     first: Vec<i64>,
+    now: Vec<i64>,
     last: Vec<u32>,
     /// Reasons that are no clauses.
     pub because: Vec<Fact>,
@@ -109,6 +112,7 @@ impl Trail {
         self.leaning.push(None);
         self.last.extend([NONE; 2]);
         self.first.extend([least, -most]);
+        self.now.extend([least, -most]);
         var
     }
 
@@ -119,15 +123,17 @@ impl Trail {
 
     /// The lower bound.
     pub fn least(&self, var: Var) -> i64 {
-        match self.last[var.index()] {
-            NONE => self.first[var.index()],
-            at => self.entries[at as usize].fact.least,
-        }
+        self.now[var.index()]
     }
 
     /// The upper bound.
     pub fn most(&self, var: Var) -> i64 {
         -self.least(!var)
+    }
+
+    /// Both bounds in all plans.
+    pub fn always(&self, var: Var) -> (i64, i64) {
+        (self.first[var.index()], -self.first[(!var).index()])
     }
 
     /// Whether it is known to be true.
@@ -200,6 +206,7 @@ impl Trail {
 
     /// Enters a fact that is open.
     pub fn enter(&mut self, fact: Fact, reason: Reason) {
+        self.now[fact.var.index()] = fact.least;
         let slot = &mut self.last[fact.var.index()];
         let before = std::mem::replace(slot, self.entries.len() as u32);
         self.entries.push(Entry {
@@ -226,11 +233,17 @@ impl Trail {
         let Some(&(entries, because)) = self.levels.get(level as usize) else {
             return;
         };
-        for entry in self.entries.drain(entries as usize..).rev() {
-            let var = entry.fact.var;
-            self.last[var.index()] = entry.before;
-            self.leaning[var.index() / 2] = Some(var);
+        for at in (entries as usize..self.entries.len()).rev() {
+            let Entry { fact, before, .. } = self.entries[at];
+            let v = fact.var.index();
+            self.last[v] = before;
+            self.now[v] = match before {
+                NONE => self.first[v],
+                before => self.entries[before as usize].fact.least,
+            };
+            self.leaning[v / 2] = Some(fact.var);
         }
+        self.entries.truncate(entries as usize);
         self.because.truncate(because as usize);
         self.levels.truncate(level as usize);
     }
