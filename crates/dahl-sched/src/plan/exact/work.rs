@@ -125,7 +125,7 @@ impl Work {
             }
             let free = self.units * (to - p.from) - work;
             if free < 0 && work > 0 {
-                self.explain(room, (p.from, to), -free - 1);
+                self.explain(room, to, p.from);
                 return Err(trail.refuse(&room.because));
             }
             if longest > free && work > 0 {
@@ -135,15 +135,11 @@ impl Work {
         Ok(())
     }
 
-    /// Facts that put the certain parts into a window, but for parts that take no more than `spare` together.
-    fn explain(&self, room: &mut Scratch, (from, to): (i64, i64), mut spare: i64) {
+    /// Facts that put the certain parts into a window.
+    fn explain(&self, room: &mut Scratch, to: i64, from: i64) {
         room.because.clear();
         for p in &room.parts {
             if p.certain && p.to <= to && p.from >= from {
-                if p.part.time <= spare {
-                    spare -= p.part.time;
-                    continue;
-                }
                 room.because.extend(p.part.span.here);
                 room.because.push(p.part.span.start.at_least(from));
                 room.because.push(p.part.span.end.at_most(to));
@@ -168,7 +164,7 @@ impl Work {
                 continue;
             }
             if !p.certain && p.to <= to {
-                self.explain(room, (from, to), p.part.time - free - 1);
+                self.explain(room, to, from);
                 room.because.push(p.part.span.start.at_least(from));
                 room.because.push(p.part.span.end.at_most(to));
                 if let Some(here) = p.part.span.here {
@@ -179,7 +175,7 @@ impl Work {
                 && self.units == 1
                 && trail.least(p.part.span.start) < from + work
             {
-                self.explain(room, (from, to), 0);
+                self.explain(room, to, from);
                 room.because.extend(p.part.span.here);
                 room.because.push(p.part.span.start.at_least(from));
                 trail.follow(p.part.span.start.at_least(from + work), &room.because)?;
