@@ -130,6 +130,21 @@ impl std::fmt::Display for Grain {
     }
 }
 
+impl Grain {
+    /// For people: how many kinds of cuts, where layers have their own.
+    pub fn in_short(&self) -> String {
+        match self {
+            Grain::Layers(all) => {
+                let mut kinds = all.clone();
+                kinds.sort_unstable();
+                kinds.dedup();
+                format!("by layer, {} kinds", kinds.len())
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Operations one task should have, about: some tens of microseconds on one core.
 const TASK_FLOPS: f64 = 1.5e6;
 

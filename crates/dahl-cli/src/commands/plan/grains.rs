@@ -256,16 +256,3 @@ impl Search<'_, '_> {
         Ok(())
     }
 }
-
-/// A grain for people: at most a few of its layers.
-pub fn text(grain: &Grain) -> String {
-    match grain {
-        Grain::Layers(all) => {
-            let mut kinds = all.clone();
-            kinds.sort_unstable();
-            kinds.dedup();
-            format!("by layer, {} kinds", kinds.len())
-        }
-        other => other.to_string(),
-    }
-}

@@ -225,7 +225,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         plan.lower_bound,
         100.0 * plan.gap,
         goal.objective,
-        grains::text(&step.grain),
+        step.grain.in_short(),
         begin.elapsed().as_secs_f64()
     );
     explain::show(&plan);

@@ -1,6 +1,7 @@
 //! Predictions beside measurements.
 
 use dahl_core::Seconds;
+use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_sched::model::PerfModel;
 
@@ -14,7 +15,8 @@ const TIE: f64 = 0.03;
 struct Row {
     workers: usize,
     policy: String,
-    grain: String,
+    #[serde(serialize_with = "in_full")]
+    grain: Grain,
     tasks_per_step: usize,
     stretches: usize,
     measured_seconds: Seconds,
@@ -27,6 +29,11 @@ struct Row {
     plan_seconds: Option<Seconds>,
     /// The same of the plan.
     plan_error: Option<f64>,
+}
+
+/// Grains as they are given.
+fn in_full<S: serde::Serializer>(grain: &Grain, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(grain)
 }
 
 /// All ways of a model.
@@ -54,7 +61,7 @@ impl Report {
             Ok(Row {
                 workers: way.workers(),
                 policy: way.policy.clone(),
-                grain: way.grain.to_string(),
+                grain: way.grain.clone(),
                 tasks_per_step: way.tasks(),
                 stretches: way.stretches(),
                 measured_seconds: Seconds(real),
@@ -98,7 +105,7 @@ impl Report {
             let cells = [
                 row.workers.to_string(),
                 row.policy.clone(),
-                row.grain.clone(),
+                row.grain.in_short(),
                 row.tasks_per_step.to_string(),
                 row.measured_seconds.to_string(),
                 row.predicted_seconds.to_string(),
