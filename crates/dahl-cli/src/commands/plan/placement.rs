@@ -70,9 +70,10 @@ fn report(problem: &Problem, answer: &Answer, taken: Duration) {
     print::align_right(&mut table, 2..=6);
     println!("{table}");
     println!(
-        "{} nodes on {} of {} accelerators and {} CPUs, in the order of the chain",
+        "{} nodes on {} of {} devices (accelerators: {}, CPUs: {}), in the order of the chain",
         problem.nodes.len(),
         answer.devices.len(),
+        problem.accelerators + problem.cpus,
         problem.accelerators,
         problem.cpus
     );
