@@ -1,7 +1,7 @@
 //! From a problem to a plan with a proof of how good it is.
 //!
 //! [First](super::first) plans, changes by [`search`](super::search), and where the problem is small enough
-//! the proof by [`exact`]. The [bound] is found first and decides when to stop.
+//! the proof by [`exact`](super::exact). The [bound](super::bound) is found first and decides when to stop.
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 

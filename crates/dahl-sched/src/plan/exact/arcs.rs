@@ -71,26 +71,26 @@ impl Arcs {
 
     fn check(&self, id: u32, trail: &mut Trail) -> Result<(), Conflict> {
         let arc = &self.all[id as usize];
+        let from = trail.least(arc.from);
+        let least = from + arc.by;
+        let needed = arc.to.at_least(least);
+        if trail.holds(needed) {
+            return Ok(());
+        }
+        let fails = trail.fails(needed);
         let conditions = arc.conditions();
         let mut open = None;
         for (k, &c) in conditions.iter().enumerate() {
             if !trail.holds(c) {
-                if open.is_some() || trail.fails(c) {
+                // Of an open condition something follows only where the arc cannot be kept.
+                if !fails || open.is_some() || trail.fails(c) {
                     return Ok(());
                 }
                 open = Some(k);
             }
         }
-        let from = trail.least(arc.from);
-        let least = from + arc.by;
-        let needed = arc.to.at_least(least);
-        if open.is_none() && !trail.fails(needed) {
-            if !trail.holds(needed) {
-                trail.enter(needed, Reason::Arc(id));
-            }
-            return Ok(());
-        }
-        if trail.most(arc.to) >= least {
+        if !fails {
+            trail.enter(needed, Reason::Arc(id));
             return Ok(());
         }
         let mut because = [arc.from.at_least(from); CONDITIONS + 1];
