@@ -148,16 +148,30 @@ pub fn svg(title: &str, points: &[(f64, f64)], others: &[(String, f64, f64)]) ->
             dahl_core::Joules(p.1)
         );
     }
+    // Names go to the left of crosses on the right, and below names that are in the way.
+    let mut names: Vec<(bool, f64)> = Vec::new();
     for (name, seconds, joules) in others {
         let (a, b) = at((*seconds, *joules));
+        let left = a > width / 2.0;
+        let mut down = b + 4.0;
+        while names
+            .iter()
+            .any(|n| n.0 == left && (n.1 - down).abs() < 13.0)
+        {
+            down += 1.0;
+        }
+        names.push((left, down));
+        let (beside, anchor) = if left {
+            (a - 8.0, "end")
+        } else {
+            (a + 8.0, "start")
+        };
         let _ = writeln!(
             out,
             "<path d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\" stroke=\"#b5442e\" stroke-width=\"2\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"#b5442e\">{}</text>",
+             <text x=\"{beside:.1}\" y=\"{down:.1}\" text-anchor=\"{anchor}\" fill=\"#b5442e\">{}</text>",
             a - 4.0,
             b - 4.0,
-            a + 8.0,
-            b + 4.0,
             escaped(name)
         );
     }

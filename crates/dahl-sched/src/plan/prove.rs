@@ -12,9 +12,6 @@ use super::series::{self, Order, Part};
 use super::solve::Effort;
 use super::timeline::Started;
 
-/// Tries to make equal units end together.
-const EVENED: usize = 300;
-
 /// What is known of a problem.
 pub(super) struct Known {
     /// The best plan: its cost, each task's memory, and what starts when.
@@ -26,13 +23,13 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Makes equal units end together, in the best plan and in another one.
+    /// Makes equal units end together, in the best plan and in another one, until it is enough or for so many tries.
     pub fn even(
         &mut self,
         frame: &Frame<'_>,
         goal: &Goal,
         other: Option<Candidate>,
-        enough: f64,
+        (enough, tries): (f64, usize),
         keep_going: &mut dyn FnMut() -> bool,
     ) {
         let starts = self.plan.clone().into_iter();
@@ -41,7 +38,7 @@ impl Known {
             let known = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
             if known > enough
                 && let Some(net) = frame.network(&memory)
-                && let Some((cost, log)) = even(&net, goal, &log, enough, EVENED, keep_going)
+                && let Some((cost, log)) = even(&net, goal, &log, enough, tries, keep_going)
                 && cost < known
             {
                 self.plan = Some((cost, memory, log));
@@ -110,8 +107,8 @@ impl Known {
                 proven: false,
                 floor: part.bound.cost,
             };
-            let enough = effort.enough(part.bound.cost);
-            known.even(&part.frame, goal, None, enough, keep_going);
+            let until = (effort.enough(part.bound.cost), effort.evened());
+            known.even(&part.frame, goal, None, until, keep_going);
             let other = known.prove(&part, goal, effort, keep_going);
             orders[k] = Order::new(other.as_ref().unwrap_or(&part.frame), &known.plan?.2);
             floor += known.floor;

@@ -52,6 +52,11 @@ impl Effort {
     pub(super) fn enough(&self, bound: f64) -> f64 {
         bound / (1.0 - self.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9)
     }
+
+    /// Tries to make equal units end together: far dearer than a change.
+    pub(super) fn evened(&self) -> usize {
+        (self.rounds / 6).min(300) as usize
+    }
 }
 
 /// A plan and how good it is.
@@ -170,7 +175,8 @@ pub(super) fn attempt(
             .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
             .flatten();
         known.plan = Some((best.cost, best.memory, best.log));
-        known.even(frame, goal, rounded, enough, keep_going);
+        let until = (enough, effort.evened());
+        known.even(frame, goal, rounded, until, keep_going);
     }
     let mut fixed = None;
     if small

@@ -34,8 +34,8 @@ pub struct ModelArgs {
     /// What to minimise
     #[arg(long, value_enum, default_value = "energy")]
     objective: Aim,
-    /// Latest end of a step, in seconds
-    #[arg(long, value_name = "T", value_parser = positive)]
+    /// Latest end of a step, in seconds, or with a unit: 20ms, 150us
+    #[arg(long, value_name = "T", value_parser = positive, allow_negative_numbers = true)]
     deadline: Option<f64>,
     /// Plans from the fastest to the thriftiest, as a table and, with a file, as a picture
     #[arg(long, value_name = "F.svg", num_args = 0..=1)]
@@ -80,10 +80,21 @@ enum Aim {
     Edp,
 }
 
+/// Seconds, or with their unit milli- and microseconds.
 fn positive(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
-        Ok(n) if n > 0.0 && n.is_finite() => Ok(n),
-        _ => Err("not a positive number of seconds".into()),
+    let units = [
+        ("ms", 1e-3),
+        ("us", 1e-6),
+        ("µs", 1e-6),
+        ("s", 1.0),
+        ("", 1.0),
+    ];
+    let found = units
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    match found.and_then(|(number, scale)| Some(number.trim().parse::<f64>().ok()? * scale)) {
+        Some(n) if n > 0.0 && n.is_finite() => Ok(n),
+        _ => Err("not a positive time, such as 0.02, 20ms or 150us".into()),
     }
 }
 
@@ -328,4 +339,27 @@ fn show_frontier(points: &[Solution]) {
     }
     print::align_right(&mut table, 0..=3);
     println!("\n{table}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::positive;
+
+    #[test]
+    fn times_may_have_units() {
+        let near = |text: &str, seconds: f64| {
+            let read = positive(text).unwrap();
+            assert!((read / seconds - 1.0).abs() < 1e-12, "{text}: {read}");
+        };
+        near("2", 2.0);
+        near("0.5s", 0.5);
+        near("20ms", 0.02);
+        near("150 us", 150e-6);
+        near("150µs", 150e-6);
+        for wrong in [
+            "", "ms", "-3", "0", "nan", "inf", "1ss", "1 minute", "1e400",
+        ] {
+            assert!(positive(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }
