@@ -102,6 +102,20 @@ pub fn solve_from(
     }
 }
 
+/// The same for whoever does not ask why there is none: that takes longer than looking.
+pub fn look_from(
+    problem: &Problem,
+    goal: &Goal,
+    effort: &Effort,
+    seeds: &[Seed],
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Option<Solution> {
+    match attempt(problem, goal, effort, seeds, keep_going) {
+        Ok(Attempt::Found(solution)) => Some(*solution),
+        _ => None,
+    }
+}
+
 /// What came of looking for a plan.
 pub(super) enum Attempt {
     /// A plan.

@@ -13,7 +13,7 @@ use dahl_nn::model::Model;
 use dahl_sched::model::PerfModel;
 use dahl_sched::plan::lowered::Lowered;
 use dahl_sched::plan::problem::{Goal, Objective, PlanError};
-use dahl_sched::plan::solve::{Effort, solve};
+use dahl_sched::plan::solve::{Effort, look_from, solve};
 use dahl_sched::sim::Times;
 
 use crate::commands::rhythm;
@@ -80,18 +80,22 @@ fn tried(candidate: &Candidate, goal: &Goal) -> Result<f64, PlanError> {
         ..Effort::default()
     };
     let problem = &candidate.lowered.problem;
-    match solve(problem, goal, &effort, &mut || true) {
-        Ok(solution) => Ok(solution.cost),
-        // With more effort it may be in time: the faster, the likelier.
-        Err(PlanError::Infeasible(_)) if goal.deadline.is_some() => {
-            let fast = Goal {
-                objective: Objective::Time,
-                deadline: None,
-            };
-            Ok(1e30 * solve(problem, &fast, &effort, &mut || true)?.cost)
-        }
-        Err(error) => Err(error),
+    let cost = |goal: &Goal| solve(problem, goal, &effort, &mut || true).map(|s| s.cost);
+    if goal.deadline.is_none() {
+        return cost(goal);
     }
+    // Whether it can be in time is told sooner by the fastest plan than by looking for another one in vain. With more
+    // effort it may be in time after all: the faster, the likelier.
+    let seconds = cost(&Goal {
+        objective: Objective::Time,
+        deadline: None,
+    })?;
+    let late = 1e30 * seconds;
+    if !goal.in_time(seconds) {
+        return Ok(late);
+    }
+    let found = look_from(problem, goal, &effort, &[], &mut || true);
+    Ok(found.map_or(late, |s| s.cost))
 }
 
 /// Tasks beyond which a cut is not looked at: planning would take longer than it saves.
@@ -137,19 +141,18 @@ pub fn choose(
     Ok(best)
 }
 
-/// Cuts of the whole model into parts of the batch.
+/// Cuts of the whole model into parts of the batch: those with few tasks first, which take little time to try.
 fn whole(lowering: &Lowering<'_>) -> Vec<Grain> {
-    let mut all = vec![Grain::Auto];
     let most = (2 * lowering.machine.units.len()).clamp(4, 64);
     let samples = std::iter::successors(Some(1), |s| Some(2 * s));
     let samples = samples.take_while(|&s| s <= lowering.batch.min(most));
-    all.extend(samples.map(|sample| {
+    let fixed = |sample| {
         Grain::Fixed(Parts {
             sample,
             ..Parts::ONE
         })
-    }));
-    all
+    };
+    samples.map(fixed).chain([Grain::Auto]).collect()
 }
 
 /// Most parts along a dimension other than the batch.

@@ -10,7 +10,7 @@ use dahl_sched::plan::expect::{Expected, Unexpected};
 use dahl_sched::plan::file::{For, PlanFile, fingerprint};
 use dahl_sched::plan::frontier::{frontier, svg};
 use dahl_sched::plan::problem::{Goal, Objective};
-use dahl_sched::plan::solve::{Effort, Solution, solve_from};
+use dahl_sched::plan::solve::{Effort, Solution, look_from, solve_from};
 use dahl_sched::sim::Options;
 
 use super::compare::{self, Rivals};
@@ -158,14 +158,14 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         _ => Some(Rivals::new(lowering.one(&Grain::Auto)?, &machine)),
     };
     let compete = usual.is_some() && args.grain.is_none();
-    let solved = |rivals: &Rivals, until: Duration| {
-        let problem = &rivals.step.lowered.problem;
-        let mut keep_going = || begin.elapsed() < until;
-        solve_from(problem, &goal, &effort, &rivals.seeds, &mut keep_going)
-    };
-    let mut solution = solved(&rivals, if compete { limit * 2 / 3 } else { limit })?;
+    let first = if compete { limit * 2 / 3 } else { limit };
+    let problem = &rivals.step.lowered.problem;
+    let mut keep_going = || begin.elapsed() < first;
+    let mut solution = solve_from(problem, &goal, &effort, &rivals.seeds, &mut keep_going)?;
+    let mut keep_going = || begin.elapsed() < limit;
     if let Some(rival) = usual.as_mut().filter(|_| compete)
-        && let Ok(better) = solved(rival, limit)
+        && let problem = &rival.step.lowered.problem
+        && let Some(better) = look_from(problem, &goal, &effort, &rival.seeds, &mut keep_going)
         && better.cost < solution.cost
     {
         solution = better;
