@@ -19,18 +19,13 @@ pub struct Part {
     pub tasks: Vec<u32>,
 }
 
-/// The parts of a problem, in order; a single one if it does not fall apart.
+/// The parts of a problem, in order; fewer than two if it does not fall apart.
 pub fn parts(frame: &Frame<'_>) -> Vec<Part> {
-    let count = frame.problem.tasks.len();
-    let mut cuts = if stays(frame) {
-        cuts(frame)
-    } else {
-        vec![Vec::new()]
-    };
-    if cuts.len() == 1 {
-        cuts[0] = (0..count as u32).collect();
+    if !stays(frame) {
+        return Vec::new();
     }
-    cuts.into_iter().map(|tasks| part(frame, tasks)).collect()
+    let cuts = cuts(frame).into_iter();
+    cuts.map(|tasks| part(frame, tasks)).collect()
 }
 
 /// Whether all tasks run where all data is, and always find room.
@@ -114,14 +109,10 @@ impl Order {
         let ways_of = |t: u32| &frame.ways[frame.problem.tasks[t as usize] as usize];
         let mut log: Vec<&Started> = log.iter().collect();
         log.sort_by(|a, b| a.start.total_cmp(&b.start));
-        let mut ways: Vec<Way> = Vec::new();
         let mut by_task = log.clone();
         by_task.sort_by_key(|s| s.activity);
-        ways.extend(
-            by_task
-                .iter()
-                .map(|s| ways_of(s.activity)[usize::from(s.way)]),
-        );
+        let way = |s: &&Started| ways_of(s.activity)[usize::from(s.way)];
+        let ways = by_task.iter().map(way).collect();
         let tasks = log.iter().map(|s| s.activity).collect();
         Order { ways, tasks }
     }

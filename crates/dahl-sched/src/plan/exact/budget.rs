@@ -152,7 +152,7 @@ impl Budget {
             deadline: Some(ends.most),
             ..self.goal
         };
-        let all = 0..self.lines.len();
+        let all = self.range(None);
         let lowest = match self.goal.objective {
             Objective::Edp => {
                 let lines = self.under(all.clone(), ends, sums);
@@ -210,10 +210,7 @@ impl Budget {
     fn price_by(&self, line: Option<usize>, ends: Ends, sums: &Sums) -> f64 {
         let standing = self.standing_watts;
         let worth = |k: usize| self.lines[k].value + sums[k];
-        let lines = match line {
-            Some(k) => k..k + 1,
-            None => 0..self.lines.len(),
-        };
+        let lines = self.range(line);
         let energy = |k: usize| {
             let weight = self.lines[k].weight;
             let end = match weight <= standing {
@@ -234,6 +231,14 @@ impl Budget {
                 let count = lines.len();
                 within.floor(ends.least, &self.under(lines, ends, sums)[..count])
             }
+        }
+    }
+
+    /// One line, or all of them.
+    fn range(&self, line: Option<usize>) -> Range<usize> {
+        match line {
+            Some(k) => k..k + 1,
+            None => 0..self.lines.len(),
         }
     }
 
@@ -273,10 +278,7 @@ impl Budget {
         (mut ends, mut sums): (Ends, Sums),
     ) {
         let limit = self.limit(trail);
-        let lines = match line {
-            Some(k) => k..k + 1,
-            None => 0..self.lines.len(),
-        };
+        let lines = self.range(line);
         let (mut why, mut items) = std::mem::take(&mut self.room);
         why.clear();
         items.clear();
