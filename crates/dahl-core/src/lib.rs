@@ -1,4 +1,5 @@
-//! The words of DAHL: arrays, regions, tasks, graphs, machines. No threads, no clock, no I/O.
+//! The words of DAHL: arrays, regions, tasks, graphs, machines. No threads, no clock; of I/O
+//! only the atomic file writer that all crates share.
 
 pub mod access;
 pub mod arena;
@@ -6,6 +7,7 @@ pub mod array;
 pub mod codelet;
 pub mod dtype;
 pub mod exec;
+pub mod file;
 pub mod graph;
 pub mod hash;
 pub mod machine;

@@ -2,12 +2,10 @@
 //!
 //! An entry's name is the hash of all that a binary depends on: source, options, device and driver. Its
 //! content carries a hash of its own; one that does not fit, or that the driver refuses, counts as
-//! absent and is written anew. Entries are written beside their place and renamed, so that nobody sees
-//! half of one. A disk that is full or read-only costs time, not correctness.
+//! absent and is written anew. A disk that is full or read-only costs time, not correctness.
 
 use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use dahl_core::hash::StableHasher;
 
@@ -39,21 +37,14 @@ pub fn load(entry: &Path) -> Option<Vec<u8>> {
 
 /// Writes a binary, whole or not at all.
 pub fn store(entry: &Path, binary: &[u8]) -> std::io::Result<()> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let beside = entry.with_extension(format!("{}-{number}.tmp", std::process::id()));
     if let Some(folder) = entry.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let mut bytes = Vec::with_capacity(binary.len() + 16);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&hash(&[binary]).to_le_bytes());
-    bytes.extend_from_slice(binary);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, entry));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
+    dahl_core::file::write_atomically(entry, |out| {
+        out.write_all(MAGIC)?;
+        out.write_all(&hash(&[binary]).to_le_bytes())?;
+        out.write_all(binary)
+    })
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use dahl_core::DType;
+use dahl_core::file::write_atomically;
 use safetensors::{Dtype as FileType, SafeTensors};
 use serde_json::{Value, json};
 
 use crate::model::{Model, Role};
-use crate::replace::replace;
 
 /// Tensors by their keys.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -137,7 +137,7 @@ impl Data {
         }
     }
 
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Data::F32(v) => v.iter().try_for_each(|x| out.write_all(&x.to_le_bytes())),
             Data::F64(v) => v.iter().try_for_each(|x| out.write_all(&x.to_le_bytes())),
@@ -238,7 +238,7 @@ pub(crate) fn write_with_note<'a>(
         ' ',
         header.len().next_multiple_of(8) - header.len(),
     ));
-    replace(path, |out| {
+    write_atomically(path, |out| {
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(header.as_bytes())?;
         tensors

@@ -1,4 +1,4 @@
-//! Everything in DAHL that executes: workers, memories and transfers, drivers, meters.
+//! Everything in DAHL that executes: workers, memories and transfers, drivers.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,7 +11,6 @@
 //! | `countdown`, `exit`, `sleep` | the lock-free primitives |
 //! | `driver` | how a unit executes a task |
 //! | `memory` | copies in other memories, transfers, eviction |
-//! | `meter` | energy: measured where the machine can, modelled where it cannot |
 //! | `values`, `guard` | how results are read, and what readers hold |
 //! | `tracer`, `clock` | what ran where and when |
 //! | `learn` | timings become estimates |
@@ -30,7 +29,6 @@ mod instance;
 mod layers;
 mod learn;
 pub mod memory;
-pub mod meter;
 pub mod perf_store;
 mod pin;
 mod runtime;

@@ -15,7 +15,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -335,40 +335,12 @@ fn encode(model: &PerfModel) -> Result<Vec<u8>, serde_json::Error> {
     Ok(bytes)
 }
 
-/// Puts new content in the place of a file, all or nothing. The caller holds the lock, so the name of
-/// the new file needs not be unique, and one that a crash left behind is used again.
+/// Puts new content in the place of a file, all or nothing. The caller holds the lock.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let new = beside(path, ".", ".new");
-    let failed = |source| StoreError::Write {
-        path: new.clone(),
-        source,
-    };
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    let placed = write().map_err(failed).and_then(|()| {
-        fs::rename(&new, path).map_err(|source| StoreError::Write {
+    dahl_core::file::write_atomically(path, |out| out.write_all(bytes)).map_err(|source| {
+        StoreError::Write {
             path: path.to_owned(),
             source,
-        })
-    });
-    if placed.is_err() {
-        // What is half written helps nobody; failing to remove it harms nobody either.
-        let _ = fs::remove_file(&new);
-        return placed;
-    }
-    // The rename itself must survive a power cut. It has happened: a file system that cannot promise
-    // more is no reason to report a failure.
-    if let Some(dir) = path.parent()
-        && let Ok(dir) = File::open(if dir.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            dir
-        })
-    {
-        let _ = dir.sync_all();
-    }
-    Ok(())
+        }
+    })
 }

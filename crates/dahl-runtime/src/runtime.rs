@@ -24,13 +24,13 @@ use crate::learn::Learner;
 use crate::memory::Traffic;
 use crate::memory::needs::Needs;
 use crate::memory::readers::Readers;
-use crate::meter;
 use crate::perf_store::PerfStore;
 use crate::shared::{Sample, Shared, UnitState};
 use crate::tracer::Log;
 use crate::values::Desk;
 use crate::watchdog::Watchdog;
 use crate::worker::Worker;
+use dahl_energy::Clock;
 
 /// Executes graphs.
 ///
@@ -284,9 +284,9 @@ impl Runtime {
     }
 
     /// Tells, whoever asks and whenever, how long all units of a kind have worked so far.
-    pub fn busy_clock(&self, kind: UnitKind) -> meter::Clock {
+    pub fn busy_clock(&self, kind: UnitKind) -> Clock {
         let shared = self.shared.clone();
-        meter::Clock::Told(Arc::new(move || {
+        Clock::Told(Arc::new(move || {
             let of_kind = |u: &&UnitState| u.driver.kind() == kind;
             let units = shared.units.iter().filter(of_kind);
             let nanos = units.map(|u| u.busy.load(std::sync::atomic::Ordering::Relaxed));

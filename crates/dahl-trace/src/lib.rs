@@ -10,11 +10,9 @@ mod index;
 pub mod summary;
 mod synthetic;
 pub mod view;
-mod whole;
 
 pub use check::check;
 pub use file::{TraceError, load, read, save, write};
 pub use index::Index;
 pub use summary::Summary;
 pub use synthetic::synthetic;
-pub use whole::write_whole;

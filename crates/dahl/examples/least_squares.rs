@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // What lasts lives in an arena: points on y = 3 x − 1, with a little noise, and the line to find.
     let arena = Arena::new();
-    let noise = dahl::random::Random::new(42, 0);
+    let noise = dahl::core::random::Random::new(42, 0);
     let xs: Vec<f64> = (0..POINTS).map(|i| i as f64 / POINTS as f64).collect();
     let ys: Vec<f64> = xs
         .iter()

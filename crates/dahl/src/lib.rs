@@ -1,17 +1,17 @@
 //! DAHL: train neural networks on the machines you have, with the least electricity.
 //!
-//! This crate is what users import. The words of the project (arrays, arenas, splits, codelets, graphs)
-//! are at its root; what executes, decides and trains is one module each:
+//! This crate is what users import: one module for each part of the project.
 //!
 //! | module | what |
 //! |---|---|
-//! | the root | arrays, arenas, splits, tasks, graphs: no threads, no clock, no I/O |
+//! | [`core`] | arrays, arenas, splits, tasks, graphs, machines |
 //! | [`ops`] | operations over views: convolution, pooling, linear algebra, losses, optimisers |
 //! | [`sched`] | everything that decides or predicts: policies, performance models |
 //! | [`runtime`] | everything that executes: workers, memories, transfers |
-//! | [`nn`] | what networks need: data sets, batches |
-//!
-//! It adds nothing of its own, so code may just as well depend on the crates behind it.
+//! | [`data`] | data sets and batches |
+//! | [`nn`] | models, layers, optimisers, the training loop |
+//! | [`energy`] | meters: joules, measured or modelled |
+//! | [`trace`] | what ran where and when: files, summaries, exports, the viewer |
 //!
 //! # A first program
 //!
@@ -48,11 +48,16 @@
 //! The crate's `examples` go on from here: `least_squares` trains a model by replaying one graph,
 //! `splits` cuts arrays in different ways and reduces into one of them.
 
-pub use dahl_core::*;
+pub use dahl_core as core;
+pub use dahl_data as data;
+pub use dahl_energy as energy;
+#[cfg(feature = "gpu")]
+pub use dahl_gpu as gpu;
 pub use dahl_nn as nn;
 pub use dahl_ops as ops;
 pub use dahl_runtime as runtime;
 pub use dahl_sched as sched;
+pub use dahl_trace as trace;
 
 /// What almost every program needs: `use dahl::prelude::*;`.
 pub mod prelude {

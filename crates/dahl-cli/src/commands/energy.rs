@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use dahl_core::Seconds;
-use dahl_runtime::meter::{Clock, Options, Report};
+use dahl_energy::{Clock, Options, Report};
 
 /// Arguments of `dahl energy`.
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dahl_nn::data::Split;
+use dahl_data::Split;
 use dahl_nn::optimizer::{Given, Optimizer};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dahl_core::{Bytes, Machine, Power, Rated, Seconds, UnitKind, Watts};
+use dahl_energy::WattsModel;
+use dahl_energy::model::{BUSY, IDLE};
 use dahl_runtime::discover::{self, Host};
-use dahl_runtime::meter::WattsModel;
-use dahl_runtime::meter::model::{BUSY, IDLE};
 
 use gpus::State;
 
@@ -183,7 +183,7 @@ fn describe(args: &Args) -> anyhow::Result<()> {
     };
     match &args.output {
         None => print!("{text}"),
-        Some(path) => dahl_trace::write_whole(path, |out| out.write_all(text.as_bytes()))
+        Some(path) => dahl_core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))?,
     }
     Ok(())

@@ -149,7 +149,7 @@ impl Profile {
                 .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         }
         let text = serde_json::to_string_pretty(self)?;
-        dahl_trace::write_whole(path, |out| out.write_all(text.as_bytes()))
+        dahl_core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))
     }
 

@@ -6,10 +6,10 @@ use anyhow::Context;
 use dahl_core::graph::Extra;
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Unit, UnitKind};
+use dahl_energy::WattsModel;
 use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_runtime::meter::WattsModel;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::plan::file::PlanFile;
 

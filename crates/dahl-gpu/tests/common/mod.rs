@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dahl_core::{Bytes, DType, MemoryId, Seconds};
+use dahl_data::{DataError, Dataset};
 use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::fault::Fault;
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
 use dahl_nn::checkpoint::Checkpoint;
-use dahl_nn::data::{DataError, Dataset};
 use dahl_nn::model::Model;
 use dahl_nn::optimizer::Optimizer;
 use dahl_nn::schedule::Schedule;

@@ -12,11 +12,11 @@ pub use session::{Event, Session};
 
 use dahl_core::{DType, ExecError};
 
-use crate::data::DataError;
 use crate::lower::Profile;
 use crate::lower::grain::Grain;
 use crate::optimizer::Optimizer;
 use crate::schedule::Schedule;
+use dahl_data::DataError;
 
 /// What decides on a training run, besides model and data.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use dahl_core::{DType, Executor, Graph, Shown};
 
 use crate::checkpoint::Checkpoint;
-use crate::data::{Batches, Dataset, Prefetch, Prefetcher};
 use crate::init;
 use crate::lower::state::{Io, State};
 use crate::lower::{self, Settings};
 use crate::model::Model;
 use crate::weights::{Data, Tensor, Weights};
+use dahl_data::{Batches, Dataset, Prefetch, Prefetcher};
 
 use super::phase::{Input, Phases};
 use super::{Totals, TrainError, Training};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dahl_core::DType;
-use dahl_nn::data::{self, DataError, DataSpec, Dataset, Split};
+use dahl_data::{DataError, DataSpec, Dataset, Split};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::{Model, Role};
 use dahl_nn::optimizer::Optimizer;
@@ -216,10 +216,10 @@ pub fn data(case: &Case) -> Arc<dyn Dataset> {
             classes: case.classes,
         });
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion-mnist-small");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dahl-data/fashion-mnist-small");
     let spec = DataSpec::parse(&format!("idx:{}", folder.display())).expect("a specification");
     Arc::from(
-        data::open(&spec, Split::Train, model.input, Some(case.count), &[])
+        dahl_data::open(&spec, Split::Train, model.input, Some(case.count), &[])
             .expect("the shipped images"),
     )
 }

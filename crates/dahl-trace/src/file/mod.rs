@@ -124,7 +124,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> Result<(), TraceError> {
 /// Writes a trace to a file, whole or not at all.
 pub fn save(trace: &Trace, path: &Path) -> Result<(), TraceError> {
     let mut refused = None;
-    let result = crate::write_whole(path, |out| match write(trace, out) {
+    let result = dahl_core::file::write_atomically(path, |out| match write(trace, out) {
         Ok(()) => Ok(()),
         Err(TraceError::Io(e)) => Err(e),
         Err(other) => {

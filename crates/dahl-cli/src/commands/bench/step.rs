@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dahl_core::UnitKind;
-use dahl_runtime::meter;
 
 use crate::commands::follow::{Measured, Outcome};
 use crate::commands::measure::Measure;
@@ -74,12 +73,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         alone = bench.runtime.take_trace();
     }
     let (mut times, mut count) = (Vec::new(), 0);
-    let options = meter::Options {
+    let options = dahl_energy::Options {
         gpus: args
             .run
             .gpu_watts(None)?
             .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::Gpu))),
-        ..meter::Options::default()
+        ..dahl_energy::Options::default()
     };
     let sampler = options.start();
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use dahl_core::Seconds;
-use dahl_runtime::meter::{DomainEnergy, Scope};
+use dahl_energy::{DomainEnergy, Scope};
 
 use super::Run;
 
 /// Replaces a file in one step.
 pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    dahl_trace::write_whole(path, |out| out.write_all(text.as_bytes()))
+    dahl_core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use dahl_core::Seconds;
-use dahl_runtime::meter::{DomainEnergy, Finding, Report, Scope, TroubleKind};
+use dahl_energy::{DomainEnergy, Finding, Report, Scope, TroubleKind};
 use serde_json::{Value, json};
 
 use super::Run;

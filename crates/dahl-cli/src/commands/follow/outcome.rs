@@ -7,7 +7,7 @@
 
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, Graph, Joules, Seconds, UnitId};
-use dahl_runtime::meter::Energy;
+use dahl_energy::Energy;
 use dahl_sched::plan::expect::Expected;
 use dahl_sched::plan::file::PlanFile;
 use dahl_sched::sim::{Options, Times};

@@ -3,9 +3,9 @@
 use dahl_core::{
     Bytes, Link, Machine, Memory, MemoryId, Power, Rated, Seconds, Unit, UnitKind, Watts,
 };
+use dahl_energy::WattsModel;
+use dahl_energy::model::{BUSY, IDLE};
 use dahl_runtime::memory_name;
-use dahl_runtime::meter::WattsModel;
-use dahl_runtime::meter::model::{BUSY, IDLE};
 use serde::Serialize;
 
 use crate::print;

@@ -285,7 +285,7 @@ fn made_for(
 }
 
 fn save(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
-    Ok(dahl_trace::write_whole(path, |out| {
+    Ok(dahl_core::file::write_atomically(path, |out| {
         out.write_all(text.as_bytes())
     })?)
 }

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.output.as_os_str() == "-" {
         write(&mut BufWriter::new(io::stdout().lock())).context("standard output")
     } else {
-        dahl_trace::write_whole(&args.output, write)
+        dahl_core::file::write_atomically(&args.output, write)
             .with_context(|| format!("cannot write {}", args.output.display()))
     }
 }

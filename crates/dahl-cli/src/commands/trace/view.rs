@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     {
         bail!("the page would replace the trace {name}; name another file with -o");
     }
-    dahl_trace::write_whole(output, |out| dahl_trace::view::write(&trace, out))
+    dahl_core::file::write_atomically(output, |out| dahl_trace::view::write(&trace, out))
         .with_context(|| format!("cannot write {name}"))?;
     println!("{name}: {} tasks; open it in a browser", trace.tasks.len());
     Ok(())

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use dahl_core::trace::Trace;
 use dahl_core::{Seconds, UnitKind};
+use dahl_data::{DataSpec, Dataset, Split};
 use dahl_nn::checkpoint::Checkpoint;
-use dahl_nn::data::{self, DataSpec, Dataset, Split};
 use dahl_nn::model::Model;
 use dahl_nn::optimizer::{Given, Optimizer, check_lr};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
-use dahl_runtime::{Runtime, meter};
+use dahl_runtime::Runtime;
 use dahl_sched::plan::file::PlanFile;
 
 use super::follow::{self, Measured, Outcome};
@@ -128,8 +128,14 @@ impl DataOptions {
         } else {
             self.val_limit
         };
-        let set = data::open(&spec, split, model.input, limit, &data::default_roots())?;
-        data::check_classes(&*set, model.classes())?;
+        let set = dahl_data::open(
+            &spec,
+            split,
+            model.input,
+            limit,
+            &dahl_data::default_roots(),
+        )?;
+        dahl_data::check_classes(&*set, model.classes())?;
         Ok(Arc::from(set))
     }
 }
@@ -221,13 +227,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = args.checkpoint.as_ref().or(args.resume.as_ref()) {
         session.checkpoint_to(folder.clone(), args.checkpoint_every);
     }
-    let sampler = meter::Options {
+    let sampler = dahl_energy::Options {
         epoch: runtime.trace_start(),
         model: Some(super::machine::watts(args.machine.as_deref())?),
         gpus: run
             .gpu_watts(args.machine.as_deref())?
             .map(|watts| (watts, runtime.busy_clock(UnitKind::Gpu))),
-        ..meter::Options::default()
+        ..dahl_energy::Options::default()
     }
     .start();
     let mut report = Report::new(args.quiet, grain, sampler);

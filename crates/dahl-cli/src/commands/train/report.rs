@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use dahl_core::Joules;
 use dahl_core::trace::{PowerSample, Trace};
+use dahl_energy::{Energy, Sampler};
 use dahl_nn::train::{Event, Totals};
-use dahl_runtime::meter::{Energy, Sampler};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The meters are read for the bar no more often than this.
@@ -206,7 +206,7 @@ impl Report {
                 self.power.domains.push(domain.source());
             }
         }
-        let sample = |s: &dahl_runtime::meter::PowerSample| {
+        let sample = |s: &dahl_energy::PowerSample| {
             Some(PowerSample {
                 at: (s.at.0.max(0.0) * 1e9) as u64,
                 domain: places[usize::from(s.domain)]?,

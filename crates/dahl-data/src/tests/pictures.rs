@@ -6,7 +6,7 @@ use std::sync::Arc;
 use image::{GrayImage, ImageFormat, Luma};
 
 use super::TempDir;
-use crate::data::{Batches, DataError, DataSpec, Dataset, Prefetch, Prefetcher, Split, open};
+use crate::{Batches, DataError, DataSpec, Dataset, Prefetch, Prefetcher, Split, open};
 
 fn picture(value: u8, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! Replacing a file as one step: readers, and whoever comes after a crash, find the old content or the
-//! new, complete, and never something in between.
+//! The one atomic file writer: readers, also those after a crash, find the old content or the new,
+//! complete, and never something in between.
 //!
 //! The new content goes to a temporary file in the same directory, is flushed to the disk, and takes
 //! the old one's place by a rename. An error on the way (a full disk) leaves the old file alone. A
@@ -8,15 +8,21 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes a file through `write`, all or nothing.
-pub(crate) fn replace(
+/// Writes a file through `write`, all or nothing. A device such as `/dev/null` is written to, not
+/// replaced: a rename would put a file in its place.
+pub fn write_atomically(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        write(&mut out)?;
+        return out.flush();
+    }
     let path = target(path)?;
     let name = path
         .file_name()
@@ -51,19 +57,15 @@ pub(crate) fn replace(
 }
 
 /// Writes and flushes; gives the file back so that its lock outlives the rename.
-fn fill(
-    file: File,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> io::Result<File> {
-    let mut out = BufWriter::with_capacity(1 << 16, file);
+fn fill(file: File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
+    let mut out = BufWriter::with_capacity(1 << 18, file);
     write(&mut out)?;
     let file = out.into_inner().map_err(|e| e.into_error())?;
     file.sync_all()?;
     Ok(file)
 }
 
-/// What to replace: behind a symbolic link its target, so that the link stays. Only regular files:
-/// a rename onto a device would replace the device.
+/// What to replace: behind a symbolic link its target, so that the link stays.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => fs::canonicalize(path),
@@ -103,10 +105,31 @@ fn sync_directory(_dir: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
-    use crate::testing::TempDir;
+
+    /// An empty directory that goes away with the value.
+    struct TempDir(PathBuf);
+
+    impl TempDir {
+        fn new() -> Self {
+            static COUNT: AtomicU64 = AtomicU64::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("dahl-core-{}-{count}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            TempDir(path)
+        }
+
+        fn path(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for TempDir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap().flatten();
@@ -121,15 +144,15 @@ mod tests {
     fn the_old_content_survives_an_error() {
         let dir = TempDir::new();
         let path = dir.path().join("a");
-        replace(&path, |out| out.write_all(b"old")).unwrap();
-        let error = replace(&path, |out| {
+        write_atomically(&path, |out| out.write_all(b"old")).unwrap();
+        let error = write_atomically(&path, |out| {
             out.write_all(&[7; 100_000])?;
             Err(io::Error::from(io::ErrorKind::StorageFull))
         });
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["a"]);
-        replace(&path, |out| out.write_all(b"new")).unwrap();
+        write_atomically(&path, |out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
@@ -140,17 +163,20 @@ mod tests {
         fs::write(dir.path().join(".b.1-0.tmp"), b"not ours").unwrap();
         let alive = File::create(dir.path().join(".a.2-0.tmp")).unwrap();
         alive.lock().unwrap();
-        replace(&dir.path().join("a"), |out| out.write_all(b"x")).unwrap();
+        write_atomically(&dir.path().join("a"), |out| out.write_all(b"x")).unwrap();
         assert_eq!(names(dir.path()), [".a.2-0.tmp", ".b.1-0.tmp", "a"]);
     }
 
     #[test]
-    fn only_regular_files_are_replaced() {
+    fn folders_are_refused_and_devices_written_to() {
+        write_atomically(Path::new("/dev/null"), |out| out.write_all(b"x")).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
         let dir = TempDir::new();
         let path = dir.path().join("folder");
         fs::create_dir(&path).unwrap();
-        assert!(replace(&path, |out| out.write_all(b"x")).is_err());
-        assert!(replace(&dir.path().join("none/a"), |out| out.write_all(b"x")).is_err());
+        assert!(write_atomically(&path, |out| out.write_all(b"x")).is_err());
+        assert!(write_atomically(&dir.path().join("none/a"), |out| out.write_all(b"x")).is_err());
+        assert!(write_atomically(Path::new("/"), |_| Ok(())).is_err());
         assert_eq!(names(dir.path()), ["folder"]);
     }
 
@@ -161,7 +187,7 @@ mod tests {
         let (real, link) = (dir.path().join("real"), dir.path().join("link"));
         fs::write(&real, b"old").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        replace(&link, |out| out.write_all(b"new")).unwrap();
+        write_atomically(&link, |out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }

@@ -26,7 +26,7 @@ macro_rules! shipped {
     ($file:literal) => {
         include_bytes!(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../data/fashion-mnist-small/",
+            "/fashion-mnist-small/",
             $file
         ))
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::data::{Batches, DataError, DataSpec, Dataset, Prefetch, Prefetcher, Split, open};
+use crate::{Batches, DataError, DataSpec, Dataset, Prefetch, Prefetcher, Split, open};
 
 /// Item `i` is the bytes `i, i+1` in two channels, label `i % 7`; some items fail or panic.
 struct Counting {

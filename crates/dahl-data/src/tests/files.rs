@@ -1,7 +1,7 @@
 //! Whole data sets on disk: idx, CIFAR-10, the shipped and the named ones.
 
 use super::{TempDir, gzip, idx};
-use crate::data::{DataError, DataSpec, Dataset, Split, check_classes, open};
+use crate::{DataError, DataSpec, Dataset, Split, check_classes, open};
 
 /// Three 2×2 images and their labels under the given names.
 fn write_set(dir: &TempDir, images: &str, labels: &str, first: u8, classes: &[u8]) {

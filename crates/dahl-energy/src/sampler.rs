@@ -1,7 +1,7 @@
 //! The thread that reads the meters while a program runs.
 //!
 //! ```no_run
-//! let sampler = dahl_runtime::meter::Options::default().start();
+//! let sampler = dahl_energy::Options::default().start();
 //! // … an epoch …
 //! let so_far = sampler.snapshot();
 //! // … another …

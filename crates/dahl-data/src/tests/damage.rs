@@ -6,9 +6,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::{gzip, idx};
-use crate::data::bytes::Bytes;
-use crate::data::cifar::Part;
-use crate::data::idx::{IdxSet, Kind, from_memory};
+use crate::bytes::Bytes;
+use crate::cifar::Part;
+use crate::idx::{IdxSet, Kind, from_memory};
 
 /// Opens a pair of files and, if that works, reads all of it.
 fn try_pair(images: Vec<u8>, labels: Vec<u8>, gz: bool, input: [usize; 3]) -> bool {
@@ -25,7 +25,7 @@ fn try_pair(images: Vec<u8>, labels: Vec<u8>, gz: bool, input: [usize; 3]) -> bo
     true
 }
 
-fn read_all(set: &dyn crate::data::Dataset) {
+fn read_all(set: &dyn crate::Dataset) {
     let mut pixels = vec![0; set.shape().iter().product()];
     for i in 0..set.len() {
         assert!(set.read(i, &mut pixels).unwrap() < set.classes());

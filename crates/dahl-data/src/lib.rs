@@ -29,7 +29,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use dahl_nn::data::{Batches, DataError, DataSpec, Dataset, Split, default_roots, open};
+//! use dahl_data::{Batches, DataError, DataSpec, Dataset, Split, default_roots, open};
 //!
 //! # fn main() -> Result<(), DataError> {
 //! let spec = DataSpec::parse("fashion-mnist-small")?;
