@@ -49,7 +49,7 @@ def torch_step(model, batch, threads, seconds):
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    network = models.load(ROOT / "models" / f"{model}.toml")
+    network = models.load(ROOT / "crates/dahl-nn/models" / f"{model}.toml")
     pixels = torch.rand(batch, *network.input)
     labels = torch.randint(network.classes, (batch,))
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
@@ -88,7 +88,7 @@ def itself(threads, *arguments):
 
 
 def dahl_step(binary, model, batch, threads, seconds):
-    command = [binary, "bench", "step", str(ROOT / "models" / f"{model}.toml"), "--batch", str(batch), "--workers",
+    command = [binary, "bench", "step", str(ROOT / "crates/dahl-nn/models" / f"{model}.toml"), "--batch", str(batch), "--workers",
                str(threads), "--dtype", "f32", "--seconds", str(seconds), "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

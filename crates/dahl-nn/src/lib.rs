@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod init;
 pub mod lower;
 pub mod model;
+pub mod models;
 pub mod optimizer;
 pub mod schedule;
 #[cfg(test)]

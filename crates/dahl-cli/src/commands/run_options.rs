@@ -10,6 +10,7 @@ use dahl_energy::WattsModel;
 use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_nn::models;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::plan::file::PlanFile;
 
@@ -279,47 +280,20 @@ pub fn about<const N: usize>(trace: &mut Trace, facts: [(&str, String); N]) {
         .extend(all.map(|(name, text)| (name.into(), text)));
 }
 
-/// The network of the default command.
-const FIRST: &str = include_str!("../../../../models/first.toml");
-
-/// Models that can be named without a file.
-const SHIPPED: &[(&str, &str)] = &[
-    ("first", FIRST),
-    (
-        "small-cnn",
-        include_str!("../../../../models/small-cnn.toml"),
-    ),
-    (
-        "small-cnn-512",
-        include_str!("../../../../models/small-cnn-512.toml"),
-    ),
-    ("lenet5", include_str!("../../../../models/lenet5.toml")),
-    (
-        "vgg-small",
-        include_str!("../../../../models/vgg-small.toml"),
-    ),
-    (
-        "resnet18-32",
-        include_str!("../../../../models/resnet18-32.toml"),
-    ),
-];
-
 /// The model in a file, or a shipped one by its name, or the default.
 pub fn model(path: Option<&std::path::Path>) -> anyhow::Result<Model> {
     let Some(path) = path else {
-        return Ok(Model::from_toml(FIRST, "models/first.toml")?);
+        return Ok(models::first());
     };
-    if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| path.as_os_str() == *name)
-        && !path.exists()
-    {
-        return Ok(Model::from_toml(text, &format!("models/{name}.toml"))?);
+    let shipped = path.to_str().and_then(models::by_name);
+    if let Some(model) = shipped.filter(|_| !path.exists()) {
+        return Ok(model);
     }
     Model::load(path).with_context(|| {
-        let names: Vec<&str> = SHIPPED.iter().map(|s| s.0).collect();
         format!(
             "cannot use {} (shipped models: {})",
             path.display(),
-            names.join(", ")
+            models::NAMES.join(", ")
         )
     })
 }

@@ -235,10 +235,10 @@ pub fn assert_close(name: &str, a: &Run, b: &Run, tolerance: f64) {
     }
 }
 
-pub const SMALL_CNN: &str = include_str!("../../../../models/small-cnn.toml");
-pub const LENET5: &str = include_str!("../../../../models/lenet5.toml");
-pub const VGG_SMALL: &str = include_str!("../../../../models/vgg-small.toml");
-pub const RESNET18: &str = include_str!("../../../../models/resnet18-32.toml");
+pub const SMALL_CNN: &str = include_str!("../../../dahl-nn/models/small-cnn.toml");
+pub const LENET5: &str = include_str!("../../../dahl-nn/models/lenet5.toml");
+pub const VGG_SMALL: &str = include_str!("../../../dahl-nn/models/vgg-small.toml");
+pub const RESNET18: &str = include_str!("../../../dahl-nn/models/resnet18-32.toml");
 
 /// Whether there are so many devices; says so if not.
 pub fn have(devices: usize) -> bool {

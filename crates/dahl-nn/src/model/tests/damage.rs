@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 
 const VALID: [&str; 3] = [
-    include_str!("../../../../../models/lenet5.toml"),
-    include_str!("../../../../../models/resnet18-32.toml"),
-    include_str!("../../../../../models/small-cnn.toml"),
+    include_str!("../../../models/lenet5.toml"),
+    include_str!("../../../models/resnet18-32.toml"),
+    include_str!("../../../models/small-cnn.toml"),
 ];
 
 /// What a model promises: everything known, everything finite, the way back open.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models")
 }
 
 #[test]

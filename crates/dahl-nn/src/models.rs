@@ -1,0 +1,89 @@
+//! The shipped models: small networks that need no file.
+//!
+//! Their texts are in the crate's folder `models`, as anybody would write them. Nothing here reads a file of
+//! the user's: that is [`Model::load`].
+
+use crate::model::Model;
+
+/// Names and texts, the first one the default.
+const TABLE: [(&str, &str); 6] = [
+    ("first", include_str!("../models/first.toml")),
+    ("small-cnn", include_str!("../models/small-cnn.toml")),
+    (
+        "small-cnn-512",
+        include_str!("../models/small-cnn-512.toml"),
+    ),
+    ("lenet5", include_str!("../models/lenet5.toml")),
+    ("vgg-small", include_str!("../models/vgg-small.toml")),
+    ("resnet18-32", include_str!("../models/resnet18-32.toml")),
+];
+
+/// The names that [`by_name`] takes.
+pub const NAMES: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut i = 0;
+    while i < TABLE.len() {
+        names[i] = TABLE[i].0;
+        i += 1;
+    }
+    names
+};
+
+/// A shipped model; none of another name.
+pub fn by_name(name: &str) -> Option<Model> {
+    NAMES.contains(&name).then(|| shipped(name))
+}
+
+/// One convolution and one linear layer for 28×28 images in grey: what `dahl train` trains by default.
+pub fn first() -> Model {
+    shipped("first")
+}
+
+/// A small CNN for 28×28 images in grey.
+pub fn small_cnn() -> Model {
+    shipped("small-cnn")
+}
+
+/// LeNet-5 for 28×28 images in grey.
+pub fn lenet5() -> Model {
+    shipped("lenet5")
+}
+
+/// A small VGG for 32×32 images in colour.
+pub fn vgg_small() -> Model {
+    shipped("vgg-small")
+}
+
+/// ResNet-18 for 32×32 images in colour.
+pub fn resnet18() -> Model {
+    shipped("resnet18-32")
+}
+
+fn shipped(name: &str) -> Model {
+    let text = TABLE.iter().find(|(n, _)| *n == name).map(|(_, text)| text);
+    text.and_then(|text| Model::from_toml(text, &format!("models/{name}.toml")).ok())
+        .expect("a test reads every shipped model")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_model_is_read() {
+        for name in NAMES {
+            let model = by_name(name).unwrap();
+            assert_eq!(model.name, name);
+        }
+        for (model, name) in [
+            (first(), "first"),
+            (small_cnn(), "small-cnn"),
+            (lenet5(), "lenet5"),
+            (vgg_small(), "vgg-small"),
+            (resnet18(), "resnet18-32"),
+        ] {
+            assert_eq!(model.name, name);
+        }
+        assert!(by_name("lenet6").is_none());
+    }
+}
