@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
-use dahl_sched::policy::{self, Follow, Policy};
-use dahl_sched::sim::Fixed;
+use dahl_sched::policy::{self, Fixed, Follow, Policy};
 use dahl_sched::transfers::Transfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
@@ -267,6 +266,8 @@ impl Builder {
                 (follow, Some(planned))
             }
         };
+        #[cfg(helgrind)]
+        let policy: Box<dyn Policy> = Box::new(crate::helgrind::Handover(policy));
         let id = crate::runtime::fresh_id();
         let tracer = self
             .events

@@ -25,6 +25,8 @@ pub mod error;
 mod executor;
 pub mod exit;
 pub mod guard;
+#[cfg(helgrind)]
+mod helgrind;
 mod instance;
 mod layers;
 mod learn;
@@ -35,8 +37,6 @@ mod runtime;
 mod shared;
 pub mod sleep;
 mod sync;
-#[cfg(helgrind)]
-mod told;
 mod tracer;
 mod values;
 mod watchdog;

@@ -22,7 +22,7 @@ pub use std::{
 };
 #[cfg(helgrind)]
 pub use {
-    crate::told::{
+    crate::helgrind::sync::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
     },
     std::sync::atomic::{Ordering, fence},

@@ -2,7 +2,7 @@
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Edges {
+pub struct Edges {
     start: Vec<u32>,
     to: Vec<u32>,
 }

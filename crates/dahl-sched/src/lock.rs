@@ -6,14 +6,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks, poisoned or not.
-#[cfg(not(helgrind))]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As above, and tells helgrind.
-#[cfg(helgrind)]
-pub fn lock<T>(mutex: &Mutex<T>) -> crate::told::Told<MutexGuard<'_, T>> {
-    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-    crate::told::Told::new(guard, std::ptr::from_ref(mutex).addr())
 }

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`core`] | arrays, arenas, splits, tasks, graphs, machines |
 //! | [`ops`] | operations over views: convolution, pooling, linear algebra, losses, optimisers |
-//! | [`sched`] | everything that decides or predicts: policies, performance models |
+//! | [`sched`] | what decides at run time: policies, performance models |
+//! | [`sim`] | the simulator: any graph on any machine, in virtual time |
+//! | [`plan`] | the planner: schedules made before a run |
 //! | [`runtime`] | everything that executes: workers, memories, transfers |
 //! | [`data`] | data sets and batches |
 //! | [`nn`] | models, layers, optimisers, the training loop |
@@ -55,8 +57,10 @@ pub use dahl_energy as energy;
 pub use dahl_gpu as gpu;
 pub use dahl_nn as nn;
 pub use dahl_ops as ops;
+pub use dahl_plan as plan;
 pub use dahl_runtime as runtime;
 pub use dahl_sched as sched;
+pub use dahl_sim as sim;
 pub use dahl_trace as trace;
 
 /// What almost every program needs: `use dahl::prelude::*;`.

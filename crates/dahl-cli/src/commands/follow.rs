@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use dahl_core::{DType, Graph};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_plan::file::PlanFile;
 use dahl_runtime::Schedule;
-use dahl_sched::plan::file::PlanFile;
 
 use super::machine;
 use super::units::Units;

@@ -126,7 +126,7 @@ fn or_none(text: &str) -> &str {
 pub fn load(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Ok(Machine::from_text(&text, &name.to_string())?)
+    Ok(dahl_sim::simgrid::read_machine(&text, &name.to_string())?)
 }
 
 /// What cores draw, for where nothing can be measured: as a machine file says, or the stated defaults.
@@ -179,7 +179,7 @@ fn describe(args: &Args) -> anyhow::Result<()> {
     };
     let text = match args.format {
         Format::Toml => header + &machine.to_toml(),
-        Format::Simgrid => machine.to_simgrid(),
+        Format::Simgrid => dahl_sim::simgrid::write(&machine),
     };
     match &args.output {
         None => print!("{text}"),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use dahl_core::trace::{TaskRun, Trace};
 use dahl_core::{Graph, Machine, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
-use dahl_sched::sim::{Interruptions, Noise, Times};
+use dahl_sim::{Interruptions, Noise, Times};
 use serde::{Deserialize, Serialize};
 
 use variation::variation;

@@ -11,8 +11,8 @@ use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_nn::models;
+use dahl_plan::file::PlanFile;
 use dahl_runtime::{Builder, Runtime};
-use dahl_sched::plan::file::PlanFile;
 
 use super::units::{self, Cpus, Units};
 use super::{follow, gpu, machine, profile};

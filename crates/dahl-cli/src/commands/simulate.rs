@@ -8,8 +8,8 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
-use dahl_sched::policy::{self, Policy};
-use dahl_sched::sim::{Fixed, Interruptions, Known, Noise, Options, Outcome, Times, simulate};
+use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_sim::{Interruptions, Known, Noise, Options, Outcome, Times, simulate};
 
 pub(super) use super::measure::{Lowered as Step, StepOptions};
 use super::run_options::{about, model};

@@ -13,7 +13,7 @@ use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::policy;
-use dahl_sched::sim::{Options, Times};
+use dahl_sim::{Options, Times};
 
 use super::calibrate::record;
 use super::measure::{Measure, StepOptions, lowered};

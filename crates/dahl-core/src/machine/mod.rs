@@ -8,13 +8,10 @@
 //! |---|---|
 //! | `check` | what every description must satisfy |
 //! | `read`, `fields`, `write` | `machine.toml`, to be edited by hand |
-//! | `simgrid`, `platform` | SimGrid platform files: written, and read back |
 
 mod check;
 mod fields;
-mod platform;
 mod read;
-mod simgrid;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -49,7 +46,7 @@ impl fmt::Display for UnitKind {
 
 impl UnitKind {
     /// The kind of this name.
-    fn named(name: &str) -> Option<UnitKind> {
+    pub fn named(name: &str) -> Option<UnitKind> {
         [UnitKind::Cpu, UnitKind::Gpu]
             .into_iter()
             .find(|k| k.to_string() == name)
@@ -240,7 +237,7 @@ impl Link {
     }
 
     /// The same link the other way.
-    fn reversed(&self) -> Link {
+    pub fn reversed(&self) -> Link {
         Link {
             from: self.to,
             to: self.from,
@@ -331,29 +328,13 @@ impl Machine {
         write::machine(self)
     }
 
-    /// Reads a SimGrid platform: one that [`Machine::to_simgrid`] wrote, or another one made of hosts,
-    /// links and routes in zones with full routing.
-    pub fn from_simgrid(text: &str, file: &str) -> Result<Machine, MachineError> {
-        platform::machine(text, file)
-    }
-
-    /// The machine as a SimGrid platform, with the wattages of its energy plugin.
-    pub fn to_simgrid(&self) -> String {
-        simgrid::platform(self)
-    }
-
-    /// Reads either format, told apart by the first character.
-    pub fn from_text(text: &str, file: &str) -> Result<Machine, MachineError> {
-        if text.trim_start().starts_with('<') {
-            Machine::from_simgrid(text, file)
-        } else {
-            Machine::from_toml(text, file)
-        }
+    /// Units as files write them: equal ones next to each other whose names count up from zero (`cpu:0`,
+    /// `cpu:1`…) are one group, the first of them, `cpu` and how many; others stand alone with `None`.
+    pub fn groups(&self) -> Vec<(&Unit, String, Option<usize>)> {
+        groups(&self.units)
     }
 }
 
-/// Equal units next to each other whose names count up from zero: `cpu:0`, `cpu:1`… become `cpu` and
-/// how many; others stand alone with `None`.
 fn groups(units: &[Unit]) -> Vec<(&Unit, String, Option<usize>)> {
     let numbered = |unit: &Unit, i: usize| {
         let stem = unit.name.strip_suffix(&format!(":{i}"))?;

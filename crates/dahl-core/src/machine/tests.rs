@@ -1,4 +1,4 @@
-//! Round trips through both formats, hand-written files, and mistakes with their lines.
+//! Round trips, hand-written files, and mistakes with their lines.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -116,62 +116,23 @@ fn machine() -> impl Strategy<Value = Machine> {
     })
 }
 
-/// Equal but for the last digits: SimGrid's figures are sums and products of ours.
-fn near(a: &Machine, b: &Machine) -> Result<(), TestCaseError> {
-    let close = |x: f64, y: f64| (x - y).abs() <= 1e-12 * x.abs().max(y.abs());
-    let mut b = b.clone();
-    prop_assert_eq!(a.units.len(), b.units.len());
-    prop_assert_eq!(a.links.len(), b.links.len());
-    for (x, y) in a.units.iter().zip(&mut b.units) {
-        if let (Some(p), Some(q)) = (x.power, &mut y.power)
-            && close(p.idle.0, q.idle.0)
-            && close(p.busy.0, q.busy.0)
-        {
-            *q = p;
-        }
-        for (s, t) in x.states.iter().zip(&mut y.states) {
-            if close(s.speed, t.speed) && close(s.busy.0, t.busy.0) {
-                *t = *s;
-            }
-        }
-    }
-    for (x, y) in a.links.iter().zip(&mut b.links) {
-        if let (Some(p), Some(q)) = (x.joules_per_byte, &mut y.joules_per_byte)
-            && close(p, *q)
-        {
-            *q = p;
-        }
-    }
-    prop_assert_eq!(a, &b);
-    Ok(())
-}
-
 proptest! {
     #[test]
     fn toml_reads_back_what_it_wrote(machine in machine()) {
         prop_assume!(machine.check().is_ok());
         let text = machine.to_toml();
-        let back = Machine::from_text(&text, "m.toml");
+        let back = Machine::from_toml(&text, "m.toml");
         prop_assert_eq!(back, Ok(machine), "{}", text);
     }
 
     #[test]
-    fn simgrid_reads_back_what_it_wrote(machine in machine()) {
-        prop_assume!(machine.check().is_ok());
-        let text = machine.to_simgrid();
-        let back = Machine::from_text(&text, "m.xml").map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
-        near(&machine, &back)?;
-    }
-
-    #[test]
     fn damaged_files_are_errors_not_panics(machine in machine(), cut in 0.0..1.0f64, byte in any::<u8>()) {
-        for text in [machine.to_toml(), machine.to_simgrid()] {
-            let at = (cut * text.len() as f64) as usize;
-            let mut bytes = text.into_bytes();
-            let _ = std::str::from_utf8(&bytes[..at]).map(|t| Machine::from_text(t, "cut"));
-            bytes[at] = byte;
-            let _ = std::str::from_utf8(&bytes).map(|t| Machine::from_text(t, "changed"));
-        }
+        let text = machine.to_toml();
+        let at = (cut * text.len() as f64) as usize;
+        let mut bytes = text.into_bytes();
+        let _ = std::str::from_utf8(&bytes[..at]).map(|t| Machine::from_toml(t, "cut"));
+        bytes[at] = byte;
+        let _ = std::str::from_utf8(&bytes).map(|t| Machine::from_toml(t, "changed"));
     }
 }
 
@@ -304,47 +265,13 @@ fn mistakes_name_the_entry_and_the_line() {
 }
 
 #[test]
-fn a_platform_of_others_is_read() {
-    let text = r#"<?xml version='1.0'?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
-  <zone id="world" routing="Full">
-    <host id="a" speed="100Mf,50Mf" core="2"><prop id="wattage_per_state" value="10:12:20, 9:10:14"/></host>
-    <host id="b" speed="1Gf"/>
-    <link id="bus" bandwidth="8Gbps" latency="50us"><prop id="wattage_range" value="1:3"/></link>
-    <link id="slow" bandwidth="100MBps" latency="1ms"/>
-    <route src="a" dst="b"><link_ctn id="bus"/><link_ctn id="slow"/></route>
-  </zone>
-</platform>"#;
-    let m = Machine::from_simgrid(text, "p.xml").unwrap();
-    assert_eq!((m.nodes.len(), m.units.len(), m.links.len()), (2, 3, 2));
-    assert_eq!(m.units[1].name, "a:1");
-    assert_eq!(m.units[0].power.unwrap().busy, Watts(10.0));
-    let state = State {
-        speed: 0.5,
-        busy: Watts(7.0),
-    };
-    assert_eq!(m.units[0].states, [state]);
-    assert_eq!(m.links[0].bandwidth, 100e6);
-    assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));
-    assert_eq!(m.links[0].joules_per_byte, Some(2e-9));
-    assert_eq!((m.links[1].from, m.links[1].to), (MemoryId(1), MemoryId(0)));
-    let odd = text.replace("<host id=\"b\" speed=\"1Gf\"/>", "<cluster id=\"c\"/>");
-    let error = Machine::from_simgrid(&odd, "p.xml").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "machine: <cluster> is not understood: use zone, host, link, route and prop (p.xml:6)"
-    );
-}
-
-#[test]
 fn the_examples_can_be_used_and_account_for_every_joule() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
     let mut found = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let m = Machine::from_text(&text, &path.display().to_string()).unwrap();
+        let m = Machine::from_toml(&text, &path.display().to_string()).unwrap();
         assert!(m.without_power().is_empty(), "{:?}", m.without_power());
         assert!(m.units.iter().all(|u| u.rated.is_some()));
         assert_eq!(Machine::from_toml(&m.to_toml(), "again"), Ok(m));

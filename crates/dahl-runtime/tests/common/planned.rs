@@ -2,12 +2,12 @@
 
 use dahl_core::random::Random;
 use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
+use dahl_plan::file::{For, PlanFile, fingerprint};
+use dahl_plan::lowered::Lowered;
+use dahl_plan::problem::{Goal, Objective};
+use dahl_plan::solve::{Effort, solve};
 use dahl_runtime::Schedule;
-use dahl_sched::plan::file::{For, PlanFile, fingerprint};
-use dahl_sched::plan::lowered::Lowered;
-use dahl_sched::plan::problem::{Goal, Objective};
-use dahl_sched::plan::solve::{Effort, solve};
-use dahl_sched::sim::Times;
+use dahl_sim::Times;
 
 /// Workers, and devices of one unit each behind links of so many bytes per second: for plans, not for runs.
 pub fn machine(workers: usize, devices: usize, capacity: u64, bandwidth: f64) -> Machine {

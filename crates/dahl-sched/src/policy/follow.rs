@@ -6,8 +6,7 @@
 
 use dahl_core::{Machine, Seconds, UnitId};
 
-use super::{Policy, TaskRef, World, Ws};
-use crate::sim::Fixed;
+use super::{Fixed, Policy, TaskRef, World, Ws};
 
 /// See the module.
 pub struct Follow {

@@ -11,6 +11,7 @@
 
 mod dm;
 mod eager;
+mod fixed;
 mod follow;
 mod ws;
 
@@ -18,6 +19,7 @@ use dahl_core::{Machine, Seconds, UnitId};
 
 pub use dm::Dm;
 pub use eager::Eager;
+pub use fixed::{Fixed, Unfit};
 pub use follow::Follow;
 pub use ws::Ws;
 

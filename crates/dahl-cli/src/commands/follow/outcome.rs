@@ -8,9 +8,9 @@
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, Graph, Joules, Seconds, UnitId};
 use dahl_energy::Energy;
-use dahl_sched::plan::expect::Expected;
-use dahl_sched::plan::file::PlanFile;
-use dahl_sched::sim::{Options, Times};
+use dahl_plan::expect::Expected;
+use dahl_plan::file::PlanFile;
+use dahl_sim::{Options, Times};
 
 use super::steps::{Steps, Usual, ran};
 use crate::commands::{rhythm, simulate};

@@ -5,13 +5,13 @@
 //! are brought in each of them, as plans do. What policies do in the last of these steps is also what plans begin with.
 
 use dahl_core::{Joules, Machine, Seconds};
-use dahl_sched::plan::file::Other;
-use dahl_sched::plan::problem::{Goal, Problem};
-use dahl_sched::plan::schedule::Schedule;
-use dahl_sched::plan::seed::Seed;
-use dahl_sched::plan::solve::alone;
+use dahl_plan::file::Other;
+use dahl_plan::problem::{Goal, Problem};
+use dahl_plan::schedule::Schedule;
+use dahl_plan::seed::Seed;
+use dahl_plan::solve::alone;
 use dahl_sched::policy;
-use dahl_sched::sim::{Options, simulate};
+use dahl_sim::{Options, simulate};
 
 use super::grains::Candidate;
 

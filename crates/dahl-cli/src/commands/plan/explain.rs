@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dahl_sched::plan::explain::{Does, units, words};
-use dahl_sched::plan::file::PlanFile;
+use dahl_plan::explain::{Does, units, words};
+use dahl_plan::file::PlanFile;
 
 use crate::print;
 

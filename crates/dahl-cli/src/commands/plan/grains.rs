@@ -10,11 +10,11 @@ use anyhow::Context;
 use dahl_core::{DType, Machine};
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
+use dahl_plan::lowered::Lowered;
+use dahl_plan::problem::{Goal, Objective, PlanError};
+use dahl_plan::solve::{Effort, look_from, solve};
 use dahl_sched::model::PerfModel;
-use dahl_sched::plan::lowered::Lowered;
-use dahl_sched::plan::problem::{Goal, Objective, PlanError};
-use dahl_sched::plan::solve::{Effort, look_from, solve};
-use dahl_sched::sim::Times;
+use dahl_sim::Times;
 
 use crate::commands::rhythm;
 use crate::commands::simulate::{Step, StepOptions, lowered, paced};

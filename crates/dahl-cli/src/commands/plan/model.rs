@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use dahl_core::{DType, Machine, Seconds};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_sched::plan::expect::{Expected, Unexpected};
-use dahl_sched::plan::file::{For, PlanFile, fingerprint};
-use dahl_sched::plan::frontier::{frontier, svg};
-use dahl_sched::plan::problem::{Goal, Objective};
-use dahl_sched::plan::solve::{Effort, Solution, look_from, solve_from};
-use dahl_sched::sim::Options;
+use dahl_plan::expect::{Expected, Unexpected};
+use dahl_plan::file::{For, PlanFile, fingerprint};
+use dahl_plan::frontier::{frontier, svg};
+use dahl_plan::problem::{Goal, Objective};
+use dahl_plan::solve::{Effort, Solution, look_from, solve_from};
+use dahl_sim::Options;
 
 use super::compare::{self, Rivals};
 use super::explain;

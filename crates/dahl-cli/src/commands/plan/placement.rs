@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dahl_sched::plan::placement::{Answer, Kind, Problem, solve};
+use dahl_plan::placement::{Answer, Kind, Problem, solve};
 
 use crate::print;
 

@@ -17,8 +17,8 @@ use dahl_nn::optimizer::{Given, Optimizer, check_lr};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
+use dahl_plan::file::PlanFile;
 use dahl_runtime::Runtime;
-use dahl_sched::plan::file::PlanFile;
 
 use super::follow::{self, Measured, Outcome};
 use super::run_options::{RunOptions, model, units_text};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use dahl_core::{Machine, Seconds, UnitId};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_plan::file::PlanFile;
 use dahl_sched::model::PerfModel;
-use dahl_sched::plan::file::PlanFile;
-use dahl_sched::policy::{self, Policy};
-use dahl_sched::sim::{Fixed, Interruptions, Noise, Options, Times, simulate};
+use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_sim::{Interruptions, Noise, Options, Times, simulate};
 
 use crate::commands::calibrate::record;
 use crate::commands::follow;

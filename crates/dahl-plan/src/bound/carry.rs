@@ -1,0 +1,139 @@
+//! Transfers that a plan may need, for bounds: what is certain of them before memories are known.
+//!
+//! If a reader of a datum runs in memory `m` and its origin is elsewhere, the datum crosses some link into
+//! `m`, once for all its readers there. So with `y(i, m)` 1 where task `i` runs in `m` and 0 elsewhere, a
+//! transfer's joules, its time on the link and its delay between writer and reader are each at least
+//! `y(reader, m) − y(writer, m)` times their least value; that is linear, and holds for divided tasks too.
+//! Hops through memories in between are left out, and where several links lead into a memory so is the
+//! work of each.
+
+use crate::network::Frame;
+use crate::problem::Origin;
+
+/// Stands for the writer of data that is in a memory beforehand.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// A datum into a memory.
+#[derive(Clone, Debug)]
+pub struct Carry {
+    /// Which memory.
+    pub to: usize,
+    /// The task whose memory it comes from, or [`NOBODY`] if that is another memory for certain.
+    pub writer: u32,
+    /// Tasks that need it there if they run there.
+    pub readers: Vec<u32>,
+    /// Least seconds of the last hop.
+    pub seconds: f64,
+    /// Least joules of the last hop.
+    pub joules: f64,
+    /// The resource of the last hop, if only one is possible.
+    pub link: Option<usize>,
+}
+
+/// How a datum may come to a reader.
+#[derive(Clone, Debug)]
+pub(super) struct Leg {
+    /// The task that must end before, or [`NOBODY`].
+    pub after: u32,
+    /// The carry into each memory that the reader may run in.
+    pub carries: Vec<u32>,
+}
+
+/// All transfers that may be needed.
+#[derive(Clone, Debug, Default)]
+pub struct Carries {
+    /// Each of them.
+    pub all: Vec<Carry>,
+    /// For each task, how each datum that it reads may come.
+    pub(super) legs: Vec<Vec<Leg>>,
+    /// The memory of each resource that is a group of units; 0 for all others.
+    pub(super) memory: Vec<usize>,
+    /// Number of memories.
+    pub(super) memories: usize,
+}
+
+impl Carries {
+    /// The transfers of a problem whose tasks' memories are open.
+    pub fn new(frame: &Frame<'_>) -> Self {
+        let p = frame.problem;
+        let n = p.tasks.len();
+        let places: Vec<Vec<usize>> = (0..n).map(|t| frame.memories_of(t)).collect();
+        let mut found = Carries {
+            legs: vec![Vec::new(); n],
+            memory: p.groups.iter().map(|g| g.memory).collect(),
+            memories: p.memories.len(),
+            ..Carries::default()
+        };
+        found.memory.resize(p.groups.len() + p.links.len(), 0);
+        for (i, d) in p.data.iter().enumerate() {
+            let writer = frame.writer(i);
+            let homes = match (writer, d.origin) {
+                (Some(w), _) => places[w as usize].clone(),
+                (None, Origin::Memory(m)) => vec![m],
+                (None, _) => continue,
+            };
+            let after = match d.origin {
+                Origin::Task(w) => w,
+                _ => NOBODY,
+            };
+            let first = found.all.len();
+            for to in 0..p.memories.len() {
+                let there = |r: &&u32| Some(**r) != writer && places[**r as usize].contains(&to);
+                let readers: Vec<u32> = d.readers.iter().filter(there).copied().collect();
+                // The last link of each route; none where a route is missing, as no plan goes there.
+                let mut links: Vec<u32> = homes
+                    .iter()
+                    .filter_map(|&h| frame.routes[h][to].as_ref()?.last().copied())
+                    .collect();
+                links.sort_unstable();
+                links.dedup();
+                let home = writer.is_none() && homes.contains(&to);
+                if readers.is_empty() || links.is_empty() || home {
+                    continue;
+                }
+                let least = |of: &dyn Fn(u32) -> f64| {
+                    links.iter().map(|&l| of(l)).fold(f64::INFINITY, f64::min)
+                };
+                found.all.push(Carry {
+                    to,
+                    writer: writer.unwrap_or(NOBODY),
+                    readers,
+                    seconds: least(&|l| p.links[l as usize].seconds(d.bytes)),
+                    joules: least(&|l| p.links[l as usize].joules_per_byte * d.bytes as f64),
+                    link: (links.len() == 1).then(|| p.groups.len() + links[0] as usize),
+                });
+            }
+            for &r in &d.readers {
+                let mine = |&c: &usize| found.all[c].readers.contains(&r);
+                let carries: Vec<u32> = (first..found.all.len())
+                    .filter(mine)
+                    .map(|c| c as u32)
+                    .collect();
+                if !carries.is_empty() {
+                    found.legs[r as usize].push(Leg { after, carries });
+                }
+            }
+        }
+        found
+    }
+
+    /// How much of a carry one reader alone makes necessary; negative where it is the writer that is there.
+    pub(super) fn part(&self, carry: &Carry, reader: u32, places: &[f64]) -> f64 {
+        let at = |t: u32| places[t as usize * self.memories + carry.to];
+        let writer = if carry.writer == NOBODY {
+            0.0
+        } else {
+            at(carry.writer)
+        };
+        at(reader) - writer
+    }
+
+    /// The reader that makes most of a carry necessary, and how much.
+    pub(super) fn needed(&self, carry: &Carry, places: &[f64]) -> (u32, f64) {
+        let parts = carry
+            .readers
+            .iter()
+            .map(|&r| (r, self.part(carry, r, places)));
+        parts.fold((NOBODY, 0.0), |a, b| if b.1 > a.1 { b } else { a })
+    }
+}

@@ -1,0 +1,153 @@
+//! A plan's transfers in the graph's terms: which parts of which array, made by whom, awaited by whom.
+//!
+//! In a problem a transfer moves a datum, which means nothing outside of it. Here it gets a name that a
+//! file can keep, and a name becomes what can be followed. Whether and when it is followed is decided by
+//! [`transfers`].
+
+use dahl_core::{Bytes, Graph, Region, Seconds};
+use serde::{Deserialize, Serialize};
+
+use super::file::PlanFile;
+use super::lowered::Lowered;
+use super::problem::{Origin, Problem};
+use super::schedule::{Move, Schedule};
+use dahl_sched::transfers::{self, Made, Transfers, Wrong};
+use dahl_sim::cells::Cells;
+
+/// One transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Memory it leaves.
+    pub from: String,
+    /// Memory it reaches.
+    pub to: String,
+    /// What it carries parts of, for people.
+    pub array: String,
+    /// The same: its place among the graph's storages.
+    pub storage: u32,
+    /// Which parts, under the storage's own shape: where each starts and ends along each of four axes.
+    pub parts: Vec<Part>,
+    /// Who makes the values.
+    pub made: Made,
+    /// Tasks that read them where it goes.
+    pub readers: Vec<u32>,
+    /// How much.
+    pub bytes: Bytes,
+    /// Start, by the plan's equations.
+    pub start: Seconds,
+    /// End, by the same.
+    pub end: Seconds,
+}
+
+/// Where a part of an array starts and ends.
+pub type Part = [[usize; 4]; 2];
+
+/// The transfers of a schedule, in its order.
+pub(super) fn named(graph: &Graph, lowered: &Lowered, schedule: &Schedule) -> Vec<Transfer> {
+    if schedule.moves.is_empty() {
+        return Vec::new();
+    }
+    let (p, cells) = (&lowered.problem, Cells::new(graph));
+    let memory = |t: u32| p.groups[usize::from(schedule.runs[t as usize].group)].memory;
+    let one = |m: &Move| {
+        let (datum, link) = (&p.data[m.datum as usize], &p.links[m.link as usize]);
+        let atom = &lowered.atoms[lowered.atom_of[m.datum as usize] as usize];
+        let storage = atom.storage as usize;
+        let boxes = atom.cells.iter();
+        let boxes = boxes.filter_map(|&c| cells.region(storage, c)).collect();
+        let readers = datum.readers.iter().copied();
+        Transfer {
+            from: p.memories[link.from].name.clone(),
+            to: p.memories[link.to].name.clone(),
+            array: graph.storages[storage].storage.label(),
+            storage: atom.storage,
+            parts: joined(boxes).iter().map(|r| [r.start(), r.end()]).collect(),
+            made: made(p, m.datum),
+            readers: readers.filter(|&r| memory(r) == link.to).collect(),
+            bytes: Bytes(datum.bytes),
+            start: Seconds(m.start),
+            end: Seconds(m.end),
+        }
+    };
+    schedule.moves.iter().map(one).collect()
+}
+
+fn made(problem: &Problem, datum: u32) -> Made {
+    match problem.data[datum as usize].origin {
+        Origin::Task(task) => Made::Task(task),
+        Origin::Memory(_) => Made::Before,
+        Origin::LeftBy(last) => match made(problem, last) {
+            Made::Task(task) => Made::LastStep(task),
+            other => other,
+        },
+    }
+}
+
+/// Boxes that share a side as one, axis by axis.
+fn joined(mut boxes: Vec<Region>) -> Vec<Region> {
+    for axis in (0..4).rev() {
+        let across = |r: &Region| {
+            let (mut start, mut end) = (r.start(), r.end());
+            (start[axis], end[axis]) = (0, 0);
+            (start, end)
+        };
+        boxes.sort_unstable_by_key(|r| (across(r), r.start()[axis]));
+        let mut out: Vec<Region> = Vec::with_capacity(boxes.len());
+        for r in boxes {
+            let joins = |last: &&mut Region| {
+                across(last) == across(&r) && last.end()[axis] == r.start()[axis]
+            };
+            let both = out.last_mut().filter(joins);
+            match both.and_then(|last| Some((Region::new(last.start(), r.end())?, last))) {
+                Some((whole, last)) => *last = whole,
+                None => out.push(r),
+            }
+        }
+        boxes = out;
+    }
+    boxes
+}
+
+impl PlanFile {
+    /// The transfers as the plan's own numbers, which fit its graph if nobody changed them.
+    pub fn moved(&self) -> Result<Vec<transfers::Transfer>, Wrong> {
+        let one = |(i, t): (usize, &Transfer)| {
+            let wrong = |problem: String| Wrong::Transfer {
+                transfer: i,
+                problem,
+            };
+            let memory = |name: &str| {
+                let none = || wrong(format!("there is no memory {name:?} in the plan"));
+                self.memory(name).ok_or_else(none)
+            };
+            let part = |&[start, end]: &Part| {
+                let none = || wrong(format!("{start:?} to {end:?} is no part of {}", t.array));
+                Region::new(start, end).ok_or_else(none)
+            };
+            Ok(transfers::Transfer {
+                storage: t.storage,
+                parts: t.parts.iter().map(part).collect::<Result<_, _>>()?,
+                made: t.made,
+                from: memory(&t.from)?,
+                to: memory(&t.to)?,
+                readers: t.readers.clone(),
+            })
+        };
+        self.transfers.iter().enumerate().map(one).collect()
+    }
+
+    /// The transfers, to be followed.
+    pub fn carried(&self, graph: &Graph) -> Result<Transfers, Wrong> {
+        let all = Transfers::new(graph, &self.orders(), self.moved()?)?;
+        for (transfer, (t, said)) in all.all().iter().zip(&self.transfers).enumerate() {
+            let elements: usize = t.parts.iter().map(Region::len).sum();
+            let dtype = graph.storages[t.storage as usize].storage.dtype;
+            let bytes = Bytes((elements * dtype.size()) as u64);
+            if bytes != said.bytes {
+                let problem = format!("parts of {bytes} are said to be {}", said.bytes);
+                return Err(Wrong::Transfer { transfer, problem });
+            }
+        }
+        Ok(all)
+    }
+}

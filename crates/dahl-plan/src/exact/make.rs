@@ -1,0 +1,247 @@
+//! Makes the [`Model`] of a problem: its tasks, and what units and links have to do. What moves is
+//! [`moves`](super::moves).
+
+use super::arcs::Arcs;
+use super::clauses::Clauses;
+use super::lines::budget;
+use super::model::{Chosen, If, Model, Share, Span};
+use super::symmetry::columns_of;
+use super::trail::{Conflict, Fact, Trail, Var};
+use super::work::{Part, Work};
+use crate::network::{Frame, Way};
+use crate::problem::Goal;
+
+/// Ticks of everything done one after the other.
+pub(super) const TICKS: i64 = 1 << 40;
+
+/// A model that is being made.
+pub(super) struct Maker<'f, 'p> {
+    pub frame: &'f Frame<'p>,
+    pub model: Model,
+    /// For each task and memory whether it runs there; outer none if it cannot.
+    pub places: Vec<Vec<Option<If>>>,
+    /// For each group of units, who may run there: task, and whether it does.
+    groups: Vec<Vec<(u32, If)>>,
+    /// The first moment, and the last.
+    pub beginning: Var,
+    pub end: Var,
+}
+
+/// All plans of a problem, with prices found in so many rounds.
+pub(super) fn make(
+    frame: &Frame<'_>,
+    goal: &Goal,
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Model, Conflict> {
+    let p = frame.problem;
+    let longest = |c: &u32| {
+        let seconds = frame.ways[*c as usize].iter().map(|w| w.seconds);
+        seconds.fold(0.0, f64::max)
+    };
+    let mut total: f64 = p.tasks.iter().map(longest).sum();
+    for d in &p.data {
+        total += p.links.iter().map(|l| l.seconds(d.bytes)).sum::<f64>();
+    }
+    // So that rounding leaves room even for the longest plan.
+    total *= 1.001;
+    let mut trail = Trail::default();
+    let mut maker = Maker {
+        beginning: trail.number(0, 0),
+        end: trail.number(TICKS, TICKS),
+        model: Model {
+            budget: budget(frame, goal, (total, rounds), &mut trail, keep_going),
+            trail,
+            clauses: Clauses::default(),
+            arcs: Arcs::default(),
+            works: Vec::new(),
+            orders: Vec::new(),
+            tasks: Vec::new(),
+            crossings: Vec::new(),
+            shares: Vec::new(),
+        },
+        frame,
+        places: Vec::new(),
+        groups: vec![Vec::new(); p.groups.len()],
+    };
+    for t in 0..p.tasks.len() {
+        maker.task(t)?;
+    }
+    for &(a, b) in &frame.edges {
+        let spans = &maker.model.tasks;
+        let (before, after) = (spans[a as usize].0, spans[b as usize].0);
+        maker.model.arcs.add(before.end, after.start, 0, &[]);
+    }
+    maker.data()?;
+    maker.works();
+    maker.columns();
+    Ok(maker.model)
+}
+
+impl Maker<'_, '_> {
+    /// Rounded down: no plan takes less.
+    pub fn ticks(&self, seconds: f64) -> i64 {
+        (seconds * self.model.budget.ticks).floor() as i64
+    }
+
+    /// Something that takes time.
+    pub fn span(&mut self, here: If) -> Span {
+        Span {
+            start: self.model.trail.number(0, TICKS),
+            end: self.model.trail.number(0, TICKS),
+            here,
+        }
+    }
+
+    /// That one of some facts is so, of `all` of which one is.
+    fn any(&mut self, facts: &[If], all: usize) -> Result<If, Conflict> {
+        match facts {
+            _ if facts.len() == all => Ok(None),
+            [one] => Ok(*one),
+            _ => {
+                let any = self.model.choice();
+                let mut clause = vec![!any];
+                for fact in facts.iter().flatten() {
+                    self.require(vec![!*fact, any])?;
+                    clause.push(*fact);
+                }
+                self.require(clause)?;
+                Ok(Some(any))
+            }
+        }
+    }
+
+    pub fn require(&mut self, facts: Vec<Fact>) -> Result<(), Conflict> {
+        let m = &mut self.model;
+        m.clauses.require(&mut m.trail, facts)
+    }
+
+    fn task(&mut self, t: usize) -> Result<(), Conflict> {
+        let p = self.frame.problem;
+        let ways = &self.frame.ways[p.tasks[t] as usize];
+        let heres = self.one_of(ways.len())?;
+        let span = self.span(None);
+        let shortest = ways.iter().map(|w| w.seconds).fold(f64::INFINITY, f64::min);
+        let shortest = self.ticks(shortest);
+        self.model.arcs.add(span.start, span.end, shortest, &[]);
+        for (w, here) in ways.iter().zip(&heres) {
+            if let Some(here) = *here {
+                let time = self.ticks(w.seconds);
+                self.model.arcs.add(span.start, span.end, time, &[here]);
+            }
+        }
+        let end = self.model.budget.end;
+        self.model.arcs.add(span.end, end, 0, &[]);
+        for (price, &here) in self.model.budget.tasks[t].iter_mut().zip(&heres) {
+            price.here = here;
+        }
+        let chosen = |(way, (w, &here)): (usize, (&Way, &If))| Chosen {
+            here,
+            group: usize::from(w.resource),
+            way,
+        };
+        let chosen: Vec<Chosen> = ways.iter().zip(&heres).enumerate().map(chosen).collect();
+        let on = |is_there: &dyn Fn(usize) -> bool| -> Vec<If> {
+            let there = chosen.iter().filter(|c| is_there(c.group));
+            there.map(|c| c.here).collect()
+        };
+        for g in 0..p.groups.len() {
+            let on = on(&|group| group == g);
+            if !on.is_empty() {
+                let on = self.any(&on, heres.len())?;
+                self.groups[g].push((t as u32, on));
+            }
+        }
+        let mut places = Vec::new();
+        for m in 0..p.memories.len() {
+            let here = on(&|group| p.groups[group].memory == m);
+            places.push(match here.is_empty() {
+                true => None,
+                false => Some(self.any(&here, heres.len())?),
+            });
+        }
+        self.places.push(places);
+        self.model.tasks.push((span, chosen));
+        Ok(())
+    }
+
+    /// Facts of which exactly one will hold.
+    fn one_of(&mut self, count: usize) -> Result<Vec<If>, Conflict> {
+        if count == 1 {
+            return Ok(vec![None]);
+        }
+        let first = self.model.choice();
+        if count == 2 {
+            return Ok(vec![Some(first), Some(!first)]);
+        }
+        let mut all = vec![first];
+        for _ in 1..count {
+            let next = self.model.choice();
+            for &other in &all {
+                self.require(vec![!next, !other])?;
+            }
+            all.push(next);
+        }
+        self.require(all.clone())?;
+        Ok(all.into_iter().map(Some).collect())
+    }
+
+    /// What units and links have to do, and how many they are.
+    fn works(&mut self) {
+        let p = self.frame.problem;
+        for (g, group) in p.groups.iter().enumerate() {
+            let mut parts = Vec::new();
+            for (t, (span, ways)) in self.model.tasks.iter().enumerate() {
+                for w in ways.iter().filter(|w| w.group == g) {
+                    let way = &self.frame.ways[p.tasks[t] as usize][w.way];
+                    parts.push(Part {
+                        span: Span {
+                            here: w.here,
+                            ..*span
+                        },
+                        time: self.ticks(way.seconds),
+                    });
+                }
+            }
+            self.model.works.push(Work::new(group.units, parts));
+            let takers = self.groups[g].iter().map(|&(t, here)| {
+                let span = self.model.tasks[t as usize].0;
+                (Span { here, ..span }, 1)
+            });
+            let takers = takers.collect();
+            self.model.shares.push(Share {
+                limit: group.units as u64,
+                takers,
+            });
+        }
+        for (l, link) in p.links.iter().enumerate() {
+            let mine = self.model.crossings.iter().filter(|c| c.link as usize == l);
+            let parts = mine.clone().map(|c| Part {
+                span: c.span,
+                time: self.ticks(link.seconds(p.data[c.datum as usize].bytes)),
+            });
+            let parts = parts.collect();
+            let takers = mine.map(|c| (c.span, 1)).collect();
+            self.model.works.push(Work::new(link.channels, parts));
+            self.model.shares.push(Share {
+                limit: link.channels as u64,
+                takers,
+            });
+        }
+    }
+
+    /// Of columns that can change places, the first starts first.
+    fn columns(&mut self) {
+        let tasks = self.frame.problem.tasks.len();
+        for group in columns_of(self.frame) {
+            let starts: Vec<Var> = group
+                .iter()
+                .filter_map(|column| column.iter().find(|&&i| (i as usize) < tasks))
+                .map(|&t| self.model.tasks[t as usize].0.start)
+                .collect();
+            for pair in starts.windows(2) {
+                self.model.arcs.add(pair[0], pair[1], 0, &[]);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Plans out of a search, and into one.
+
+use super::search::Search;
+use super::trail::Fact;
+use crate::list::in_order;
+use crate::network::{Frame, Way, What};
+use crate::timeline::Started;
+
+/// A plan near which to look: for each task how and when it runs, and when each datum crosses which link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hint {
+    tasks: Vec<Option<(Way, f64)>>,
+    moves: Vec<(u32, u32, f64)>,
+}
+
+/// A plan that was found.
+pub(super) struct Outcome {
+    pub memory: Vec<usize>,
+    pub log: Vec<Started>,
+    pub seconds: f64,
+    pub joules: f64,
+}
+
+impl Hint {
+    /// A plan of a frame.
+    pub fn new(frame: &Frame<'_>, memory: &[usize], log: &[Started]) -> Option<Self> {
+        let net = frame.network(memory)?;
+        let mut hint = Hint {
+            tasks: vec![None; net.tasks],
+            moves: Vec::new(),
+        };
+        for s in log {
+            let activity = &net.activities[s.activity as usize];
+            match activity.what {
+                What::Task(t) => {
+                    let way = activity.ways[usize::from(s.way)];
+                    hint.tasks[t as usize] = Some((way, s.start));
+                }
+                What::Transfer { datum, link } => hint.moves.push((datum, link, s.start)),
+            }
+        }
+        Some(hint)
+    }
+}
+
+impl Search {
+    /// Leans towards a plan.
+    pub fn suggest(&mut self, frame: &Frame<'_>, hint: &Hint) {
+        let m = &mut self.model;
+        let mut when = vec![f64::INFINITY; m.trail.numbers()];
+        for (t, known) in hint.tasks.iter().enumerate() {
+            let Some((way, start)) = known else { continue };
+            let (span, ways) = &m.tasks[t];
+            when[span.start.index()] = *start;
+            let all = &frame.ways[frame.problem.tasks[t] as usize];
+            for w in ways {
+                if let Some(here) = w.here {
+                    m.trail.lean(if all[w.way] == *way { here } else { !here });
+                }
+            }
+        }
+        for c in &m.crossings {
+            let mut moves = hint.moves.iter();
+            if let Some(m) = moves.find(|m| (m.0, m.1) == (c.datum, c.link)) {
+                when[c.span.start.index()] = m.2;
+            }
+        }
+        self.hinted = when;
+    }
+
+    /// The plan in which everything starts as early as it can: each task's memory, and what starts when. None if
+    /// rounding of times leaves no room for it.
+    pub fn plan(&self, frame: &Frame<'_>) -> Option<Outcome> {
+        let (m, p) = (&self.model, frame.problem);
+        let is_so = |here: Option<Fact>| here.is_none_or(|h| m.trail.holds(h));
+        let mut ways = Vec::new();
+        for (t, (_, all)) in m.tasks.iter().enumerate() {
+            let way = all.iter().find(|w| is_so(w.here))?.way;
+            ways.push(frame.ways[p.tasks[t] as usize][way]);
+        }
+        let memory = |w: &Way| p.groups[usize::from(w.resource)].memory;
+        let memory: Vec<usize> = ways.iter().map(memory).collect();
+        let net = frame.network(&memory)?;
+        let start = |i: usize| match net.activities[i].what {
+            What::Task(t) => m.trail.least(m.tasks[t as usize].0.start),
+            What::Transfer { datum, link } => {
+                let mut all = m.crossings.iter();
+                let mine = all.find(|c| (c.datum, c.link) == (datum, link));
+                mine.map_or(0, |c| m.trail.least(c.span.start))
+            }
+        };
+        let place = |i: usize| match net.activities[i].what {
+            What::Task(t) => {
+                let mut all = net.activities[i].ways.iter();
+                all.position(|w| *w == ways[t as usize])
+            }
+            What::Transfer { .. } => Some(0),
+        };
+        let places: Option<Vec<usize>> = (0..net.activities.len()).map(place).collect();
+        let places = places?;
+        let mut order = net.topological.clone();
+        order.sort_by_key(|&i| start(i as usize));
+        let done = in_order(&net, &places, &order).or_else(|| {
+            // At one moment, who makes room goes before who takes it.
+            let takes = |i: usize| {
+                let bytes = |all: &[u32]| -> i128 {
+                    let copies = all.iter().map(|&c| &net.copies[c as usize]);
+                    copies.map(|c| i128::from(c.bytes)).sum()
+                };
+                bytes(&net.activities[i].makes) - bytes(&net.activities[i].ends)
+            };
+            order.sort_by_key(|&i| (start(i as usize), takes(i as usize)));
+            in_order(&net, &places, &order)
+        })?;
+        Some(Outcome {
+            seconds: done.makespan,
+            joules: done.total_joules(),
+            memory,
+            log: done.log,
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! Plans that somebody has already: where each task ran and in which order, for the search to begin with.
+//!
+//! What a policy did in a simulation is one, so a plan need not be worse than deciding at run time. But a seed
+//! says nothing of transfers and nothing of which of several equal units ran a task: both are decided again, by
+//! the problem's equations, which may cost a little more than the simulation, where small copies travel
+//! together and units are chosen one by one.
+
+use super::list::{self, Choice};
+use super::lowered::Lowered;
+use super::network::Frame;
+use dahl_sim::Run;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seed {
+    /// Each task's group of units.
+    pub groups: Vec<usize>,
+    /// When each task starts.
+    pub starts: Vec<f64>,
+}
+
+impl Seed {
+    /// What the last launch of a run did; `None` if tasks of it are missing.
+    pub fn of_run(lowered: &Lowered, runs: &[Run]) -> Option<Seed> {
+        let tasks = lowered.problem.tasks.len();
+        let launch = runs.iter().map(|r| r.task.launch).max()?;
+        let mut seed = Seed {
+            groups: vec![usize::MAX; tasks],
+            starts: vec![0.0; tasks],
+        };
+        for run in runs.iter().filter(|r| r.task.launch == launch) {
+            let task = run.task.task as usize;
+            let mut groups = lowered.units.iter();
+            let group = groups.position(|g| g.iter().any(|u| u.0 == run.unit))?;
+            *seed.groups.get_mut(task)? = group;
+            seed.starts[task] = run.start.0;
+        }
+        let first = seed.starts.iter().copied().fold(f64::INFINITY, f64::min);
+        seed.starts.iter_mut().for_each(|s| *s -= first);
+        seed.groups.iter().all(|&g| g != usize::MAX).then_some(seed)
+    }
+
+    /// The ways it takes, each as fast as its group can, and how urgent tasks have to be to start in its order.
+    /// `None` if it is for another problem.
+    pub(super) fn choice(&self, frame: &Frame<'_>) -> Option<(Choice, Vec<f64>)> {
+        let tasks = &frame.problem.tasks;
+        if self.groups.len() != tasks.len() || self.starts.len() != tasks.len() {
+            return None;
+        }
+        let way = |(&class, &group): (&u32, &usize)| {
+            let ways = frame.ways[class as usize].iter().enumerate();
+            let here = ways.filter(|w| usize::from(w.1.resource) == group);
+            let fastest = here.min_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds));
+            fastest.map(|w| w.0 as u16)
+        };
+        let choice: Option<Choice> = tasks.iter().zip(&self.groups).map(way).collect();
+        Some((choice?, list::by_start(&self.starts)))
+    }
+}

@@ -1,0 +1,13 @@
+//! The planner against exhaustive search, and what it does with large and impossible problems.
+
+mod bounds;
+mod exact;
+mod expected;
+mod followed;
+mod graphs;
+mod random;
+mod seeds;
+mod series;
+mod training;
+mod transfers;
+mod whole;

@@ -1,0 +1,121 @@
+//! The sides of a duration: what follows a unit's clock, and what does not.
+//!
+//! A frequency state slows a unit's arithmetic; memory delivers as before. So of a task that takes `t`
+//! seconds in the usual state, whose arithmetic takes `c` and whose bytes take `m`,
+//!
+//! ```text
+//!     seconds at speed s = max(c / s, m) + (t - max(c, m)) / s
+//! ```
+//!
+//! By cost and roofline, `t` is the longer of the two sides and nothing is left. A measured `t` may be
+//! longer: what neither side explains is instructions, and follows the clock. It may be shorter than the bytes
+//! would take: then caches, which follow the clock as well, delivered some of them. Memory can have delivered
+//! at most `t / m` of the bytes, and that part of the time is its. Of a duration without cost or rated
+//! speeds everything follows the clock.
+//!
+//! Nothing here knows how a unit's voltage, its caches' clock or its neighbours' traffic change with its state.
+
+use dahl_core::Cost;
+use dahl_sched::model::Rates;
+
+/// See the module; all in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sides {
+    /// In the usual state; infinite where a task cannot run.
+    pub usual: f64,
+    compute: f64,
+    memory: f64,
+}
+
+impl Sides {
+    /// A duration that follows the clock.
+    pub fn compute(usual: f64) -> Sides {
+        Sides {
+            usual,
+            compute: usual,
+            memory: 0.0,
+        }
+    }
+
+    /// A duration of a task of this cost on a unit of these speeds.
+    pub fn of(usual: f64, cost: Cost, rates: &Rates) -> Sides {
+        let side = |flops, bytes| rates.time(Cost { flops, bytes }).0 - rates.overhead.0;
+        let (compute, memory) = (side(cost.flops, 0.0), side(0.0, cost.bytes));
+        Sides {
+            usual,
+            compute: compute.min(usual),
+            memory: match memory <= usual {
+                true => memory,
+                false => usual * (usual / memory),
+            },
+        }
+    }
+
+    /// A duration so many times as long, all of it.
+    pub fn times(&self, factor: f64) -> Sides {
+        Sides {
+            usual: self.usual * factor,
+            compute: self.compute * factor,
+            memory: self.memory * factor,
+        }
+    }
+
+    /// Seconds at this part of the usual speed.
+    pub fn at(&self, speed: f64) -> f64 {
+        if speed == 1.0 {
+            return self.usual;
+        }
+        let rest = self.usual - self.compute.max(self.memory);
+        (self.compute / speed).max(self.memory) + rest / speed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dahl_core::Seconds;
+
+    /// Ten operations and five bytes a second.
+    const RATES: Rates = Rates {
+        flops: 10.0,
+        bytes: 5.0,
+        overhead: Seconds(0.5),
+    };
+
+    fn sides(usual: f64, flops: f64, bytes: f64) -> Sides {
+        Sides::of(usual, Cost { flops, bytes }, &RATES)
+    }
+
+    #[test]
+    fn the_clock_slows_computing_until_it_is_the_longer_side() {
+        // A second of arithmetic beside four of memory.
+        let bound = sides(4.0, 10.0, 20.0);
+        assert_eq!(
+            [1.0, 0.5, 0.25, 0.125].map(|s| bound.at(s)),
+            [4.0, 4.0, 4.0, 8.0]
+        );
+        // And the other way round.
+        let busy = sides(4.0, 40.0, 5.0);
+        assert_eq!([1.0, 0.5].map(|s| busy.at(s)), [4.0, 8.0]);
+        // Faster than usual: memory stays.
+        assert_eq!(sides(4.0, 40.0, 15.0).at(2.0), 3.0);
+    }
+
+    #[test]
+    fn what_neither_side_explains_follows_the_clock() {
+        // Four seconds of memory, three more that cost does not explain.
+        assert_eq!(sides(7.0, 10.0, 20.0).at(0.5), 4.0 + 6.0);
+        // Memory alone would have taken four times as long: a quarter of the time is its.
+        assert_eq!(sides(4.0, 0.0, 80.0).at(0.5), 1.0 + 6.0);
+        // Arithmetic alone would have: all of it follows the clock.
+        assert_eq!(sides(1.0, 40.0, 0.0).at(0.5), 2.0);
+        assert_eq!(Sides::compute(3.0).at(0.5), 6.0);
+        assert_eq!(Sides::compute(f64::INFINITY).at(1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn durations_change_smoothly_where_memory_begins_to_bind() {
+        let at = |usual| sides(usual, 1.0, 20.0).at(0.5);
+        assert!((at(4.0 - 1e-9) - at(4.0 + 1e-9)).abs() < 1e-7);
+    }
+}

@@ -1,0 +1,181 @@
+//! Round trips of random machines, platforms that others wrote, and damaged files.
+
+use dahl_core::random::Random;
+use dahl_core::{Bytes, Link, Memory, MemoryId, Node, NodeId, Power, Rated, Seconds, State};
+use dahl_core::{Unit, UnitKind, Watts};
+
+use super::*;
+
+/// Draws one number after another.
+struct Dice(Random, u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.1 += 1;
+        self.0.below(self.1, n)
+    }
+
+    /// From nothing to this much.
+    fn real(&mut self, most: f64) -> f64 {
+        most * self.below(1 << 50) as f64 / (1u64 << 50) as f64
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Dice) -> T) -> Option<T> {
+        (self.below(2) == 0).then(|| make(self))
+    }
+}
+
+fn unit(dice: &mut Dice, name: &str) -> Unit {
+    let kind = [UnitKind::Cpu, UnitKind::Gpu][dice.below(2) as usize];
+    let mut unit = Unit::new(name, kind, MemoryId::HOST);
+    unit.power = dice.maybe(|d| Power {
+        idle: Watts(d.real(50.0)),
+        busy: Watts(d.real(500.0)),
+    });
+    if unit.power.is_some() {
+        let states = 0..dice.below(3);
+        unit.states.extend(states.map(|_| State {
+            speed: 0.1 + dice.real(2.0),
+            busy: Watts(dice.real(300.0)),
+        }));
+    }
+    unit.rated = dice.maybe(|d| Rated {
+        flops: 1e6 + d.real(1e14),
+        flops_f64: 1e6 + d.real(1e13),
+        bandwidth: 1e6 + d.real(1e12),
+    });
+    unit.overhead = Seconds(dice.real(1e-3));
+    unit.notice = Seconds(dice.real(1e-3));
+    unit
+}
+
+/// Machines with repeated units, odd names, memories without units, several nodes, links one and both ways.
+fn machine(dice: &mut Dice) -> Machine {
+    let mut machine = Machine::cpus(0);
+    machine.name = "some <machine>".into();
+    machine.nodes = (0..1 + dice.below(3))
+        .map(|i| Node {
+            name: format!("n{i}"),
+            base: dice.maybe(|d| Watts(d.real(200.0))),
+        })
+        .collect();
+    let nodes = machine.nodes.len() as u64;
+    machine.memories = (0..1 + dice.below(4))
+        .map(|i| Memory {
+            node: NodeId(dice.below(nodes) as u16),
+            ..Memory::new(format!("m{i}"), dice.maybe(|d| Bytes(d.below(1 << 40))))
+        })
+        .collect();
+    let memories = machine.memories.len() as u64;
+    for i in 0..1 + dice.below(4) {
+        let name = ["cpu", "b:0", "odd \"<&> née", "d:1"][i as usize];
+        let mut unit = unit(dice, name);
+        unit.memory = MemoryId(dice.below(memories) as u16);
+        match dice.below(3) {
+            0 => machine.units.push(unit),
+            count => machine.units.extend((0..count).map(|i| Unit {
+                name: format!("{name}:{i}"),
+                ..unit.clone()
+            })),
+        }
+    }
+    for _ in 0..dice.below(6) {
+        let [from, to] = [0; 2].map(|_| MemoryId(dice.below(memories) as u16));
+        let link = Link {
+            joules_per_byte: dice.maybe(|d| d.real(1e-8)),
+            at_once: 1 + dice.below(3) as u32,
+            ..Link::new(from, to, 1e3 + dice.real(1e12), Seconds(1e-6))
+        };
+        if from != to && machine.link(from, to).is_none() {
+            machine.links.push(link);
+        }
+    }
+    machine
+}
+
+/// Equal but for the last digits: SimGrid's figures are sums and products of ours.
+fn near(a: &Machine, b: &Machine) {
+    let close = |x: f64, y: f64| (x - y).abs() <= 1e-12 * x.abs().max(y.abs());
+    let mut b = b.clone();
+    assert_eq!(a.units.len(), b.units.len());
+    assert_eq!(a.links.len(), b.links.len());
+    for (x, y) in a.units.iter().zip(&mut b.units) {
+        if let (Some(p), Some(q)) = (x.power, &mut y.power)
+            && close(p.idle.0, q.idle.0)
+            && close(p.busy.0, q.busy.0)
+        {
+            *q = p;
+        }
+        for (s, t) in x.states.iter().zip(&mut y.states) {
+            if close(s.speed, t.speed) && close(s.busy.0, t.busy.0) {
+                *t = *s;
+            }
+        }
+    }
+    for (x, y) in a.links.iter().zip(&mut b.links) {
+        if let (Some(p), Some(q)) = (x.joules_per_byte, &mut y.joules_per_byte)
+            && close(p, *q)
+        {
+            *q = p;
+        }
+    }
+    assert_eq!(a, &b);
+}
+
+#[test]
+fn what_was_written_reads_back() {
+    let mut dice = Dice(Random::new(7, 0), 0);
+    for _ in 0..300 {
+        let machine = machine(&mut dice);
+        machine.check().unwrap();
+        let text = write(&machine);
+        let back = read_machine(&text, "m.xml").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        near(&machine, &back);
+    }
+}
+
+#[test]
+fn damaged_files_are_errors_not_panics() {
+    let mut dice = Dice(Random::new(8, 0), 0);
+    for _ in 0..300 {
+        let mut bytes = write(&machine(&mut dice)).into_bytes();
+        let at = dice.below(bytes.len() as u64) as usize;
+        let _ = std::str::from_utf8(&bytes[..at]).map(|t| read_machine(t, "cut"));
+        bytes[at] = dice.below(256) as u8;
+        let _ = std::str::from_utf8(&bytes).map(|t| read_machine(t, "changed"));
+    }
+}
+
+#[test]
+fn a_platform_of_others_is_read() {
+    let text = r#"<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="world" routing="Full">
+    <host id="a" speed="100Mf,50Mf" core="2"><prop id="wattage_per_state" value="10:12:20, 9:10:14"/></host>
+    <host id="b" speed="1Gf"/>
+    <link id="bus" bandwidth="8Gbps" latency="50us"><prop id="wattage_range" value="1:3"/></link>
+    <link id="slow" bandwidth="100MBps" latency="1ms"/>
+    <route src="a" dst="b"><link_ctn id="bus"/><link_ctn id="slow"/></route>
+  </zone>
+</platform>"#;
+    let m = read(text, "p.xml").unwrap();
+    assert_eq!((m.nodes.len(), m.units.len(), m.links.len()), (2, 3, 2));
+    assert_eq!(m.units[1].name, "a:1");
+    assert_eq!(m.units[0].power.unwrap().busy, Watts(10.0));
+    let state = State {
+        speed: 0.5,
+        busy: Watts(7.0),
+    };
+    assert_eq!(m.units[0].states, [state]);
+    assert_eq!(m.links[0].bandwidth, 100e6);
+    assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));
+    assert_eq!(m.links[0].joules_per_byte, Some(2e-9));
+    assert_eq!((m.links[1].from, m.links[1].to), (MemoryId(1), MemoryId(0)));
+    let odd = text.replace("<host id=\"b\" speed=\"1Gf\"/>", "<cluster id=\"c\"/>");
+    let error = read(&odd, "p.xml").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "machine: <cluster> is not understood: use zone, host, link, route and prop (p.xml:6)"
+    );
+}

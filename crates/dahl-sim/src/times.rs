@@ -1,0 +1,253 @@
+//! How long tasks take: one number for every class of task and unit, and where it comes from.
+//!
+//! A table rather than a function, so that the simulator looks a duration up and a planner sees the same
+//! figures. It is filled from measurements where a performance model has any, else from the unit's rated
+//! speeds by the roofline
+//!
+//! ```text
+//!     seconds = max(flops / peak, bytes / bandwidth)
+//! ```
+//!
+//! In another frequency state a task takes what [`sides`](super::sides) says. What it costs beside its own
+//! duration is the unit's `overhead`, which the simulator adds.
+
+use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
+use serde::Serialize;
+
+use super::SimError;
+use super::sides::Sides;
+use dahl_sched::model::{History, Key, PerfModel, Rates, Source};
+
+/// Where a duration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// From durations of tasks of this very shape.
+    Measured,
+    /// From durations of the same implementation on other shapes.
+    Fitted,
+    /// From cost and the unit's rated speeds.
+    Static,
+    /// As `Static`, though there is no implementation for this kind of unit: what it would take if there
+    /// were.
+    Assumed,
+}
+
+impl Known {
+    /// All of them, from best to worst.
+    pub const ALL: [Known; 4] = [
+        Known::Measured,
+        Known::Fitted,
+        Known::Static,
+        Known::Assumed,
+    ];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Known::Measured => "measured",
+            Known::Fitted => "fitted",
+            Known::Static => "static",
+            Known::Assumed => "assumed",
+        }
+    }
+}
+
+/// Durations by class and unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times {
+    units: usize,
+    sides: Vec<Sides>,
+    known: Vec<Known>,
+    /// Standard deviations, as parts of the durations; zero where nobody measured.
+    spread: Vec<f64>,
+}
+
+/// A duration, how we know, and how much it varies.
+type Entry = (Sides, Known, f64);
+
+impl Times {
+    /// From a function of class and unit; `None` where such a task cannot run.
+    pub fn from_fn(
+        graph: &Graph,
+        machine: &Machine,
+        mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
+    ) -> Result<Times, SimError> {
+        Times::fill(graph, machine, |class, unit| {
+            Ok(time(class, unit).map(|t| (Sides::compute(t.0), Known::Static, 0.0)))
+        })
+    }
+
+    /// From what was measured, else from cost and roofline. `assume` lets kinds of unit that a codelet
+    /// has no implementation for run it all the same, at their rated speed.
+    pub fn estimate(
+        graph: &Graph,
+        machine: &Machine,
+        model: Option<&PerfModel>,
+        assume: bool,
+    ) -> Result<Times, SimError> {
+        let one = |class: u32, unit: &Unit| -> Result<Option<Entry>, SimError> {
+            let record = &graph.classes[class as usize];
+            let key = Key::of(graph, class, &machine.timed_as(unit), unit.kind);
+            let known = match &key {
+                Some(_) => Known::Static,
+                None if assume => Known::Assumed,
+                None => return Ok(None),
+            };
+            let rates = unit.rated.map(|rated| Rates {
+                flops: rated.flops(record.call.dtype),
+                bytes: rated.bandwidth,
+                overhead: Seconds(0.0),
+            });
+            if let (Some(model), Some(key)) = (model, &key)
+                && let Some(e) = model.estimate(key, record.cost)
+            {
+                let known = match e.source {
+                    Source::Measured { .. } => Known::Measured,
+                    Source::Regression { .. } | Source::Scaled => Known::Fitted,
+                    Source::Static => Known::Static,
+                };
+                let spread = model.history(key).and_then(History::spread);
+                let sides = match &rates {
+                    Some(rates) => Sides::of(e.seconds.0, record.cost, rates),
+                    None => Sides::compute(e.seconds.0),
+                };
+                return Ok(Some((sides, known, spread.unwrap_or(0.0))));
+            }
+            let Some(rates) = rates else {
+                return Err(SimError::Unrated {
+                    unit: unit.name.clone(),
+                    codelet: graph.codelets[record.codelet as usize].name.clone(),
+                });
+            };
+            let seconds = rates.time(record.cost).0;
+            Ok(Some((Sides::of(seconds, record.cost, &rates), known, 0.0)))
+        };
+        // Equal units stand next to each other: one answer does for all of them.
+        let mut last = None;
+        Times::fill(graph, machine, |class, unit| {
+            let asked = (class, unit.kind, unit.memory, unit.rated);
+            if let Some((same, answer)) = &last
+                && *same == asked
+            {
+                return Ok(*answer);
+            }
+            let answer = one(class, unit)?;
+            last = Some((asked, answer));
+            Ok(answer)
+        })
+    }
+
+    fn fill(
+        graph: &Graph,
+        machine: &Machine,
+        mut time: impl FnMut(u32, &Unit) -> Result<Option<Entry>, SimError>,
+    ) -> Result<Times, SimError> {
+        let units = machine.units.len();
+        let mut times = Times {
+            units,
+            sides: Vec::with_capacity(units * graph.classes.len()),
+            known: Vec::with_capacity(units * graph.classes.len()),
+            spread: Vec::with_capacity(units * graph.classes.len()),
+        };
+        for (class, record) in graph.classes.iter().enumerate() {
+            for unit in &machine.units {
+                let (sides, known, spread) = match time(class as u32, unit)? {
+                    None => (Sides::compute(f64::INFINITY), Known::Assumed, 0.0),
+                    Some(entry) if entry.0.usual.is_finite() && entry.0.usual >= 0.0 => entry,
+                    Some((t, ..)) => {
+                        return Err(SimError::BadTime {
+                            unit: unit.name.clone(),
+                            codelet: graph.codelets[record.codelet as usize].name.clone(),
+                            seconds: t.usual.to_string(),
+                        });
+                    }
+                };
+                times.sides.push(sides);
+                times.known.push(known);
+                times.spread.push(spread);
+            }
+        }
+        Ok(times)
+    }
+
+    fn place(&self, class: u32, unit: UnitId) -> usize {
+        class as usize * self.units + usize::from(unit.0)
+    }
+
+    /// How long a task of a class takes on a unit; `None` if it cannot run there.
+    pub fn get(&self, class: u32, unit: UnitId) -> Option<Seconds> {
+        let seconds = self.raw(class, unit);
+        seconds.is_finite().then_some(Seconds(seconds))
+    }
+
+    /// As [`Times::get`], infinite where it cannot run.
+    #[inline]
+    pub(super) fn raw(&self, class: u32, unit: UnitId) -> f64 {
+        self.sides[self.place(class, unit)].usual
+    }
+
+    /// As [`Times::get`] for every unit, infinite where it cannot run.
+    pub(super) fn row(&self, class: u32) -> impl Iterator<Item = f64> {
+        let first = class as usize * self.units;
+        let row = &self.sides[first..first + self.units];
+        row.iter().map(|s| s.usual)
+    }
+
+    /// As [`Times::get`], at this part of the unit's usual speed; infinite where it cannot run.
+    #[inline]
+    pub fn at_speed(&self, class: u32, unit: UnitId, speed: f64) -> Seconds {
+        Seconds(self.sides[self.place(class, unit)].at(speed))
+    }
+
+    /// Whether tasks of a class take the same on two units, at any speed.
+    pub fn alike(&self, class: u32, a: UnitId, b: UnitId) -> bool {
+        self.sides[self.place(class, a)] == self.sides[self.place(class, b)]
+    }
+
+    /// Makes every task take so many times as long on a unit.
+    pub fn stretch(&mut self, unit: UnitId, factor: f64) {
+        for sides in self
+            .sides
+            .iter_mut()
+            .skip(usize::from(unit.0))
+            .step_by(self.units.max(1))
+        {
+            *sides = sides.times(factor);
+        }
+    }
+
+    /// Where that duration comes from.
+    #[inline]
+    pub fn known(&self, class: u32, unit: UnitId) -> Known {
+        self.known[self.place(class, unit)]
+    }
+
+    /// How much durations of a graph's tasks vary on a unit: the standard deviation as a part of the
+    /// duration, longer tasks counting more; zero where nobody measured.
+    pub fn spread(&self, graph: &Graph, unit: UnitId) -> f64 {
+        let (mut squares, mut total) = (0.0, 0.0);
+        for task in &graph.tasks {
+            let seconds = self.raw(task.class, unit);
+            if seconds.is_finite() {
+                squares += seconds * self.spread[self.place(task.class, unit)].powi(2);
+                total += seconds;
+            }
+        }
+        if total > 0.0 {
+            (squares / total).sqrt()
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether every unit can run every task.
+    pub(super) fn is_uniform(&self) -> bool {
+        self.sides.iter().all(|s| s.usual.is_finite())
+    }
+
+    /// How many units the table is for.
+    pub(super) fn units(&self) -> usize {
+        self.units
+    }
+}
