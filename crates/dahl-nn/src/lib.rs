@@ -2,12 +2,17 @@
 
 pub mod checkpoint;
 pub mod init;
+pub mod keys;
+pub mod losses;
 pub mod lower;
 pub mod model;
 pub mod models;
-pub mod optimizer;
+pub mod optim;
+mod registry;
 pub mod schedule;
 #[cfg(test)]
 mod testing;
 pub mod train;
 pub mod weights;
+
+pub use registry::Registry;

@@ -8,7 +8,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::lower::state::{Io, State};
 use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
-use dahl_nn::optimizer::{Given, Optimizer};
+use dahl_nn::optim::{Given, Optimizer};
 use dahl_runtime::Runtime;
 
 const BATCH: usize = 3;

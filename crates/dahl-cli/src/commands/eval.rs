@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use dahl_data::Split;
-use dahl_nn::optimizer::{Given, Optimizer};
+use dahl_nn::optim::{Given, Optimizer};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;

@@ -11,7 +11,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::lower::state::{Io, State};
 use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
-use dahl_nn::optimizer::{Given, Optimizer};
+use dahl_nn::optim::{Given, Optimizer};
 use dahl_nn::train::LARGE;
 use dahl_runtime::{Runtime, Schedule};
 
@@ -160,10 +160,7 @@ pub fn lowered(
     profile: Option<lower::Profile>,
     step: &StepOptions,
 ) -> anyhow::Result<Lowered> {
-    let given = Given {
-        momentum: step.momentum,
-        ..Given::default()
-    };
+    let given = Given::default().set("momentum", step.momentum);
     let optimizer = Optimizer::parse(&step.optimizer, &given)?;
     let state = State::new(model, dtype, Some(&optimizer))?;
     let io = Io::new(model, batch, dtype)?;

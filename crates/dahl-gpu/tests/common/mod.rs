@@ -17,7 +17,7 @@ use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
-use dahl_nn::optimizer::Optimizer;
+use dahl_nn::optim::{Optimizer, Sgd};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Event, Session, TrainError, Training};
 use dahl_nn::weights::{Data, Weights};
@@ -100,11 +100,15 @@ impl How {
     }
 }
 
-pub const SGD: Optimizer = Optimizer::Sgd {
-    momentum: 0.9,
-    nesterov: false,
-    weight_decay: 0.001,
-};
+pub fn sgd() -> Optimizer {
+    let (momentum, weight_decay) = (0.9, 0.001);
+    Sgd {
+        momentum,
+        weight_decay,
+        ..Sgd::default()
+    }
+    .into()
+}
 
 pub fn session(model: &str, dtype: DType, how: &How) -> Session {
     let training = Training {
@@ -113,7 +117,7 @@ pub fn session(model: &str, dtype: DType, how: &How) -> Session {
         steps: how.steps,
         rate: 0.01,
         schedule: Schedule::default(),
-        optimizer: SGD,
+        optimizer: sgd(),
         shuffle: false,
         seed: 5,
         dtype,

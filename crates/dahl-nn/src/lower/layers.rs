@@ -2,13 +2,11 @@
 
 use dahl_core::Mode::{Read, ReadWrite, Reduce, Write};
 use dahl_core::{Handle, Param};
-use dahl_ops::codelets::{
-    batch_norm, cross_entropy, dropout, elementwise, linear, pool, window_params,
-};
+use dahl_ops::codelets::{batch_norm, dropout, elementwise, linear, pool, window_params};
 
 use super::groups::Work;
 use super::tiles::{self, Geometry};
-use super::{Step, grain, state};
+use super::{Step, grain};
 
 /// What batch normalisation adds to the variance, and how fast running statistics move: PyTorch's.
 const EPSILON: f64 = 1e-5;
@@ -416,42 +414,5 @@ impl Step<'_> {
         let row = |i: usize| tiles::samples(&sums, (i, i + 1));
         self.update(shift_place, row(0));
         self.update(scale_place, row(1));
-    }
-
-    /// The loss behind the last layer, and in training its gradient.
-    pub(super) fn loss(&mut self) {
-        self.recorder.section("loss");
-        let value = self.model.layers.len();
-        let scores = self.value(value);
-        let gradient = self
-            .is_training()
-            .then(|| self.array_for("gradient", value));
-        let scale = Param::Float(1.0 / self.batch() as f64);
-        let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
-        for (i, &n) in pieces.iter().enumerate() {
-            let from = tiles::samples(&scores, n);
-            let [labels, losses] = [&self.io.labels, &self.io.losses].map(|h| tiles::last(h, n));
-            let correct = tiles::last(&self.io.correct, (i, i + 1));
-            let outputs = [losses.with(Write), correct.with(Write)];
-            match gradient.as_ref().map(|d| tiles::samples(d, n)) {
-                Some(d) => {
-                    let operands = [
-                        from.with(Read),
-                        labels.with(Read),
-                        outputs[0],
-                        outputs[1],
-                        d.with(Write),
-                    ];
-                    self.submit(&cross_entropy::TRAIN, &operands, &[scale]);
-                }
-                None => {
-                    let operands = [from.with(Read), labels.with(Read), outputs[0], outputs[1]];
-                    self.submit(&cross_entropy::EVALUATE, &operands, &[]);
-                }
-            }
-        }
-        if let Some(d) = gradient {
-            self.gradients[value].push(d);
-        }
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `groups` | which layers run as one |
 //! | `conv`, `layers` | how each kind of group runs forward and backward |
-//! | `update`, `values` | optimisers |
+//! | `loss`, `update` | losses and optimisers |
 //! | `tiles`, `grain` | how work is cut into tasks |
 //! | `state` | parameters and optimiser state; what goes in and comes out of a step |
 
@@ -17,20 +17,22 @@ mod conv;
 pub mod grain;
 mod groups;
 mod layers;
+mod loss;
 pub mod state;
 pub mod tiles;
 mod update;
-mod values;
 
 use std::sync::Arc;
 
 use dahl_core::graph::{Chooser, Operand};
 use dahl_core::{Codelet, DType, Graph, GraphError, Handle, Param, Recorder, Task};
 
+use crate::losses::Loss;
 use crate::model::{Extent, Model};
-use crate::optimizer::Optimizer;
+use crate::optim::Optimizer;
 use grain::{Grain, Parts};
 use groups::Group;
+pub use loss::{LossPart, LossTape};
 use state::{Io, State};
 
 /// What, besides the model, decides on a step.
@@ -78,7 +80,7 @@ pub fn train(
     let mut step = Step::new(model, state, io, settings, Some(optimizer));
     step.check_batch_norm()?;
     step.forward();
-    step.loss();
+    step.loss(&Loss::default());
     step.backward();
     step.recorder.finish()
 }
@@ -92,7 +94,7 @@ pub fn evaluate(
 ) -> Result<Arc<Graph>, GraphError> {
     let mut step = Step::new(model, state, io, settings, None);
     step.forward();
-    step.loss();
+    step.loss(&Loss::default());
     step.recorder.finish()
 }
 

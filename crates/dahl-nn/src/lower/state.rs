@@ -3,7 +3,7 @@
 use dahl_core::{Arena, ArenaError, DType, Handle};
 
 use crate::model::{Model, Role};
-use crate::optimizer::Optimizer;
+use crate::optim::Optimizer;
 
 /// Parameters and optimiser state, in an arena of their own.
 pub struct State {
@@ -33,7 +33,7 @@ impl State {
             params.push(Some(arena.alloc(&p.key, &p.shape, dtype)?));
             let names = optimizer
                 .filter(|_| p.role.is_trained())
-                .map_or(&[][..], |o| o.state_slots());
+                .map_or_else(Vec::new, Optimizer::state_slots);
             let own = names
                 .iter()
                 .map(|s| arena.alloc(&format!("{} {s}", p.key), &p.shape, dtype));

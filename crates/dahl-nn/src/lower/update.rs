@@ -4,8 +4,6 @@ use dahl_core::Mode::{Read, ReadWrite, Reduce};
 use dahl_core::{Handle, Param};
 use dahl_ops::codelets::optim;
 
-use crate::optimizer::Optimizer;
-
 use super::{Step, tiles};
 
 /// Elements of a parameter that one task updates, about.
@@ -73,17 +71,8 @@ impl Step<'_> {
             let values = tiles::last(&self.io.values, (0, optimizer.values_used()));
             let mut operands = vec![values.with(Read), g.with(Read), p.with(ReadWrite)];
             operands.extend(slots.iter().map(|s| s.with(ReadWrite)));
-            match optimizer {
-                Optimizer::Sgd { .. } if slots.is_empty() => {
-                    self.submit(&optim::SGD, &operands, &[])
-                }
-                Optimizer::Sgd { nesterov, .. } => {
-                    let params = [Param::Int(i64::from(*nesterov))];
-                    self.submit(&optim::SGD_MOMENTUM, &operands, &params);
-                }
-                Optimizer::Adam { .. } => self.submit(&optim::ADAM, &operands, &[Param::Int(0)]),
-                Optimizer::AdamW { .. } => self.submit(&optim::ADAM, &operands, &[Param::Int(1)]),
-            }
+            let (codelet, params) = optimizer.codelet();
+            self.submit(&codelet, &operands, &params);
         }
     }
 }

@@ -14,7 +14,7 @@ use dahl_core::{DType, ExecError};
 
 use crate::lower::Profile;
 use crate::lower::grain::Grain;
-use crate::optimizer::Optimizer;
+use crate::optim::Optimizer;
 use crate::schedule::Schedule;
 use dahl_data::DataError;
 

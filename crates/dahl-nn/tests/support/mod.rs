@@ -12,7 +12,7 @@ use dahl_core::DType;
 use dahl_data::{DataError, DataSpec, Dataset, Split};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::{Model, Role};
-use dahl_nn::optimizer::Optimizer;
+use dahl_nn::optim::Optimizer;
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Event, Session, Totals, Training};
 use dahl_nn::weights::{Data, Tensor, Weights};
@@ -235,7 +235,7 @@ pub fn session(case: &Case, how: &How) -> Session {
         steps: None,
         rate: case.lr,
         schedule: Schedule::default(),
-        optimizer: case.optimizer,
+        optimizer: case.optimizer.clone(),
         shuffle: how.shuffle,
         seed: 7,
         dtype: how.dtype,

@@ -13,7 +13,7 @@ use dahl_core::{Seconds, UnitKind};
 use dahl_data::{DataSpec, Dataset, Split};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
-use dahl_nn::optimizer::{Given, Optimizer, check_lr};
+use dahl_nn::optim::{Given, Optimizer, check_lr};
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
@@ -142,16 +142,12 @@ impl DataOptions {
 
 impl Args {
     fn optimizer(&self) -> anyhow::Result<(Optimizer, f64)> {
-        let given = Given {
-            momentum: self.momentum,
-            nesterov: self.nesterov.then_some(true),
-            weight_decay: self.weight_decay,
-            ..Given::default()
-        };
+        let given = Given::default()
+            .set("momentum", self.momentum)
+            .set("nesterov", self.nesterov.then_some(true))
+            .set("weight_decay", self.weight_decay);
         let optimizer = Optimizer::parse(&self.optimizer, &given)?;
-        let rate = self
-            .lr
-            .unwrap_or(if self.optimizer == "sgd" { 0.01 } else { 0.002 });
+        let rate = self.lr.unwrap_or(optimizer.default_rate());
         check_lr(rate)?;
         Ok((optimizer, rate))
     }

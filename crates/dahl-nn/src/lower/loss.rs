@@ -1,0 +1,77 @@
+//! The loss behind the last layer: what a [`crate::losses::Criterion`] sees while it is lowered.
+
+use std::sync::Arc;
+
+use dahl_core::graph::Operand;
+use dahl_core::{Codelet, Handle, Param};
+
+use super::{Step, state, tiles};
+
+/// Where a loss submits its tasks.
+pub struct LossTape<'a> {
+    step: &'a Step<'a>,
+    output: Handle,
+    gradient: Option<Handle>,
+}
+
+/// Some samples of the batch, for one task of a loss.
+pub struct LossPart {
+    /// What the model gives: samples × numbers.
+    pub output: Handle,
+    /// What was wanted: a class number per sample, or as many numbers as the model gives.
+    pub targets: Handle,
+    /// To be written: the loss of each sample.
+    pub losses: Handle,
+    /// To be written: how many predictions are right; a single number.
+    pub correct: Handle,
+    /// To be written in training: the gradient of the mean loss with respect to the output.
+    pub gradient: Option<Handle>,
+}
+
+impl LossTape<'_> {
+    /// Samples of the step.
+    pub fn batch(&self) -> usize {
+        self.step.batch()
+    }
+
+    /// The parts that the batch is cut into; together they are all of it.
+    pub fn parts(&self) -> Vec<LossPart> {
+        let io = self.step.io;
+        let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
+        let part = |(i, &n): (usize, &tiles::Piece)| LossPart {
+            output: tiles::samples(&self.output, n),
+            targets: tiles::last(&io.labels, n),
+            losses: tiles::last(&io.losses, n),
+            correct: tiles::last(&io.correct, (i, i + 1)),
+            gradient: self.gradient.as_ref().map(|d| tiles::samples(d, n)),
+        };
+        pieces.iter().enumerate().map(part).collect()
+    }
+
+    /// An array that lives for the step.
+    pub fn temporary(&self, name: &str, extents: &[usize]) -> Handle {
+        self.step.temporary(name, extents)
+    }
+
+    /// Appends a task.
+    pub fn submit(&self, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
+        self.step.submit(codelet, operands, params);
+    }
+}
+
+impl Step<'_> {
+    /// The loss behind the last layer, and in training its gradient.
+    pub(super) fn loss(&mut self, loss: &crate::losses::Loss) {
+        self.recorder.section("loss");
+        let value = self.model.layers.len();
+        let gradient = self
+            .is_training()
+            .then(|| self.array_for("gradient", value));
+        loss.lower(&mut LossTape {
+            step: self,
+            output: self.value(value),
+            gradient: gradient.clone(),
+        });
+        self.gradients[value].extend(gradient);
+    }
+}

@@ -1,0 +1,65 @@
+//! Adam, weight decay being part of the gradient.
+
+use std::sync::Arc;
+
+use dahl_core::{Codelet, Param};
+use dahl_ops::codelets::optim;
+use serde::{Deserialize, Serialize};
+
+use super::{Named, OptimizerError, UpdateRule, not_negative};
+
+/// `torch.optim.Adam`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Adam {
+    /// Decay of the running mean and of the running mean square.
+    pub betas: [f64; 2],
+    /// Added to the denominator.
+    pub eps: f64,
+    /// What of the weight is added to its gradient.
+    pub weight_decay: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Adam {
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+impl Named for Adam {
+    const NAME: &'static str = "adam";
+}
+
+impl UpdateRule for Adam {
+    fn validate(&self) -> Result<(), OptimizerError> {
+        for (key, value) in ["beta 1", "beta 2"].into_iter().zip(self.betas) {
+            if !(0.0..1.0).contains(&value) {
+                let range = "at least 0 and below 1";
+                return Err(OptimizerError::Range { key, value, range });
+            }
+        }
+        not_negative("epsilon", self.eps)?;
+        not_negative("weight decay", self.weight_decay)
+    }
+
+    fn default_rate(&self) -> f64 {
+        0.002
+    }
+
+    fn slots(&self) -> Vec<&'static str> {
+        vec!["exp_avg", "exp_avg_sq"]
+    }
+
+    fn values(&self, rate: f64, step: u64) -> Vec<f64> {
+        let [mean, square] = self.betas;
+        vec![rate, mean, square, self.eps, self.weight_decay, step as f64]
+    }
+
+    fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {
+        (optim::ADAM.clone(), vec![Param::Int(0)])
+    }
+}

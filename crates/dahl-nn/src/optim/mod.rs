@@ -1,0 +1,234 @@
+//! Optimisers: which rule turns gradients into new weights, and with which numbers.
+//!
+//! An optimiser is one file here and one line in [`OPTIMIZERS`]: a struct with its constants as keys, and
+//! [`UpdateRule`] for it. A program gives one of its own with `Optimizer::from(MyRule { .. })`. The
+//! arithmetic is a codelet's; the learning rate comes from a [`crate::schedule::Schedule`]. Names, defaults
+//! and ranges are those of `torch.optim`.
+
+mod adam;
+mod adamw;
+mod sgd;
+
+use std::fmt;
+use std::sync::Arc;
+
+use dahl_core::{Codelet, Param};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use adam::Adam;
+pub use adamw::AdamW;
+pub use sgd::Sgd;
+
+pub use crate::keys::Given;
+use crate::keys::{self, KeyError, Keys, Named, Reader};
+
+/// All optimisers that files and the command line know.
+pub const OPTIMIZERS: &[Reader<dyn UpdateRule>] =
+    &[reader::<Sgd>(), reader::<Adam>(), reader::<AdamW>()];
+
+/// How an optimiser is read: what a line of [`OPTIMIZERS`] has.
+pub const fn reader<T: UpdateRule + Named>() -> Reader<dyn UpdateRule> {
+    Reader {
+        name: T::NAME,
+        read: |given| Ok(Arc::new(keys::read::<T>(given)?)),
+    }
+}
+
+/// An update rule with its constants.
+pub trait UpdateRule: Keys {
+    /// Whether all constants are in their ranges.
+    fn validate(&self) -> Result<(), OptimizerError> {
+        Ok(())
+    }
+
+    /// A learning rate with which common networks train.
+    fn default_rate(&self) -> f64;
+
+    /// Names of the arrays it keeps for each parameter, all starting as zeros of the parameter's shape.
+    fn slots(&self) -> Vec<&'static str>;
+
+    /// The numbers that the codelet reads in a step, at most [`Optimizer::VALUES`] and always as many. Steps
+    /// are counted from 1.
+    fn values(&self, rate: f64, step: u64) -> Vec<f64>;
+
+    /// The codelet with its parameters. Its operands are the step's values and the gradient, both read, then
+    /// the parameter and the slots in their order, all changed; any part of a parameter may be given.
+    fn codelet(&self) -> (Arc<Codelet>, Vec<Param>);
+}
+
+/// An optimiser: an [`UpdateRule`] as a value, written as its name with its keys.
+#[derive(Clone)]
+pub struct Optimizer(Arc<dyn UpdateRule>);
+
+impl<T: UpdateRule + 'static> From<T> for Optimizer {
+    fn from(rule: T) -> Self {
+        Optimizer(Arc::new(rule))
+    }
+}
+
+/// Why there is no such optimiser.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum OptimizerError {
+    /// No optimiser of that name.
+    #[error("unknown optimizer {name:?}; there are: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The optimiser has no such number.
+    #[error("{optimizer} has no {key}; leave it out")]
+    Foreign {
+        /// Which optimiser.
+        optimizer: String,
+        /// What was given.
+        key: String,
+    },
+    /// A key that is missing or has no fitting value.
+    #[error("{optimizer}: {error}")]
+    Key {
+        /// Which optimiser.
+        optimizer: String,
+        /// What is wrong.
+        error: KeyError,
+    },
+    /// A number out of its range.
+    #[error("{key} is {value}; it must be {range}")]
+    Range {
+        /// Which number.
+        key: &'static str,
+        /// What was given.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The rule refuses its constants for another reason.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Optimizer {
+    /// Room for the values of any optimiser.
+    pub const VALUES: usize = 6;
+
+    /// An optimiser by its name, with the numbers given and PyTorch's defaults for the others.
+    pub fn parse(name: &str, given: &Given) -> Result<Optimizer, OptimizerError> {
+        Self::read(OPTIMIZERS, name, given)
+    }
+
+    pub(crate) fn read(
+        table: &[Reader<dyn UpdateRule>],
+        name: &str,
+        given: &Given,
+    ) -> Result<Optimizer, OptimizerError> {
+        let optimizer = || name.to_owned();
+        let reader = table.iter().find(|entry| entry.name == name);
+        let reader = reader.ok_or_else(|| OptimizerError::Unknown {
+            name: optimizer(),
+            known: keys::names(table),
+        })?;
+        let rule = (reader.read)(given.clone()).map_err(|error| match error {
+            KeyError::Unknown { key, .. } => OptimizerError::Foreign {
+                optimizer: optimizer(),
+                key,
+            },
+            error => OptimizerError::Key {
+                optimizer: optimizer(),
+                error,
+            },
+        })?;
+        let optimizer = Optimizer(rule);
+        optimizer.validate()?;
+        Ok(optimizer)
+    }
+
+    /// Whether all numbers are in their ranges.
+    pub fn validate(&self) -> Result<(), OptimizerError> {
+        let used = self.values_used();
+        if used > Self::VALUES {
+            return Err(OptimizerError::Refused(format!(
+                "{} has {used} values in a step; there is room for {}",
+                self.name(),
+                Self::VALUES
+            )));
+        }
+        self.0.validate()
+    }
+
+    /// Its name on the command line.
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// The learning rate where none is given.
+    pub fn default_rate(&self) -> f64 {
+        self.0.default_rate()
+    }
+
+    /// Names of the arrays it keeps for each parameter, all starting as zeros of the parameter's shape.
+    pub fn state_slots(&self) -> Vec<&'static str> {
+        self.0.slots()
+    }
+
+    /// How many values its codelet reads.
+    pub fn values_used(&self) -> usize {
+        self.values(0.0, 1).len()
+    }
+
+    /// The values for a learning rate and a step, the first being 1.
+    pub fn values(&self, rate: f64, step: u64) -> Vec<f64> {
+        self.0.values(rate, step)
+    }
+
+    pub(crate) fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {
+        self.0.codelet()
+    }
+}
+
+impl fmt::Debug for Optimizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PartialEq for Optimizer {
+    fn eq(&self, other: &Self) -> bool {
+        keys::same(&*self.0, &*other.0)
+    }
+}
+
+impl Serialize for Optimizer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        keys::serialize(&*self.0, serializer)
+    }
+}
+
+/// Knows those of [`OPTIMIZERS`]; a program's own are read by [`crate::Registry::optimizer`].
+impl<'de> Deserialize<'de> for Optimizer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (name, given) = keys::deserialize(deserializer)?;
+        Optimizer::parse(&name, &given).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Whether a learning rate can be used.
+pub fn check_lr(lr: f64) -> Result<(), OptimizerError> {
+    not_negative("the learning rate", lr)
+}
+
+/// For [`UpdateRule::validate`]: a finite number, 0 or more.
+pub(crate) fn not_negative(key: &'static str, value: f64) -> Result<(), OptimizerError> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        Err(OptimizerError::Range {
+            key,
+            value,
+            range: "a finite number, 0 or more",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
