@@ -146,7 +146,7 @@ impl fmt::Debug for Implementation {
 ///
 /// let double = Codelet::new("double")
 ///     .cost(|call| Cost { flops: call.shape(0).len() as f64, bytes: call.bytes() })
-///     .implement("reference", UnitKind::Cpu, |ops| {
+///     .implement("reference", UnitKind::CPU, |ops| {
 ///         let mut x = ops.write::<f32>(0);
 ///         dahl_core::view::for_rows(x.dims(), |at| x.row(at).iter_mut().for_each(|v| *v *= 2.0));
 ///         Ok(())

@@ -5,6 +5,8 @@
 //! per graph, however often the graph was launched. Nothing here reads a clock or a file: who produces a
 //! trace brings the times, in nanoseconds since the trace began.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::access::Mode;
@@ -219,8 +221,8 @@ pub struct TraceGraph {
 pub struct TraceClass {
     /// The codelet's name.
     pub codelet: String,
-    /// The implementation used on a CPU and on a GPU.
-    pub implementations: [Option<String>; 2],
+    /// For each kind of unit that can run it, the implementation used there.
+    pub implementations: BTreeMap<UnitKind, String>,
     /// Operands' shapes and the element type, for people: `f32 [64, 1, 28, 28] [4, 1, 3, 3]`.
     pub shapes: String,
     /// Floating-point operations of one task.
@@ -311,10 +313,8 @@ impl Trace {
     /// The implementation that a task ran with.
     pub fn implementation_of(&self, run: &TaskRun) -> &str {
         let kind = self.units[usize::from(run.unit)].kind;
-        let slot = crate::graph::Class::slot(kind);
-        self.class_of(run.id).implementations[slot]
-            .as_deref()
-            .unwrap_or("")
+        let names = &self.class_of(run.id).implementations;
+        names.get(&kind).map_or("", String::as_str)
     }
 
     /// Brings events into the order that this type promises.
@@ -334,14 +334,19 @@ impl TraceGraph {
     pub fn of(graph: &Graph) -> TraceGraph {
         let class = |c: &crate::graph::Class| {
             let codelet = &graph.codelets[c.codelet as usize];
-            let name = |i: u8| codelet.implementations[usize::from(i)].name.to_string();
+            let name = |&(kind, i): &(UnitKind, u8)| {
+                (
+                    kind,
+                    codelet.implementations[usize::from(i)].name.to_string(),
+                )
+            };
             let mut shapes = c.call.dtype.to_string();
             for (shape, _) in &c.call.operands {
                 shapes.push_str(&format!(" {shape}"));
             }
             TraceClass {
                 codelet: codelet.name.clone(),
-                implementations: c.choice.map(|i| i.map(name)),
+                implementations: c.choices.iter().map(name).collect(),
                 shapes,
                 flops: c.cost.flops,
                 bytes: c.cost.bytes,

@@ -194,7 +194,7 @@ pub fn implementation(codelet: &str, blas: Option<&'static str>) -> Option<Imple
     let with_blas = blas.is_some();
     Some(Implementation {
         name: blas.unwrap_or("gpu"),
-        kind: UnitKind::Gpu,
+        kind: UnitKind::GPU,
         supports: |_| true,
         weight: |_| 1.0,
         scratch: |_| 0,
@@ -240,7 +240,7 @@ impl GpuDriver {
 
 impl Driver for GpuDriver {
     fn kind(&self) -> UnitKind {
-        UnitKind::Gpu
+        UnitKind::GPU
     }
 
     fn device(&self) -> &str {

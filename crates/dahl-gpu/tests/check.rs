@@ -10,7 +10,7 @@ fn altered(change: fn(&mut [f64])) -> Codelet {
     let mut codelet = Codelet::clone(TABLE.iter().find(|c| c.name == "copy").unwrap());
     codelet.implementations.truncate(1);
     codelet.implementations[0].name = "reference";
-    codelet.implement("altered", UnitKind::Cpu, move |ops| {
+    codelet.implement("altered", UnitKind::CPU, move |ops| {
         let (from, mut out) = (ops.read::<f64>(0), ops.write::<f64>(1));
         for_rows(out.dims(), |at| out.row(at).copy_from_slice(from.row(at)));
         change(out.row([0; 3]));

@@ -83,7 +83,7 @@ fn accumulators_merge_as_on_the_host() {
                 }
                 Ok(())
             };
-            let codelet = Codelet::new(name).implement("reference", UnitKind::Cpu, body);
+            let codelet = Codelet::new(name).implement("reference", UnitKind::CPU, body);
             let outcome = check(&device, &driver, &codelet, DType::F64, 3);
             assert_eq!((outcome.failure, outcome.cases > 0), (None, true), "{name}");
         }

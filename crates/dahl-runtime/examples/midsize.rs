@@ -25,7 +25,7 @@ struct Codelets {
 
 /// Whole numbers all along, so that sums are exact in any order.
 fn codelets() -> Codelets {
-    let scale = Codelet::new("scale").implement("reference", UnitKind::Cpu, |ops| {
+    let scale = Codelet::new("scale").implement("reference", UnitKind::CPU, |ops| {
         let (x, mut y) = (ops.read::<f64>(0), ops.write::<f64>(1));
         dahl_core::view::for_rows(y.dims(), |at| {
             y.row(at)
@@ -35,7 +35,7 @@ fn codelets() -> Codelets {
         });
         Ok(())
     });
-    let fold = Codelet::new("fold").implement("reference", UnitKind::Cpu, |ops| {
+    let fold = Codelet::new("fold").implement("reference", UnitKind::CPU, |ops| {
         let (x, mut sum) = (ops.read::<f64>(0), ops.write::<f64>(1));
         let sum = sum.row([0, 0, 0]);
         dahl_core::view::for_rows(x.dims(), |at| {
@@ -43,7 +43,7 @@ fn codelets() -> Codelets {
         });
         Ok(())
     });
-    let spread = Codelet::new("spread").implement("reference", UnitKind::Cpu, |ops| {
+    let spread = Codelet::new("spread").implement("reference", UnitKind::CPU, |ops| {
         let (sum, mut x) = (ops.read::<f64>(0), ops.write::<f64>(1));
         dahl_core::view::for_rows(x.dims(), |at| {
             x.row(at)
@@ -53,7 +53,7 @@ fn codelets() -> Codelets {
         });
         Ok(())
     });
-    let broken = Codelet::new("broken").implement("reference", UnitKind::Cpu, |_| {
+    let broken = Codelet::new("broken").implement("reference", UnitKind::CPU, |_| {
         Err(TaskError("as it should".into()))
     });
     Codelets {

@@ -203,7 +203,7 @@ impl Builder {
             machine.links.extend(backing.links(memory));
             for u in 0..spec.units {
                 let name = format!("device:{i}.{u}");
-                machine.units.push(Unit::new(name, UnitKind::Cpu, memory));
+                machine.units.push(Unit::new(name, UnitKind::CPU, memory));
                 units.push(state(memory));
             }
             devices.push(Device::new(name, spec.capacity, Box::new(backing)));

@@ -73,7 +73,7 @@ pub struct CpuDriver;
 
 impl Driver for CpuDriver {
     fn kind(&self) -> UnitKind {
-        UnitKind::Cpu
+        UnitKind::CPU
     }
 
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
@@ -93,7 +93,7 @@ pub struct NullDriver;
 
 impl Driver for NullDriver {
     fn kind(&self) -> UnitKind {
-        UnitKind::Cpu
+        UnitKind::CPU
     }
 
     fn executes(&self) -> bool {

@@ -39,7 +39,7 @@ use dahl_energy::Clock;
 /// use dahl_core::{Arena, Codelet, Recorder, Task, UnitKind};
 /// use dahl_runtime::Runtime;
 ///
-/// let add = Arc::new(Codelet::new("add").implement("reference", UnitKind::Cpu, |ops| {
+/// let add = Arc::new(Codelet::new("add").implement("reference", UnitKind::CPU, |ops| {
 ///     let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
 ///     dahl_core::view::for_rows(y.dims(), |at| {
 ///         y.row(at).iter_mut().zip(x.row(at)).for_each(|(y, x)| *y += x);
@@ -336,7 +336,7 @@ impl Runtime {
     /// # use std::sync::Arc;
     /// # use dahl_core::{Arena, Codelet, Task, UnitKind};
     /// # use dahl_runtime::Runtime;
-    /// # let one = Arc::new(Codelet::new("one").implement("reference", UnitKind::Cpu, |ops| {
+    /// # let one = Arc::new(Codelet::new("one").implement("reference", UnitKind::CPU, |ops| {
     /// #     ops.write::<f64>(0).fill(1.0);
     /// #     Ok(())
     /// # }));

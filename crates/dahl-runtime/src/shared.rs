@@ -254,7 +254,7 @@ impl World for Shared {
         }
         // In the host's memory, if nobody else can.
         let mut others = self.units.iter().filter(|u| !self.is_lost(u));
-        !others.any(|u| able(u.driver.kind())) && able(UnitKind::Cpu)
+        !others.any(|u| able(u.driver.kind())) && able(UnitKind::CPU)
     }
 
     fn is_uniform(&self) -> bool {

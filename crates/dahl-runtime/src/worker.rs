@@ -219,7 +219,7 @@ impl Worker {
         if let Some(memories) = &shared.memories {
             memories.went_elsewhere();
         }
-        if graph.implementation(task, UnitKind::Cpu).is_none() {
+        if graph.implementation(task, UnitKind::CPU).is_none() {
             let unable = |m: &Memories| m.unable(unit.memory, graph.describe(task), None);
             let unable = shared.memories.as_ref().map(unable);
             let none = || RunError::NoImplementation(graph.describe(task));

@@ -32,7 +32,7 @@ fn link() -> HostDeviceSpec {
 
 /// The last operand becomes the sum of the first elements of the others, after a while.
 fn sum(while_: Duration) -> Arc<Codelet> {
-    let sum = Codelet::new("sum").implement("reference", UnitKind::Cpu, move |ops| {
+    let sum = Codelet::new("sum").implement("reference", UnitKind::CPU, move |ops| {
         let last = ops.len() - 1;
         let total = (0..last).map(|i| ops.read::<f32>(i).row([0, 0, 0])[0]);
         ops.write::<f32>(last).fill(total.sum());

@@ -13,7 +13,7 @@ use dahl_runtime::Runtime;
 /// Adds the sums over the rows of operand 0, each scaled so that order matters, into operand 1.
 fn fold() -> Arc<Codelet> {
     Arc::new(
-        Codelet::new("fold").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("fold").implement("reference", UnitKind::CPU, |ops| {
             let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
             let sum = y.row([0, 0, 0]);
             dahl_core::view::for_rows(x.dims(), |at| {

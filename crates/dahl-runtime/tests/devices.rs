@@ -108,7 +108,7 @@ fn devices_that_hold_one_task_at_a_time_evict_and_stay_within_bounds() {
 /// Adds its first operand to its second; `f32`, any shape.
 fn add() -> Arc<Codelet> {
     Arc::new(
-        Codelet::new("add").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("add").implement("reference", UnitKind::CPU, |ops| {
             let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
             dahl_core::view::for_rows(y.dims(), |at| {
                 y.row(at)
@@ -200,7 +200,7 @@ fn parts_travel_alone() {
 fn operands_travel_while_the_task_before_runs() {
     let arena = Arena::new();
     let slow = Arc::new(
-        Codelet::new("slow").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("slow").implement("reference", UnitKind::CPU, |ops| {
             std::thread::sleep(Duration::from_millis(10));
             ops.write::<f32>(0).fill(1.0);
             Ok(())
@@ -289,7 +289,7 @@ fn units_that_share_a_memory_take_turns() {
     let slow = {
         let count = count.clone();
         Arc::new(
-            Codelet::new("slow").implement("reference", UnitKind::Cpu, move |ops| {
+            Codelet::new("slow").implement("reference", UnitKind::CPU, move |ops| {
                 std::thread::sleep(Duration::from_millis(1));
                 count.fetch_add(1, Ordering::Relaxed);
                 ops.write::<f32>(1).fill(2.0);

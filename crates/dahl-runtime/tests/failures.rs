@@ -40,7 +40,7 @@ fn every_kind(mut check: impl FnMut(&mut Runtime, &str)) {
 /// Adds one; parameter 0 says what goes wrong: 1 an error, 2 a panic.
 static STEP: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
     Arc::new(
-        Codelet::new("step").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("step").implement("reference", UnitKind::CPU, |ops| {
             match ops.int(0) {
                 1 => return Err(TaskError("no luck".into())),
                 2 => panic!("no {} at all", "luck"),
@@ -161,7 +161,7 @@ fn no_worker_is_lost() {
     let meet = {
         let met = met.clone();
         Arc::new(
-            Codelet::new("meet").implement("reference", UnitKind::Cpu, move |_| {
+            Codelet::new("meet").implement("reference", UnitKind::CPU, move |_| {
                 met.fetch_add(1, Ordering::SeqCst);
                 let start = Instant::now();
                 while met.load(Ordering::SeqCst) < 4 {
@@ -189,7 +189,7 @@ fn no_worker_is_lost() {
 /// Tasks of 5 ms each: all of them would take much longer than anybody is willing to wait.
 fn long(arena: &Arena) -> Arc<Graph> {
     let slow = Arc::new(
-        Codelet::new("slow").implement("reference", UnitKind::Cpu, |_| {
+        Codelet::new("slow").implement("reference", UnitKind::CPU, |_| {
             std::thread::sleep(Duration::from_millis(5));
             Ok(())
         }),
@@ -275,7 +275,7 @@ fn an_array_belongs_to_one_runtime_at_a_time() {
     let held = {
         let gate = gate.clone();
         Arc::new(
-            Codelet::new("held").implement("reference", UnitKind::Cpu, move |ops| {
+            Codelet::new("held").implement("reference", UnitKind::CPU, move |ops| {
                 while !gate.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
@@ -358,7 +358,7 @@ fn a_reader_waits_for_its_producers_only() {
         let held = {
             let (gate, started) = (gate.clone(), started.clone());
             Arc::new(
-                Codelet::new("held").implement("reference", UnitKind::Cpu, move |_| {
+                Codelet::new("held").implement("reference", UnitKind::CPU, move |_| {
                     started.store(true, Ordering::Release);
                     while !gate.load(Ordering::Acquire) {
                         std::thread::sleep(Duration::from_micros(50));
@@ -404,7 +404,7 @@ fn a_writer_waits_for_readers_too() {
     let x = arena.full([1], 1.0f64).unwrap();
     let mut y = arena.zeros::<f64, 1>([1]).unwrap();
     let copy = Arc::new(
-        Codelet::new("copy").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("copy").implement("reference", UnitKind::CPU, |ops| {
             std::thread::sleep(Duration::from_millis(2));
             let v = ops.read::<f64>(0).row([0, 0, 0])[0];
             ops.write::<f64>(1).fill(v);
@@ -438,7 +438,7 @@ fn work_dealt_to_a_busy_worker_is_taken_by_a_sleeping_one() {
         let held = {
             let (gate, started) = (gate.clone(), started.clone());
             Arc::new(
-                Codelet::new("held").implement("reference", UnitKind::Cpu, move |_| {
+                Codelet::new("held").implement("reference", UnitKind::CPU, move |_| {
                     started.store(true, Ordering::Release);
                     while !gate.load(Ordering::Acquire) {
                         std::thread::sleep(Duration::from_micros(50));

@@ -40,7 +40,7 @@ fn narrow() -> HostDeviceSpec {
 
 /// Adds its first operand to its second; `f32`, any shape.
 fn add() -> Arc<Codelet> {
-    let add = Codelet::new("add").implement("reference", UnitKind::Cpu, |ops| {
+    let add = Codelet::new("add").implement("reference", UnitKind::CPU, |ops| {
         let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
         dahl_core::view::for_rows(y.dims(), |at| {
             let pairs = y.row(at).iter_mut().zip(x.row(at));
@@ -323,7 +323,7 @@ fn what_a_task_writes_meanwhile_is_not_taken_along() {
     let arena = Arena::new();
     let x = arena.full([ROWS, COLUMNS], 0.0f32).unwrap();
     let mut y = arena.full([ROWS, COLUMNS], -1.0f32).unwrap();
-    let slow = Codelet::new("slow").implement("reference", UnitKind::Cpu, |ops| {
+    let slow = Codelet::new("slow").implement("reference", UnitKind::CPU, |ops| {
         let mut x = ops.write::<f32>(0);
         let row = x.row([0, 0, 0]);
         let next = row[COLUMNS - 1] + 1.0;
@@ -340,7 +340,7 @@ fn what_a_task_writes_meanwhile_is_not_taken_along() {
     for i in [0, 1, 2] {
         let (from, to) = (x.handle().part(&row(i)), y.handle().part(&row(i)));
         let operands = [from.with(Mode::Read), to.with(Mode::Write)];
-        recorder.submit(Task::new(&copy(&[UnitKind::Gpu]), &operands));
+        recorder.submit(Task::new(&copy(&[UnitKind::GPU]), &operands));
     }
     let second = recorder.finish().unwrap();
     let mut runtime = cpu_and_gpu();
@@ -372,11 +372,11 @@ fn the_host_does_not_write_what_is_on_its_way() {
         }
     };
     let recorder = Recorder::new();
-    all(0..1, &[UnitKind::Gpu], &recorder);
-    all(1..ROWS, &[UnitKind::Cpu, UnitKind::Gpu], &recorder);
+    all(0..1, &[UnitKind::GPU], &recorder);
+    all(1..ROWS, &[UnitKind::CPU, UnitKind::GPU], &recorder);
     let first = recorder.finish().unwrap();
     let recorder = Recorder::new();
-    all(ROWS - 1..ROWS, &[UnitKind::Gpu], &recorder);
+    all(ROWS - 1..ROWS, &[UnitKind::GPU], &recorder);
     let second = recorder.finish().unwrap();
     let mut runtime = cpu_and_gpu();
     // On a busy machine a CPU may be done with all rows before the device asks for one.

@@ -16,7 +16,7 @@ type Ran = Arc<[AtomicUsize; 2]>;
 fn uneven(ran: &Ran) -> Arc<Codelet> {
     let ran = ran.clone();
     Arc::new(
-        Codelet::new("uneven").implement("reference", UnitKind::Cpu, move |ops| {
+        Codelet::new("uneven").implement("reference", UnitKind::CPU, move |ops| {
             let device = std::thread::current().name() == Some("dahl-1");
             ran[usize::from(device)].fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(if device { 10 } else { 1 }));
@@ -122,7 +122,7 @@ fn first_uses_are_not_learnt() {
         // Each run is like a new process: the first task of each unit takes long again.
         let first = Ran::default();
         let slow = first.clone();
-        let codelet = Codelet::new("compiled").implement("reference", UnitKind::Cpu, move |ops| {
+        let codelet = Codelet::new("compiled").implement("reference", UnitKind::CPU, move |ops| {
             let device = std::thread::current().name() == Some("dahl-1");
             let new = slow[usize::from(device)].fetch_add(1, Ordering::Relaxed) == 0;
             std::thread::sleep(Duration::from_millis(if new { 1000 } else { 1 }));

@@ -219,7 +219,7 @@ fn lost_values_are_not_numbers() {
     let recorder = dahl_core::Recorder::new();
     let step =
         Arc::new(
-            dahl_core::Codelet::new("step").implement("reference", UnitKind::Cpu, |ops| {
+            dahl_core::Codelet::new("step").implement("reference", UnitKind::CPU, |ops| {
                 ops.write::<f64>(0).fill(7.0);
                 Ok(())
             }),

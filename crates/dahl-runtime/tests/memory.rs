@@ -53,7 +53,7 @@ fn resident() -> Option<usize> {
 
 fn copy_add() -> Arc<Codelet> {
     Arc::new(
-        Codelet::new("copy_add").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("copy_add").implement("reference", UnitKind::CPU, |ops| {
             let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
             dahl_core::view::for_rows(y.dims(), |at| {
                 y.row(at)
@@ -70,7 +70,7 @@ fn copy_add() -> Arc<Codelet> {
 fn program(x: &Vector<'_, f32>, y: &mut Vector<'_, f32>, sum: &mut Vector<'_, f32>) -> Arc<Graph> {
     let copy = copy_add();
     let add = Arc::new(
-        Codelet::new("add").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("add").implement("reference", UnitKind::CPU, |ops| {
             let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
             let total: f32 = x.row([0, 0, 0]).iter().sum();
             y.row([0, 0, 0]).iter_mut().for_each(|v| *v += total);
@@ -208,7 +208,7 @@ fn resets() {
         .collect();
     let mut arena = Arena::new();
     let slow = Arc::new(
-        Codelet::new("slow").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("slow").implement("reference", UnitKind::CPU, |ops| {
             std::thread::sleep(std::time::Duration::from_micros(300));
             let (x, mut y) = (ops.read::<f32>(0), ops.write::<f32>(1));
             y.row([0, 0, 0]).copy_from_slice(x.row([0, 0, 0]));

@@ -63,7 +63,7 @@ impl Little {
     fn record(&self, arena: &Arena) -> (Arc<Graph>, Vec<Handle>) {
         static TOUCH: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
             Arc::new(
-                Codelet::new("touch").implement("reference", UnitKind::Cpu, |ops| {
+                Codelet::new("touch").implement("reference", UnitKind::CPU, |ops| {
                     let mut sum = 1.0;
                     for i in (0..ops.len()).filter(|&i| ops.mode(i) == Mode::Read) {
                         sum += ops.read::<f64>(i).row([0, 0, 0])[0];
@@ -228,7 +228,7 @@ fn transfers_hide_behind_computing() {
             std::thread::sleep(Duration::from_millis(millis));
             Ok(())
         };
-        let compute = Codelet::new("compute").implement("reference", UnitKind::Cpu, compute);
+        let compute = Codelet::new("compute").implement("reference", UnitKind::CPU, compute);
         let compute = Arc::new(compute);
         let mut arrays: Vec<_> = (0..24)
             .map(|_| arena.zeros::<f64, 1>([ARRAY / 8]).unwrap())

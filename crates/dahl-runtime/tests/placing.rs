@@ -36,8 +36,8 @@ fn on_gpu(latency: Duration, made_there: bool) -> f64 {
     let mut arrays: Vec<_> = (0..TASKS)
         .map(|_| arena.zeros::<f32, 1>([1000]).unwrap())
         .collect();
-    let layer = slow("layer", &[(UnitKind::Cpu, 4000), (UnitKind::Gpu, 500)]);
-    let make = slow("make", &[(UnitKind::Gpu, 10)]);
+    let layer = slow("layer", &[(UnitKind::CPU, 4000), (UnitKind::GPU, 500)]);
+    let make = slow("make", &[(UnitKind::GPU, 10)]);
     let recorder = Recorder::new();
     for a in &mut arrays {
         if made_there {
@@ -66,7 +66,7 @@ fn on_gpu(latency: Duration, made_there: bool) -> f64 {
         tasks.filter(|t| trace.class_of(t.id).codelet == "layer")
     };
     assert_eq!(of_layer().count(), COUNTED * TASKS);
-    let there = of_layer().filter(|t| trace.units[usize::from(t.unit)].kind == UnitKind::Gpu);
+    let there = of_layer().filter(|t| trace.units[usize::from(t.unit)].kind == UnitKind::GPU);
     there.count() as f64 / of_layer().count() as f64
 }
 

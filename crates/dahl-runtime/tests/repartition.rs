@@ -45,7 +45,7 @@ fn split(view: View) -> Split {
 /// Every element becomes itself times three plus one, modulo something.
 fn codelet() -> Arc<Codelet> {
     Arc::new(
-        Codelet::new("stage").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("stage").implement("reference", UnitKind::CPU, |ops| {
             let mut x = ops.write::<f64>(0);
             dahl_core::view::for_rows(x.dims(), |at| {
                 x.row(at)

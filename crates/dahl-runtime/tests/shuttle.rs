@@ -39,7 +39,7 @@ fn explore(iterations: usize, body: impl Fn() + Send + Sync + 'static) {
 /// Adds parameter 0 to operand 0; with operand 1, that too. Fails if parameter 1 says so.
 static BUMP: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
     Arc::new(
-        Codelet::new("bump").implement("reference", UnitKind::Cpu, |ops| {
+        Codelet::new("bump").implement("reference", UnitKind::CPU, |ops| {
             // Somebody else may come in the middle of a task.
             shuttle::thread::yield_now();
             if ops.params().len() > 1 && ops.int(1) > 0 {
@@ -378,9 +378,9 @@ fn parts_travel_together_while_others_write() {
         ops.write::<f64>(1).fill(value);
         Ok(())
     };
-    let there = Codelet::new("there").implement("reference", UnitKind::Gpu, body);
-    let both = Codelet::new("both").implement("reference", UnitKind::Cpu, body);
-    let both = both.implement("reference", UnitKind::Gpu, body);
+    let there = Codelet::new("there").implement("reference", UnitKind::GPU, body);
+    let both = Codelet::new("both").implement("reference", UnitKind::CPU, body);
+    let both = both.implement("reference", UnitKind::GPU, body);
     let (there, both) = (Arc::new(there), Arc::new(both));
     let element = |i: usize| Region::new([0, 0, 0, i], [1, 1, 1, i + 1]).unwrap();
     for policy in ["eager", "ws"] {

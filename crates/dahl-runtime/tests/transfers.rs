@@ -94,7 +94,7 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
 
 /// One more than its first operand, and takes a while over it.
 fn slowly(millis: u64) -> Arc<Codelet> {
-    let more = Codelet::new("more").implement("reference", UnitKind::Cpu, move |ops| {
+    let more = Codelet::new("more").implement("reference", UnitKind::CPU, move |ops| {
         let (x, mut y) = (ops.read::<f64>(0), ops.write::<f64>(1));
         dahl_core::view::for_rows(y.dims(), |at| {
             let pairs = y.row(at).iter_mut().zip(x.row(at));

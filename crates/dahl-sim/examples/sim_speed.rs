@@ -14,8 +14,8 @@ use dahl_sched::policy::by_name;
 use dahl_sim::{Options, Times, simulate};
 
 fn codelet() -> Arc<Codelet> {
-    let any = Codelet::new("any").implement("reference", UnitKind::Cpu, |_| Ok(()));
-    Arc::new(any.implement("card", UnitKind::Gpu, |_| Ok(())))
+    let any = Codelet::new("any").implement("reference", UnitKind::CPU, |_| Ok(()));
+    Arc::new(any.implement("card", UnitKind::GPU, |_| Ok(())))
 }
 
 /// `width` lanes of `depth` tasks; each also reads its neighbour's lane.
@@ -66,7 +66,7 @@ fn machine(cpus: usize, devices: usize, room: u64) -> Machine {
         machine.memories.push(room);
         machine
             .units
-            .push(Unit::new(format!("gpu:{i}"), UnitKind::Gpu, memory));
+            .push(Unit::new(format!("gpu:{i}"), UnitKind::GPU, memory));
         for (from, to) in [(MemoryId::HOST, memory), (memory, MemoryId::HOST)] {
             machine.links.push(Link::new(from, to, 1e9, Seconds(1e-6)));
         }
@@ -80,7 +80,7 @@ fn measure(name: &str, graph: &Graph, machine: &Machine, policy: &str, steps: us
         return;
     }
     let times = Times::from_fn(graph, machine, |_, unit| {
-        Some(Seconds(if unit.kind == UnitKind::Gpu {
+        Some(Seconds(if unit.kind == UnitKind::GPU {
             2e-6
         } else {
             1e-5

@@ -79,7 +79,7 @@ fn every_flipped_bit_is_noticed() {
 #[test]
 fn another_version_says_so() {
     let mut file = bytes(&synthetic(10, 1, 5));
-    file[8] = 4;
+    file[8] = 3;
     let problem = read(&file).expect_err("refused").to_string();
     assert!(
         problem.contains("version 4") && problem.contains("version 3"),

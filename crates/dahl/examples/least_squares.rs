@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Codelets say what a task does with its operands; which arrays these are is said when one is
     // submitted.
     let residual = Arc::new(
-        Codelet::new("residual").implement("reference", UnitKind::Cpu, |o| {
+        Codelet::new("residual").implement("reference", UnitKind::CPU, |o| {
             let (x, y, line, mut r) = (
                 o.read::<f64>(0),
                 o.read::<f64>(1),
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
     );
     let gradient = Arc::new(
-        Codelet::new("gradient").implement("reference", UnitKind::Cpu, |o| {
+        Codelet::new("gradient").implement("reference", UnitKind::CPU, |o| {
             let (x, r, mut g) = (o.read::<f64>(0), o.read::<f64>(1), o.write::<f64>(2));
             let (x, r, g) = (x.row([0; 3]), r.row([0; 3]), g.row([0; 3]));
             g[0] = x.iter().zip(r).map(|(x, r)| 2.0 * x * r).sum::<f64>() / x.len() as f64;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
     );
     let descend = Arc::new(
-        Codelet::new("descend").implement("reference", UnitKind::Cpu, |o| {
+        Codelet::new("descend").implement("reference", UnitKind::CPU, |o| {
             let (g, mut line) = (o.read::<f64>(0), o.write::<f64>(1));
             line.row([0; 3])
                 .iter_mut()

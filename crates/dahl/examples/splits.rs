@@ -52,9 +52,9 @@ fn record(
     blurred: &mut Matrix<'_, f32>,
     sums: &mut Vector<'_, f32>,
 ) -> Result<Arc<Graph>, Box<dyn std::error::Error>> {
-    let paint = Arc::new(Codelet::new("paint").implement("reference", UnitKind::Cpu, paint));
-    let blur = Arc::new(Codelet::new("blur").implement("reference", UnitKind::Cpu, blur));
-    let sum = Arc::new(Codelet::new("sum").implement("reference", UnitKind::Cpu, sum));
+    let paint = Arc::new(Codelet::new("paint").implement("reference", UnitKind::CPU, paint));
+    let blur = Arc::new(Codelet::new("blur").implement("reference", UnitKind::CPU, blur));
+    let sum = Arc::new(Codelet::new("sum").implement("reference", UnitKind::CPU, sum));
     let recorder = Recorder::new();
 
     recorder.section("by rows");

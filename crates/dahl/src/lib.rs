@@ -24,7 +24,7 @@
 //! use std::sync::Arc;
 //! use dahl::prelude::*;
 //!
-//! let double = Arc::new(Codelet::new("double").implement("reference", UnitKind::Cpu, |operands| {
+//! let double = Arc::new(Codelet::new("double").implement("reference", UnitKind::CPU, |operands| {
 //!     let mut x = operands.write::<f32>(0);
 //!     for_rows(x.dims(), |at| x.row(at).iter_mut().for_each(|x| *x *= 2.0));
 //!     Ok(())

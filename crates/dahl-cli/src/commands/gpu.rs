@@ -177,7 +177,7 @@ pub fn kernels() -> Option<Extra> {
 
 /// The same for a described machine, which may be this one.
 pub fn extra_of(machine: &Machine, here: bool) -> Option<Extra> {
-    let mut gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    let mut gpus = machine.units.iter().filter(|u| u.kind == UnitKind::GPU);
     if !here {
         return gpus.next().and_then(|_| kernels());
     }

@@ -135,7 +135,7 @@ pub fn watts(file: Option<&Path>) -> anyhow::Result<WattsModel> {
         return Ok(WattsModel::of_this_machine());
     };
     let machine = load(path)?;
-    let cores = machine.units.iter().filter(|u| u.kind == UnitKind::Cpu);
+    let cores = machine.units.iter().filter(|u| u.kind == UnitKind::CPU);
     let each = cores.map(|u| u.power.map(|p| (p.busy, p.idle)));
     let each: Option<Vec<_>> = each.collect();
     let model = each.and_then(|each| WattsModel::of_units(&each, machine.base()));
@@ -152,7 +152,7 @@ pub fn gpu_watts(numbers: &[usize], file: Option<&Path>) -> anyhow::Result<Optio
     let cards = numbers.iter().filter(|n| real.contains(n)).count();
     let given = file.map(load).transpose()?;
     let units = given.iter().flat_map(|m| &m.units);
-    let each = units.filter(|u| u.kind == UnitKind::Gpu);
+    let each = units.filter(|u| u.kind == UnitKind::GPU);
     let each: Vec<_> = each
         .filter_map(|u| u.power)
         .map(|p| (p.busy, p.idle))

@@ -144,7 +144,7 @@ impl Seen {
 
 /// What CPU units of a machine ran.
 fn by_cpus<'a>(machine: &'a Machine, trace: &'a Trace) -> impl Iterator<Item = &'a TaskRun> {
-    let is_cpu = |unit: u16| machine.units[usize::from(unit)].kind == UnitKind::Cpu;
+    let is_cpu = |unit: u16| machine.units[usize::from(unit)].kind == UnitKind::CPU;
     trace.tasks.iter().filter(move |r| is_cpu(r.unit))
 }
 
@@ -249,7 +249,7 @@ pub fn expected(seen: &[Rhythm], policy: &str, workers: usize, task: f64) -> Opt
 fn cpus(machine: &Machine) -> impl Iterator<Item = UnitId> + '_ {
     let units = machine.units.iter().enumerate();
     units
-        .filter(|(_, u)| u.kind == UnitKind::Cpu)
+        .filter(|(_, u)| u.kind == UnitKind::CPU)
         .map(|(i, _)| UnitId(i as u16))
 }
 

@@ -252,8 +252,8 @@ impl RunOptions {
 /// The units of a runtime, for people: `2 workers and gpu:0 (its name)`.
 pub fn units_text(runtime: &Runtime) -> String {
     let machine = runtime.machine();
-    let cpus = machine.units.iter().filter(|u| u.kind == UnitKind::Cpu);
-    let gpus = machine.units.iter().filter(|u| u.kind == UnitKind::Gpu);
+    let cpus = machine.units.iter().filter(|u| u.kind == UnitKind::CPU);
+    let gpus = machine.units.iter().filter(|u| u.kind == UnitKind::GPU);
     let gpu = |u: &Unit| {
         let memory = &machine.memories[usize::from(u.memory.0)].name;
         let name = memory.strip_prefix(&u.name).unwrap_or_default().trim();

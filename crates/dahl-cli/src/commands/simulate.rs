@@ -185,7 +185,7 @@ pub(super) fn lowered(
 /// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches.
 pub(super) fn as_run(graph: &Graph, machine: &Machine) -> Options {
     let first = &machine.units[0];
-    let works = first.kind == UnitKind::Cpu && first.memory == dahl_core::MemoryId::HOST;
+    let works = first.kind == UnitKind::CPU && first.memory == dahl_core::MemoryId::HOST;
     Options {
         in_flight: measure::in_flight(graph),
         launcher: works.then_some(UnitId(0)),

@@ -177,7 +177,7 @@ impl Search<'_> {
         rhythm::apply(&mut machine, &mut times, &self.rhythms, policy, graph);
         let options = Options {
             // Without CPU workers nobody who launches works.
-            launcher: (machine.units[0].kind == UnitKind::Cpu).then_some(UnitId(0)),
+            launcher: (machine.units[0].kind == UnitKind::CPU).then_some(UnitId(0)),
             fed: true,
             ..Options::default()
         };

@@ -85,7 +85,7 @@ impl Units {
             Cpus::All => dahl_runtime::discover::host().cores.len(),
         });
         if let Gpus::These(gpus) = &self.gpus {
-            let unit = |n| Unit::new(format!("gpu:{n}"), UnitKind::Gpu, MemoryId::HOST);
+            let unit = |n| Unit::new(format!("gpu:{n}"), UnitKind::GPU, MemoryId::HOST);
             machine.units.extend(gpus.iter().map(unit));
         }
         machine

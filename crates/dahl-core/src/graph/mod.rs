@@ -69,17 +69,16 @@ pub struct Class {
     pub call: Call,
     /// What one task costs.
     pub cost: Cost,
-    /// For each [`UnitKind`], the chosen implementation.
-    pub choice: [Option<u8>; 2],
+    /// For each kind of unit that the codelet itself has implementations for, the one chosen.
+    pub choices: Vec<(UnitKind, u8)>,
 }
 
 impl Class {
-    /// The place of a kind in [`Class::choice`].
-    pub const fn slot(kind: UnitKind) -> usize {
-        match kind {
-            UnitKind::Cpu => 0,
-            UnitKind::Gpu => 1,
-        }
+    /// The implementation chosen for a kind of unit, as its place among the codelet's own.
+    #[inline]
+    pub fn choice(&self, kind: UnitKind) -> Option<u8> {
+        let of_kind = self.choices.iter().find(|(k, _)| *k == kind);
+        of_kind.map(|&(_, i)| i)
     }
 }
 
@@ -172,18 +171,18 @@ impl Graph {
     #[inline]
     pub fn implementation(&self, task: u32, kind: UnitKind) -> Option<&Implementation> {
         let class = self.class_of(task);
-        let i = class.choice[Class::slot(kind)]?;
+        self.chosen(class, kind)
+    }
+
+    /// The implementation that tasks of a class use on a kind of unit.
+    fn chosen(&self, class: &Class, kind: UnitKind) -> Option<&Implementation> {
+        let i = class.choice(kind)?;
         Some(&self.codelets[class.codelet as usize].implementations[usize::from(i)])
     }
 
     /// Most scratch memory any task needs on a kind of unit, in bytes.
     pub fn scratch(&self, kind: UnitKind) -> usize {
-        let need = |c: &Class| {
-            let i = c.choice[Class::slot(kind)]?;
-            Some((self.codelets[c.codelet as usize].implementations
-                [usize::from(i)]
-            .scratch)(&c.call))
-        };
+        let need = |c: &Class| Some((self.chosen(c, kind)?.scratch)(&c.call));
         self.classes.iter().filter_map(need).max().unwrap_or(0)
     }
 
@@ -234,13 +233,14 @@ impl Graph {
         }
         self.arrays.hash(h);
         for class in &self.classes {
-            let codelet = &self.codelets[class.codelet as usize];
-            codelet.name.hash(h);
+            self.codelets[class.codelet as usize].name.hash(h);
             class.call.hash(h);
-            let names = class
-                .choice
-                .map(|c| c.map(|i| codelet.implementations[usize::from(i)].name));
-            names.hash(h);
+            let name = |kind| self.chosen(class, kind).map(|i| i.name);
+            [name(UnitKind::CPU), name(UnitKind::GPU)].hash(h);
+            let usual = [UnitKind::CPU, UnitKind::GPU];
+            for (kind, _) in class.choices.iter().filter(|(k, _)| !usual.contains(k)) {
+                (kind, name(*kind)).hash(h);
+            }
         }
         self.tasks.hash(h);
         self.accesses.hash(h);
@@ -254,10 +254,9 @@ impl PartialEq for Graph {
     fn eq(&self, other: &Graph) -> bool {
         let storage = |s: &GraphStorage| (s.storage.shape, s.storage.dtype, s.temporary);
         let class = |g: &Graph, c: &Class| {
+            let name = |(kind, _): &(UnitKind, u8)| (*kind, g.chosen(c, *kind).map(|i| i.name));
+            let names: Vec<_> = c.choices.iter().map(name).collect();
             let codelet = &g.codelets[c.codelet as usize];
-            let names = c
-                .choice
-                .map(|i| i.map(|i| codelet.implementations[usize::from(i)].name));
             (codelet.name.clone(), c.call.clone(), names)
         };
         self.tasks == other.tasks

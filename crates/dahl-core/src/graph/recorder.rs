@@ -555,10 +555,9 @@ impl Recording {
         (task.codelet.rule)(&call)?;
         let codelet = self.intern(task.codelet);
         let whole = &self.codelets[codelet as usize];
-        let choice = [UnitKind::Cpu, UnitKind::Gpu]
-            .map(|kind| choose(whole, &call, kind, task.pin, self.chooser.as_ref()));
+        let choices = choices(whole, &call, task.pin, self.chooser.as_ref());
         if let Some(pin) = task.pin
-            && choice.iter().all(Option::is_none)
+            && choices.is_empty()
         {
             return Err(format!("no implementation {pin:?} can execute this call"));
         }
@@ -567,7 +566,7 @@ impl Recording {
             codelet,
             call,
             cost,
-            choice,
+            choices,
         });
         self.last_class = self.classes.len() as u32 - 1;
         self.class_of.entry(hash).or_default().push(self.last_class);
@@ -592,11 +591,8 @@ impl Recording {
         let class = &self.classes[class as usize];
         let codelet = &self.codelets[class.codelet as usize];
         let pinned = |pin: &str| {
-            class
-                .choice
-                .iter()
-                .flatten()
-                .any(|&i| codelet.implementations[usize::from(i)].name == pin)
+            let mut chosen = class.choices.iter();
+            chosen.any(|&(_, i)| codelet.implementations[usize::from(i)].name == pin)
         };
         Arc::ptr_eq(&self.named[class.codelet as usize], task.codelet)
             && task.pin.is_none_or(pinned)
@@ -613,6 +609,20 @@ impl Recording {
                         && o.handle.dtype() == class.call.dtype
                 })
     }
+}
+
+/// For every kind of unit that can execute a call, its implementation.
+fn choices(
+    codelet: &Codelet,
+    call: &Call,
+    pin: Option<&str>,
+    chooser: Option<&Chooser>,
+) -> Vec<(UnitKind, u8)> {
+    let mut kinds: Vec<UnitKind> = codelet.implementations.iter().map(|i| i.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let one = |kind| Some((kind, choose(codelet, call, kind, pin, chooser)?));
+    kinds.into_iter().filter_map(one).collect()
 }
 
 /// The implementation for a kind of unit: the pinned one, else the chooser's, else the lightest.

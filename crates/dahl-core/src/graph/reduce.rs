@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use crate::access::{Access, Merge, Mode};
-use crate::codelet::{Call, Codelet, Cost, Param, TaskError};
+use crate::codelet::{Call, Codelet, Cost, Implementation, Param, TaskError};
 use crate::dtype::{DType, Element};
 use crate::machine::UnitKind;
 use crate::operands::Operands;
@@ -292,12 +292,13 @@ fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dt
     }
     let cost = (merge.cost)(&call);
     let all = &r.codelets[codelet as usize].implementations;
-    let gpu = all.iter().position(|i| i.kind == UnitKind::Gpu);
+    let place = |(i, each): (usize, &Implementation)| (each.kind, i as u8);
+    let choices = all.iter().enumerate().map(place).collect();
     r.classes.push(Class {
         codelet,
         call,
         cost,
-        choice: [Some(0), gpu.map(|i| i as u8)],
+        choices,
     });
     r.classes.len() as u32 - 1
 }
@@ -350,7 +351,7 @@ fn joining(
         DType::F64 => merge_all(ops, f64s),
     };
     let codelet = Codelet::new(name).cost(cost);
-    Arc::new(codelet.implement("reference", UnitKind::Cpu, body))
+    Arc::new(codelet.implement("reference", UnitKind::CPU, body))
 }
 
 fn merge_all<T: Element>(ops: &Operands<'_>, join: impl Fn(T, T) -> T) -> Result<(), TaskError> {

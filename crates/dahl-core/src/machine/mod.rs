@@ -7,16 +7,16 @@
 //! | file | what |
 //! |---|---|
 //! | `check` | what every description must satisfy |
+//! | `kind` | kinds of units, by name |
 //! | `read`, `fields`, `write` | `machine.toml`, to be edited by hand |
 
 mod check;
 mod fields;
+mod kind;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
-
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,34 +24,7 @@ use crate::dtype::DType;
 use crate::units::{Bytes, Seconds, Watts};
 
 pub use check::MachineError;
-
-/// The kind of a unit; implementations are written for kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UnitKind {
-    /// A CPU core.
-    Cpu,
-    /// A GPU or another accelerator with its own kernels.
-    Gpu,
-}
-
-impl fmt::Display for UnitKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            UnitKind::Cpu => "cpu",
-            UnitKind::Gpu => "gpu",
-        })
-    }
-}
-
-impl UnitKind {
-    /// The kind of this name.
-    pub fn named(name: &str) -> Option<UnitKind> {
-        [UnitKind::Cpu, UnitKind::Gpu]
-            .into_iter()
-            .find(|k| k.to_string() == name)
-    }
-}
+pub use kind::{KindError, UnitKind};
 
 /// A node, by its place in [`Machine::nodes`].
 #[derive(
@@ -266,7 +239,7 @@ pub struct Machine {
 impl Machine {
     /// `cores` CPU cores around one memory.
     pub fn cpus(cores: usize) -> Self {
-        let unit = |i| Unit::new(format!("cpu:{i}"), UnitKind::Cpu, MemoryId::HOST);
+        let unit = |i| Unit::new(format!("cpu:{i}"), UnitKind::CPU, MemoryId::HOST);
         Machine {
             name: "machine".into(),
             nodes: vec![Node {

@@ -95,8 +95,9 @@ fn units(
     let name = f.needed("name", name)?;
     let kind = f.text("kind")?;
     let kind = f.needed("kind", kind)?;
-    let Some(kind) = UnitKind::named(&kind) else {
-        return Err(f.error_at("kind", format!("unknown kind {kind:?}: use cpu or gpu")));
+    let kind: UnitKind = match kind.parse() {
+        Ok(kind) => kind,
+        Err(e) => return Err(f.error_at("kind", format!("{e}: such as cpu or gpu"))),
     };
     let memory = match f.text("memory")? {
         None => MemoryId::HOST,

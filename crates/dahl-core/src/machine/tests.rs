@@ -18,7 +18,7 @@ fn unit() -> impl Strategy<Value = Unit> {
     )
         .prop_map(|(name, gpu, power, rated, (overhead, notice))| Unit {
             name,
-            kind: if gpu { UnitKind::Gpu } else { UnitKind::Cpu },
+            kind: if gpu { UnitKind::GPU } else { UnitKind::CPU },
             memory: MemoryId::HOST,
             power: power.as_ref().map(|(idle, busy, _)| Power {
                 idle: Watts(*idle),
@@ -202,8 +202,8 @@ fn mistakes_name_the_entry_and_the_line() {
         ),
         (
             "kind = \"gpu\"",
-            "kind = \"fpga\"",
-            "unit \"gpu\": unknown kind \"fpga\": use cpu or gpu (m.toml:28)",
+            "kind = \"GPU\"",
+            "unit \"gpu\": a kind of unit is named by 1 to 15 characters from a-z, 0-9, - and _, not \"GPU\": such as cpu or gpu (m.toml:28)",
         ),
         (
             "memory = \"card\"",

@@ -70,7 +70,7 @@ impl Subject<'_> {
     /// Whether there is nothing to compare it with.
     fn is_the_reference_of(&self, codelet: &Codelet) -> bool {
         let mut others = codelet.implementations.iter();
-        let cpu = |i: &Implementation| i.kind == UnitKind::Cpu;
+        let cpu = |i: &Implementation| i.kind == UnitKind::CPU;
         let plain = others.find(|i| cpu(i) && i.name == "reference");
         let first = || codelet.implementations.iter().find(|i| cpu(i));
         let plain = plain.or_else(first);
@@ -134,7 +134,7 @@ pub fn check(
 /// the cases has tried none.
 pub fn check_cpu(codelet: &Codelet, dtype: DType, seed: u64) -> Vec<Outcome> {
     let all = codelet.implementations.iter();
-    all.filter(|i| i.kind == UnitKind::Cpu && i.name != "reference")
+    all.filter(|i| i.kind == UnitKind::CPU && i.name != "reference")
         .map(|i| examine(&Subject::Cpu(i), codelet, dtype, seed))
         .collect()
 }
@@ -273,7 +273,7 @@ fn shape(dims: [usize; 4]) -> Result<Shape, String> {
 /// The plainest implementation there is.
 fn plainest<'c>(codelet: &'c Codelet, call: &Call) -> Result<&'c Implementation, String> {
     let all = || {
-        let able = |i: &&Implementation| i.kind == UnitKind::Cpu && (i.supports)(call);
+        let able = |i: &&Implementation| i.kind == UnitKind::CPU && (i.supports)(call);
         codelet.implementations.iter().filter(able)
     };
     let plain = all()

@@ -238,7 +238,7 @@ fn op<const INS: usize, const PARAMS: usize>(
     };
     let reference = Implementation {
         name: "reference",
-        kind: UnitKind::Cpu,
+        kind: UnitKind::CPU,
         supports: |_| true,
         weight: |_| 100.0,
         scratch: |_| 0,
@@ -248,7 +248,7 @@ fn op<const INS: usize, const PARAMS: usize>(
     Arc::new(
         codelet
             .with(reference)
-            .implement("vector", UnitKind::Cpu, vector),
+            .implement("vector", UnitKind::CPU, vector),
     )
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn cpu(
 ) -> Implementation {
     Implementation {
         name,
-        kind: UnitKind::Cpu,
+        kind: UnitKind::CPU,
         supports: |_| true,
         weight,
         scratch,

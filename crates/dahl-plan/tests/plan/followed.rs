@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use dahl_core::graph::Class;
 use dahl_core::graph::boundary::edges_between;
 use dahl_core::{
     Arena, Bytes, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode,
@@ -28,10 +27,10 @@ fn program(dice: &mut Dice) -> Arc<Graph> {
             flops: call.int(0) as f64,
             bytes: 0.0,
         });
-        cost.implement("reference", UnitKind::Cpu, |_| Ok(()))
+        cost.implement("reference", UnitKind::CPU, |_| Ok(()))
     };
     let host = Arc::new(codelet("host"));
-    let any = Arc::new(codelet("any").implement("card", UnitKind::Gpu, |_| Ok(())));
+    let any = Arc::new(codelet("any").implement("card", UnitKind::GPU, |_| Ok(())));
     let (arena, r) = (Arena::new(), Recorder::new());
     let mut arrays: Vec<Handle> = (0..1 + dice.below(3))
         .map(|i| {
@@ -75,7 +74,7 @@ fn machine(dice: &mut Dice) -> Machine {
             .memories
             .push(Memory::new(format!("d{d}"), Some(capacity)));
         for u in 0..1 + dice.below(2) {
-            let unit = Unit::new(format!("gpu{d}.{u}"), UnitKind::Gpu, memory);
+            let unit = Unit::new(format!("gpu{d}.{u}"), UnitKind::GPU, memory);
             machine.units.push(unit);
         }
         for (from, to) in [(MemoryId::HOST, memory), (memory, MemoryId::HOST)] {
@@ -89,7 +88,7 @@ fn machine(dice: &mut Dice) -> Machine {
 fn times(graph: &Graph, machine: &Machine) -> Times {
     Times::from_fn(graph, machine, |class, unit| {
         let class = &graph.classes[class as usize];
-        class.choice[Class::slot(unit.kind)]?;
+        class.choice(unit.kind)?;
         Some(Seconds(class.cost.flops))
     })
     .unwrap()

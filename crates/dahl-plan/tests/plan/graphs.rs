@@ -20,8 +20,8 @@ pub fn step(parts: usize) -> Arc<Graph> {
         flops: call.int(0) as f64,
         bytes: call.int(1) as f64,
     });
-    let work = work.implement("reference", UnitKind::Cpu, |_| Ok(()));
-    let work = Arc::new(work.implement("card", UnitKind::Gpu, |_| Ok(())));
+    let work = work.implement("reference", UnitKind::CPU, |_| Ok(()));
+    let work = Arc::new(work.implement("card", UnitKind::GPU, |_| Ok(())));
     let arena = Arena::new();
     let array = |name: &str| -> Handle { arena.alloc(name, &[4], DType::F32).unwrap() };
     let weights = array("weights");
@@ -52,7 +52,7 @@ pub fn machine(cores: usize, card: bool) -> Machine {
     if card {
         let device = MemoryId(1);
         m.memories.push(Memory::new("device", None));
-        m.units.push(Unit::new("gpu:0", UnitKind::Gpu, device));
+        m.units.push(Unit::new("gpu:0", UnitKind::GPU, device));
         for (from, to) in [(MemoryId::HOST, device), (device, MemoryId::HOST)] {
             m.links.push(Link::new(from, to, 64.0, Seconds(0.0)));
         }
@@ -71,7 +71,7 @@ pub fn machine(cores: usize, card: bool) -> Machine {
 }
 
 pub fn times(graph: &Graph, machine: &Machine) -> Times {
-    let speed = |unit: &Unit| if unit.kind == UnitKind::Gpu { 8.0 } else { 1.0 };
+    let speed = |unit: &Unit| if unit.kind == UnitKind::GPU { 8.0 } else { 1.0 };
     Times::from_fn(graph, machine, |class, unit| {
         Some(Seconds(
             graph.classes[class as usize].cost.flops / speed(unit),

@@ -25,7 +25,7 @@ fn with_two_cards() -> Machine {
     let mut machine = with_card();
     let device = MemoryId(2);
     machine.memories.push(Memory::new("other", None));
-    let unit = Unit::new("gpu:1", UnitKind::Gpu, device);
+    let unit = Unit::new("gpu:1", UnitKind::GPU, device);
     machine.units.push(unit);
     for (from, to) in [(MemoryId::HOST, device), (device, MemoryId::HOST)] {
         machine.links.push(Link::new(from, to, 32.0, Seconds(0.0)));

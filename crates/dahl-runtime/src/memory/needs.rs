@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn needs_follow_the_order_and_wrap_to_the_next_launch() {
         let nothing =
-            Arc::new(Codelet::new("nothing").implement("reference", UnitKind::Cpu, |_| Ok(())));
+            Arc::new(Codelet::new("nothing").implement("reference", UnitKind::CPU, |_| Ok(())));
         let arena = Arena::new();
         let mut x = arena.zeros::<f32, 1>([2]).unwrap();
         let mut y = arena.zeros::<f32, 1>([2]).unwrap();

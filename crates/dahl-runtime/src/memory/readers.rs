@@ -125,7 +125,7 @@ fn likely(graph: &Graph, units: &[(UnitKind, u16)]) -> Chances {
     let memories = memories.unwrap_or(1);
     let mut chances = Vec::with_capacity(graph.classes.len() * memories);
     for class in &graph.classes {
-        let runs = |kind| class.choice[dahl_core::graph::Class::slot(kind)].is_some();
+        let runs = |kind| class.choice(kind).is_some();
         let mut able = vec![false; memories];
         for &(kind, memory) in units {
             able[usize::from(memory)] |= runs(kind);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn readers_come_by_task_with_their_writers_and_chances() {
         let nothing =
-            Arc::new(Codelet::new("nothing").implement("reference", UnitKind::Cpu, |_| Ok(())));
+            Arc::new(Codelet::new("nothing").implement("reference", UnitKind::CPU, |_| Ok(())));
         let arena = Arena::new();
         let x = arena.zeros::<f32, 1>([2]).unwrap();
         let mut y = arena.zeros::<f32, 1>([2]).unwrap();
@@ -156,8 +156,8 @@ mod tests {
         recorder.submit(Task::new(&nothing, &[y.read_write()]));
         recorder.submit(Task::new(&nothing, &[y.read(), x.read()]));
         let graph = recorder.finish().unwrap();
-        let cpu = UnitKind::Cpu;
-        let units = [(cpu, 0), (cpu, 1), (cpu, 1), (UnitKind::Gpu, 2)];
+        let cpu = UnitKind::CPU;
+        let units = [(cpu, 0), (cpu, 1), (cpu, 1), (UnitKind::GPU, 2)];
         let readers = Readers::new(&graph, &units, None);
         let of = |storage, task| {
             let all = readers.after(storage, task).iter();

@@ -71,7 +71,7 @@ pub struct Frail(Arc<Fate>, HostDevice);
 
 impl Driver for Frail {
     fn kind(&self) -> UnitKind {
-        UnitKind::Cpu
+        UnitKind::CPU
     }
 
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {

@@ -11,7 +11,7 @@ struct Gpu;
 
 impl Driver for Gpu {
     fn kind(&self) -> UnitKind {
-        UnitKind::Gpu
+        UnitKind::GPU
     }
 
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {

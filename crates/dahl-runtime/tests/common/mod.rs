@@ -271,7 +271,7 @@ fn apply(mode: Mode, old: f64, sum: f64) -> f64 {
 }
 
 pub static MIX: LazyLock<Arc<Codelet>> =
-    LazyLock::new(|| Arc::new(Codelet::new("mix").implement("reference", UnitKind::Cpu, mix)));
+    LazyLock::new(|| Arc::new(Codelet::new("mix").implement("reference", UnitKind::CPU, mix)));
 
 fn mix(ops: &Operands<'_>) -> Result<(), TaskError> {
     let mut sum = ops.int(0) as f64;

@@ -17,7 +17,7 @@ pub fn machine(workers: usize, devices: usize, capacity: u64, bandwidth: f64) ->
         let name = format!("device:{d}");
         let room = Memory::new(name.clone(), Some(Bytes(capacity)));
         machine.memories.push(room);
-        machine.units.push(Unit::new(name, UnitKind::Cpu, memory));
+        machine.units.push(Unit::new(name, UnitKind::CPU, memory));
         for (from, to) in [(MemoryId::HOST, memory), (memory, MemoryId::HOST)] {
             machine
                 .links

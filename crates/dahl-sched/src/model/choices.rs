@@ -177,17 +177,17 @@ mod tests {
             ("slow", 6, 2e-3, 9),
             ("rare", 6, 1e-3, 2),
         ]);
-        let choices = Arc::new(Choices::of(&model, "cpu", UnitKind::Cpu));
+        let choices = Arc::new(Choices::of(&model, "cpu", UnitKind::CPU));
         assert_eq!(choices.len(), 1);
         let names = ["slow", "fast"];
         let chooser = choices.chooser();
         let codelet = Codelet::new("c");
-        assert_eq!(chooser(&codelet, &call(4), UnitKind::Cpu, &names), Some(1));
-        assert_eq!(chooser(&codelet, &call(5), UnitKind::Cpu, &names), None);
-        assert_eq!(chooser(&codelet, &call(4), UnitKind::Gpu, &names), None);
+        assert_eq!(chooser(&codelet, &call(4), UnitKind::CPU, &names), Some(1));
+        assert_eq!(chooser(&codelet, &call(5), UnitKind::CPU, &names), None);
+        assert_eq!(chooser(&codelet, &call(4), UnitKind::GPU, &names), None);
         // An implementation that this program does not have is left to static costs.
-        assert_eq!(chooser(&codelet, &call(4), UnitKind::Cpu, &["slow"]), None);
-        assert!(Choices::of(&model, "gpu", UnitKind::Gpu).is_empty());
+        assert_eq!(chooser(&codelet, &call(4), UnitKind::CPU, &["slow"]), None);
+        assert!(Choices::of(&model, "gpu", UnitKind::GPU).is_empty());
     }
 
     #[test]
@@ -195,17 +195,17 @@ mod tests {
         let first = Choices::of(
             &model(&[("a", 4, 2e-3, 9), ("b", 4, 1e-3, 9)]),
             "cpu",
-            UnitKind::Cpu,
+            UnitKind::CPU,
         );
         let again = Choices::of(
             &model(&[("a", 4, 3e-3, 9), ("b", 4, 2e-3, 9)]),
             "cpu",
-            UnitKind::Cpu,
+            UnitKind::CPU,
         );
         let other = Choices::of(
             &model(&[("a", 4, 1e-3, 9), ("b", 4, 2e-3, 9)]),
             "cpu",
-            UnitKind::Cpu,
+            UnitKind::CPU,
         );
         assert_eq!(first.fingerprint(), again.fingerprint());
         assert_ne!(first.fingerprint(), other.fingerprint());

@@ -55,7 +55,7 @@ impl Key {
     pub fn of(graph: &Graph, class: u32, unit: &str, kind: UnitKind) -> Option<Key> {
         let record = &graph.classes[class as usize];
         let codelet = &graph.codelets[record.codelet as usize];
-        let choice = record.choice[dahl_core::graph::Class::slot(kind)]?;
+        let choice = record.choice(kind)?;
         Some(Key {
             codelet: codelet.name.clone(),
             implementation: codelet.implementations[usize::from(choice)].name.into(),

@@ -9,7 +9,7 @@ use super::*;
 /// `y = f(x)` on a device, `z = g(y)` on another, `x = h(z)` in the host.
 fn graph() -> Arc<Graph> {
     let nothing =
-        Arc::new(Codelet::new("nothing").implement("reference", UnitKind::Cpu, |_| Ok(())));
+        Arc::new(Codelet::new("nothing").implement("reference", UnitKind::CPU, |_| Ok(())));
     let arena = Arena::new();
     let mut x = arena.zeros::<f32, 1>([2]).unwrap();
     let mut y = arena.zeros::<f32, 1>([2]).unwrap();

@@ -247,8 +247,9 @@ impl<'a, 'i> Reader<'a, 'i> {
         let id = self.id(host, "id")?;
         let name = property(host, "dahl_name").unwrap_or(id);
         let kind = property(host, "dahl_kind").unwrap_or("cpu");
-        let Some(kind) = UnitKind::named(kind) else {
-            return self.wrong(host, format!("host {id:?}: unknown kind {kind:?}"));
+        let kind: UnitKind = match kind.parse() {
+            Ok(kind) => kind,
+            Err(e) => return self.wrong(host, format!("host {id:?}: {e}")),
         };
         let cores = match host.attribute("core").unwrap_or("1").parse::<u16>() {
             Ok(cores @ 1..=60_000) => cores,

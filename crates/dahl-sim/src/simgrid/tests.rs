@@ -26,7 +26,7 @@ impl Dice {
 }
 
 fn unit(dice: &mut Dice, name: &str) -> Unit {
-    let kind = [UnitKind::Cpu, UnitKind::Gpu][dice.below(2) as usize];
+    let kind = [UnitKind::CPU, UnitKind::GPU][dice.below(2) as usize];
     let mut unit = Unit::new(name, kind, MemoryId::HOST);
     unit.power = dice.maybe(|d| Power {
         idle: Watts(d.real(50.0)),

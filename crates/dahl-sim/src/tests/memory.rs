@@ -80,7 +80,7 @@ fn transfers_stand_in_line_for_a_link() {
     task(&r, 1, &[b.with(Mode::Read)]);
     let graph = r.finish().unwrap();
     let mut machine = device_only(100);
-    let second = Unit::new("gpu:1", UnitKind::Gpu, MemoryId(1));
+    let second = Unit::new("gpu:1", UnitKind::GPU, MemoryId(1));
     machine.units.push(second);
     let order = vec![vec![0], vec![1]];
     let outcome = fixed(&graph, &machine, order.clone()).unwrap();
@@ -102,7 +102,7 @@ fn two_units_that_want_the_same_data_wait_for_one_transfer() {
     let mut machine = device_only(100);
     machine
         .units
-        .push(Unit::new("gpu:1", UnitKind::Gpu, MemoryId(1)));
+        .push(Unit::new("gpu:1", UnitKind::GPU, MemoryId(1)));
     let outcome = fixed(&graph, &machine, vec![vec![0], vec![1]]).unwrap();
     assert_eq!(outcome.links[0].transfers, 1);
     assert_eq!(outcome.makespan, Seconds(5.0));

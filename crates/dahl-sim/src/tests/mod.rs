@@ -22,8 +22,8 @@ static ANY: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
         flops: call.int(0) as f64,
         bytes: 0.0,
     });
-    let codelet = codelet.implement("reference", UnitKind::Cpu, |_| Ok(()));
-    Arc::new(codelet.implement("card", UnitKind::Gpu, |_| Ok(())))
+    let codelet = codelet.implement("reference", UnitKind::CPU, |_| Ok(()));
+    Arc::new(codelet.implement("card", UnitKind::GPU, |_| Ok(())))
 });
 
 /// A codelet that only a CPU has.
@@ -32,7 +32,7 @@ static HOST: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
         flops: call.int(0) as f64,
         bytes: 0.0,
     });
-    Arc::new(codelet.implement("reference", UnitKind::Cpu, |_| Ok(())))
+    Arc::new(codelet.implement("reference", UnitKind::CPU, |_| Ok(())))
 });
 
 /// A task that takes so many seconds on a unit of speed 1.
@@ -48,7 +48,7 @@ fn array(arena: &Arena, name: &str, bytes: usize) -> Handle {
 fn times(graph: &Graph, machine: &Machine) -> Times {
     Times::from_fn(graph, machine, |class, unit| {
         let class = &graph.classes[class as usize];
-        class.choice[dahl_core::graph::Class::slot(unit.kind)]?;
+        class.choice(unit.kind)?;
         let speed = unit.rated.map_or(1.0, |r| r.flops);
         Some(Seconds(class.cost.flops / speed))
     })
@@ -76,7 +76,7 @@ fn with_device(capacity: u64) -> Machine {
     machine
         .memories
         .push(Memory::new("device", Some(Bytes(capacity))));
-    let unit = Unit::new("gpu:0", UnitKind::Gpu, device);
+    let unit = Unit::new("gpu:0", UnitKind::GPU, device);
     machine.units.push(unit);
     for (from, to) in [(MemoryId::HOST, device), (device, MemoryId::HOST)] {
         machine.links.push(Link::new(from, to, 1.0, Seconds(0.0)));

@@ -52,7 +52,7 @@ pub(super) fn machine(cpus: usize, devices: &[(usize, u64)]) -> Machine {
         let room = Memory::new(format!("d{i}"), Some(Bytes(*capacity)));
         machine.memories.push(room);
         for u in 0..*units {
-            let unit = Unit::new(format!("gpu{i}.{u}"), UnitKind::Gpu, memory);
+            let unit = Unit::new(format!("gpu{i}.{u}"), UnitKind::GPU, memory);
             machine.units.push(unit);
         }
         for (from, to) in [(MemoryId::HOST, memory), (memory, MemoryId::HOST)] {

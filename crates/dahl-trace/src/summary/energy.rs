@@ -86,7 +86,7 @@ fn domain(trace: &Trace, labels: &Labels, samples: &[(Nanos, f64)], source: &str
 fn kind(trace: &Trace, source: &str) -> Option<UnitKind> {
     let source = source.to_lowercase();
     let gpu = ["gpu", "nvml", "nvidia"].iter().any(|w| source.contains(w));
-    let kind = if gpu { UnitKind::Gpu } else { UnitKind::Cpu };
+    let kind = if gpu { UnitKind::GPU } else { UnitKind::CPU };
     // A model of all units covers all of them.
     let all = source.contains("per unit") || !trace.units.iter().any(|u| u.kind == kind);
     (!all).then_some(kind)

@@ -3,12 +3,11 @@
 //! Graphs have tables of their own, and the same names in several of them mean the same. Looking up a
 //! run costs a few loads instead of comparing names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use dahl_core::UnitKind;
-use dahl_core::graph::Class;
-use dahl_core::trace::{TaskRun, Trace};
+use dahl_core::trace::{TaskRun, Trace, TraceUnit};
 
 /// The groups of a trace's runs.
 pub struct Labels {
@@ -18,8 +17,10 @@ pub struct Labels {
     pub classes: Vec<(String, String, String)>,
     /// Layers.
     pub layers: Vec<String>,
-    /// By graph and class, for a CPU and a GPU: numbers in `codelets` and `classes`.
-    of_class: Vec<Vec<[(u32, u32); 2]>>,
+    /// By graph and class, for each kind of unit: numbers in `codelets` and `classes`.
+    of_class: Vec<Vec<Vec<(u32, u32)>>>,
+    /// For each unit, the place of its kind among all kinds.
+    kind_of: Vec<usize>,
     /// By graph and section: number in `layers`.
     of_section: Vec<Vec<u32>>,
 }
@@ -29,16 +30,19 @@ impl Labels {
     pub fn of(trace: &Trace) -> Labels {
         let (mut codelets, mut classes, mut layers) =
             (Names::default(), Names::default(), Names::default());
+        let kinds: BTreeSet<UnitKind> = trace.units.iter().map(|u| u.kind).collect();
+        let place = |u: &TraceUnit| kinds.iter().take_while(|k| **k != u.kind).count();
         let mut of_class = vec![];
         let mut of_section = vec![];
         for g in &trace.graphs {
             let number = |c: &dahl_core::trace::TraceClass| {
-                [0, 1].map(|slot: usize| {
+                let one = |kind: &UnitKind| {
                     let codelet = c.codelet.clone();
-                    let way = c.implementations[slot].clone().unwrap_or_default();
-                    let class = (codelet.clone(), way.clone(), c.shapes.clone());
-                    (codelets.number((codelet, way)), classes.number(class))
-                })
+                    let name = c.implementations.get(kind).cloned().unwrap_or_default();
+                    let class = (codelet.clone(), name.clone(), c.shapes.clone());
+                    (codelets.number((codelet, name)), classes.number(class))
+                };
+                kinds.iter().map(one).collect()
             };
             of_class.push(g.classes.iter().map(number).collect());
             let layer = |s: &String| layers.number(s.clone());
@@ -50,14 +54,14 @@ impl Labels {
             layers: layers.names,
             of_class,
             of_section,
+            kind_of: trace.units.iter().map(place).collect(),
         }
     }
 
     fn both(&self, trace: &Trace, run: &TaskRun) -> (u32, u32) {
         let graph = trace.launches[run.id.launch as usize].graph as usize;
         let class = trace.graphs[graph].tasks[run.id.task as usize].class as usize;
-        let kind: UnitKind = trace.units[usize::from(run.unit)].kind;
-        self.of_class[graph][class][Class::slot(kind)]
+        self.of_class[graph][class][self.kind_of[usize::from(run.unit)]]
     }
 
     /// The run's number in `codelets`.

@@ -75,7 +75,7 @@ fn machine(units: u16) -> Vec<TraceUnit> {
             } else {
                 format!("cpu:{i}")
             },
-            kind: if gpu { UnitKind::Gpu } else { UnitKind::Cpu },
+            kind: if gpu { UnitKind::GPU } else { UnitKind::CPU },
             memory: u16::from(gpu),
         }
     };

@@ -1,5 +1,6 @@
 //! The network of a made-up trace: its tasks, data and dependencies.
 
+use dahl_core::UnitKind;
 use dahl_core::access::Mode;
 use dahl_core::region::Region;
 use dahl_core::trace::{TraceAccess, TraceClass, TraceGraph, TraceStorage, TraceTask};
@@ -158,7 +159,11 @@ impl Builder {
         let flops = nanos * 4.0;
         self.net.graph.classes.push(TraceClass {
             codelet: codelet.into(),
-            implementations: [Some("simd".into()), Some("gpu".into())],
+            implementations: [
+                (UnitKind::CPU, "simd".into()),
+                (UnitKind::GPU, "gpu".into()),
+            ]
+            .into(),
             shapes: format!("f32 [{SAMPLES}, {c}, {h}, {w}] {:?}", layer.weights),
             flops,
             bytes: 2.0 * bytes([SAMPLES, c, h, w]) as f64,

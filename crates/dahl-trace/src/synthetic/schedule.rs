@@ -130,7 +130,7 @@ impl Scheduler<'_> {
 
     fn start(&mut self, id: TaskId, by: TaskId, ready: Nanos, unit: u16, now: Nanos) {
         let class = self.network.graph.tasks[id.task as usize].class as usize;
-        let gpu = self.trace.units[usize::from(unit)].kind == UnitKind::Gpu;
+        let gpu = self.trace.units[usize::from(unit)].kind == UnitKind::GPU;
         let taken = now + 200 + (600.0 * self.uniform()) as u64;
         let mut start = taken + 50;
         let far = gpu && self.uniform() < 0.4;

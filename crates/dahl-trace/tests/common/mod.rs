@@ -11,7 +11,11 @@ use dahl_core::{Mode, Region, UnitKind};
 fn class(codelet: &str) -> TraceClass {
     TraceClass {
         codelet: codelet.into(),
-        implementations: [Some("plain".into()), Some("gpu".into())],
+        implementations: [
+            (UnitKind::CPU, "plain".into()),
+            (UnitKind::GPU, "gpu".into()),
+        ]
+        .into(),
         shapes: "f32 [4]".into(),
         flops: 100.0,
         bytes: 16.0,
@@ -63,7 +67,7 @@ pub fn chain(tasks: u32, units: u16) -> Trace {
         units: (0..units)
             .map(|u| TraceUnit {
                 name: format!("u{u}"),
-                kind: UnitKind::Cpu,
+                kind: UnitKind::CPU,
                 memory: 0,
             })
             .collect(),
@@ -104,7 +108,7 @@ pub fn lopsided() -> Trace {
     trace.units[0].name = "cpu:0".into();
     trace.units[1] = TraceUnit {
         name: "gpu:0".into(),
-        kind: UnitKind::Gpu,
+        kind: UnitKind::GPU,
         memory: 1,
     };
     trace.memories.push(TraceMemory {

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         gpus: args
             .run
             .gpu_watts(None)?
-            .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::Gpu))),
+            .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::GPU))),
         ..dahl_energy::Options::default()
     };
     let sampler = options.start();

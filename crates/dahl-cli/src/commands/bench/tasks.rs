@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn record(args: &Args, arena: &Arena) -> anyhow::Result<Arc<Graph>> {
-    let kinds = [UnitKind::Cpu, UnitKind::Gpu].into_iter();
+    let kinds = [UnitKind::CPU, UnitKind::GPU].into_iter();
     let empty = Codelet::new("empty");
     let empty = Arc::new(kinds.fold(empty, |c, kind| c.implement("empty", kind, |_| Ok(()))));
     let arrays = (0..64)

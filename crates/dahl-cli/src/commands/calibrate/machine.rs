@@ -98,7 +98,7 @@ fn copying(workers: usize, seconds: f64) -> anyhow::Result<f64> {
 /// The median time from the end of a task to the start of the next on the same unit, where that one was
 /// ready.
 fn between(workers: usize) -> anyhow::Result<f64> {
-    let nothing = Arc::new(Codelet::new("nothing").implement("nothing", UnitKind::Cpu, |_| Ok(())));
+    let nothing = Arc::new(Codelet::new("nothing").implement("nothing", UnitKind::CPU, |_| Ok(())));
     let arena = Arena::new();
     let mut runtime = runtime(workers)?;
     let recorder = Recorder::new();

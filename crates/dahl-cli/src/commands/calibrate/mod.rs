@@ -284,7 +284,7 @@ impl Work<'_> {
             let graph = step.graph;
             // Implementations of this rank that are not timed yet.
             let news = (0..graph.classes.len() as u32).any(|class| {
-                let key = Key::of(&graph, class, &unit, UnitKind::Cpu);
+                let key = Key::of(&graph, class, &unit, UnitKind::CPU);
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {
@@ -299,11 +299,13 @@ impl Work<'_> {
             }
             self.bar.inc(1);
         }
-        let mut choices = Choices::of(self.store.model(), &unit, UnitKind::Cpu);
+        let mut choices = Choices::of(self.store.model(), &unit, UnitKind::CPU);
         for class in &first.classes {
             let codelet = &first.codelets[class.codelet as usize];
-            let chosen = choices.find(&codelet.name, UnitKind::Cpu, &class.call);
-            let own = class.choice[0].map(|i| codelet.implementations[usize::from(i)].name);
+            let chosen = choices.find(&codelet.name, UnitKind::CPU, &class.call);
+            let own = class
+                .choice(UnitKind::CPU)
+                .map(|i| codelet.implementations[usize::from(i)].name);
             self.changed += usize::from(chosen.is_some_and(|c| Some(&*c.implementation) != own));
         }
         let mut all = known.clone();
@@ -456,7 +458,7 @@ fn rivals(graph: &Graph, class: usize) -> Vec<&'static str> {
     let able = graph.codelets[class.codelet as usize]
         .implementations
         .iter();
-    able.filter(|i| i.kind == UnitKind::Cpu && i.name != "reference" && (i.supports)(&class.call))
+    able.filter(|i| i.kind == UnitKind::CPU && i.name != "reference" && (i.supports)(&class.call))
         .map(|i| i.name)
         .collect()
 }

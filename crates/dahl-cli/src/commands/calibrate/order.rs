@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_shortest_step_that_is_whole() {
-        let nothing = Codelet::new("nothing").implement("nothing", UnitKind::Cpu, |_| Ok(()));
+        let nothing = Codelet::new("nothing").implement("nothing", UnitKind::CPU, |_| Ok(()));
         let (nothing, arena) = (std::sync::Arc::new(nothing), Arena::new());
         let recorder = Recorder::new();
         for _ in 0..3 {

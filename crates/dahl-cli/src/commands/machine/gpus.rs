@@ -161,7 +161,7 @@ pub fn describe(machine: &mut Machine, gpus: &[Gpu], overhead: impl Fn(&str, Sec
         };
         let memory = MemoryId(machine.memories.len() as u16);
         let name = memory_name(&g.unit, &g.name);
-        let mut unit = Unit::new(&g.unit, UnitKind::Gpu, memory);
+        let mut unit = Unit::new(&g.unit, UnitKind::GPU, memory);
         unit.power = Some(match g.accelerator {
             true => CARD,
             // Its cores are counted as idle already.

@@ -103,7 +103,7 @@ fn roof(profile: &Profile, key: &Key, cost: dahl_core::Cost) -> Option<f64> {
 fn chosen(choices: &Choices, key: &Key) -> Option<String> {
     let choice = choices.iter().find(|c| {
         (&c.codelet, c.dtype, c.footprint) == (&key.codelet, key.dtype, key.footprint)
-            && c.kind == UnitKind::Cpu
+            && c.kind == UnitKind::CPU
             && c.shapes == key.shapes
     })?;
     if choice.implementation != key.implementation {

@@ -228,7 +228,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         model: Some(super::machine::watts(args.machine.as_deref())?),
         gpus: run
             .gpu_watts(args.machine.as_deref())?
-            .map(|watts| (watts, runtime.busy_clock(UnitKind::Gpu))),
+            .map(|watts| (watts, runtime.busy_clock(UnitKind::GPU))),
         ..dahl_energy::Options::default()
     }
     .start();

@@ -112,7 +112,7 @@ function describe(trace, run) {
     task: runs.task[run],
     step: launches.step[launch],
     codelet: kind.codelet,
-    implementation: kind.implementations[meta.units[unit].kind === "gpu" ? 1 : 0] ?? "",
+    implementation: kind.implementations[meta.units[unit].kind] ?? "",
     layer: graph.sections[graph.taskSection[runs.task[run]]],
     shapes: kind.shapes, flops: kind.flops, bytes: kind.bytes,
     ready: runs.ready[run], taken: runs.taken[run], start: runs.start[run], end: runs.end[run],
