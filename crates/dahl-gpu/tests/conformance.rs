@@ -1,37 +1,33 @@
 //! Every codelet on every OpenCL device against the CPU's reference, and the PTX of every kernel.
 //!
-//! Without an OpenCL library the tests say that they are skipped. PoCL gives one device on any CPU, and
+//! Skipped without an OpenCL device. PoCL gives one device on any CPU, and
 //! two if asked; the test that asks starts this program again, since the library looks once.
+
+mod common;
 
 use std::sync::Arc;
 
+use common::{POCL, have_device};
 use dahl_core::view::for_rows;
 use dahl_core::{Codelet, DType, Operands, UnitKind};
 use dahl_gpu::check::{Outcome, check, check_all};
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::tuning::Tuning;
-use dahl_gpu::{Device, GpuDriver, GpuError, Settings};
+use dahl_gpu::{Device, GpuDriver, Settings};
+use dahl_test_support::skip;
 
-/// All devices; none, said aloud, where there is no library.
+/// All devices.
 fn open(settings: &Settings) -> Vec<Arc<OpenClDevice>> {
-    match opencl::devices() {
-        Ok(all) if !all.is_empty() => (0..all.len())
-            .map(|i| OpenClDevice::open(i, settings.clone()).unwrap())
-            .collect(),
-        Ok(_) => {
-            eprintln!("SKIPPED: OpenCL has no device");
-            Vec::new()
-        }
-        Err(e @ GpuError::NoLibrary { .. }) => {
-            eprintln!("SKIPPED: {e}");
-            Vec::new()
-        }
-        Err(e) => panic!("{e}"),
-    }
+    let all = 0..opencl::devices().unwrap().len();
+    all.map(|i| OpenClDevice::open(i, settings.clone()).unwrap())
+        .collect()
 }
 
 #[test]
 fn every_codelet_agrees_with_the_reference() {
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
     let settings = Settings {
         limit: Some(1 << 30),
         ..Settings::default()
@@ -62,6 +58,9 @@ fn every_codelet_agrees_with_the_reference() {
 /// The graph's own codelets, which join operands 1, 2, … with operand 0.
 #[test]
 fn accumulators_merge_as_on_the_host() {
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
     type Join = fn(f64, f64) -> f64;
     let joins: [(&str, Join); 3] = [
         ("merge", |a, b| a + b),
@@ -92,8 +91,8 @@ fn accumulators_merge_as_on_the_host() {
 
 #[test]
 fn two_devices_agree_too() {
-    if open(&Settings::default()).is_empty() {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let program = std::env::current_exe().unwrap();
     let run = std::process::Command::new(program)
@@ -110,15 +109,15 @@ fn two_devices_agree_too() {
 /// Devices differ in the size of their groups; the kernels must not mind.
 #[test]
 fn small_groups_agree_too() {
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
     for group in [100, 20, 1] {
         let settings = Settings {
             group: Some(group),
             ..Settings::default()
         };
-        let Some(device) = open(&settings).into_iter().next() else {
-            return;
-        };
-        let device: Arc<dyn Device> = device;
+        let device: Arc<dyn Device> = open(&settings).remove(0);
         assert!(device.tuning().group <= group && device.tuning().side.pow(2) <= group);
         let outcomes = check_all(&device, DType::F32, 23);
         let failures: Vec<String> = outcomes.into_iter().filter_map(|o| o.failure).collect();
@@ -129,8 +128,10 @@ fn small_groups_agree_too() {
 #[test]
 fn every_kernel_compiles_to_ptx() {
     if let Err(e) = dahl_gpu::cuda::compiler_present() {
-        eprintln!("SKIPPED: {e}");
-        return;
+        skip!(
+            e,
+            "pip install nvidia-cuda-nvrtc-cu12, and name its libnvrtc.so in DAHL_NVRTC"
+        );
     }
     for (items, local) in [(1024, 48 << 10), (64, 16 << 10)] {
         let tuning = Tuning::new(items, local, true);

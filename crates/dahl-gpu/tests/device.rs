@@ -1,40 +1,33 @@
 //! What a device promises beside right values: memory within its limit, copies of any parts, a cache
 //! that repairs itself, failures that are told and remembered, and no growth once warm.
 //!
-//! On OpenCL's first device; skipped, and said so, where there is none.
+//! On OpenCL's first device; skipped where there is none.
 
 // Lists of one range are meant.
 #![allow(clippy::single_range_in_vec_init)]
 
+mod common;
+
 use std::ops::Range;
 use std::sync::Arc;
 
+use common::{POCL, have_device};
 use dahl_core::operands::Placed;
 use dahl_core::{Access, DType, Merge, Mode, Region, Shape};
 use dahl_gpu::fault::Fault;
 use dahl_gpu::launch::{Steps, Task};
-use dahl_gpu::opencl::{self, OpenClDevice};
+use dahl_gpu::opencl::OpenClDevice;
 use dahl_gpu::tensor::{Base, Tensor};
 use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings, recipes};
 use dahl_runtime::driver::{Driver, Job};
 use dahl_runtime::memory::{Backing, Cargo, Direction};
+use dahl_test_support::skip;
 
-fn open(settings: Settings) -> Option<Arc<OpenClDevice>> {
-    match opencl::devices() {
-        Ok(all) if !all.is_empty() => Some(OpenClDevice::open(0, settings).unwrap()),
-        Ok(_) => {
-            eprintln!("SKIPPED: OpenCL has no device");
-            None
-        }
-        Err(e @ GpuError::NoLibrary { .. }) => {
-            eprintln!("SKIPPED: {e}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
+fn open(settings: Settings) -> Arc<OpenClDevice> {
+    OpenClDevice::open(0, settings).unwrap()
 }
 
-fn with_limit(limit: usize) -> Option<Arc<OpenClDevice>> {
+fn with_limit(limit: usize) -> Arc<OpenClDevice> {
     open(Settings {
         limit: Some(limit),
         ..Settings::default()
@@ -63,9 +56,10 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 fn any_parts_travel_both_ways() {
-    let Some(d) = with_limit(64 << 20) else {
-        return;
-    };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(64 << 20);
     const N: usize = 5 << 20;
     let at = d.allocate(N).unwrap();
     let rows = |len: usize, pitch: usize| -> Vec<Range<usize>> {
@@ -100,7 +94,10 @@ fn any_parts_travel_both_ways() {
 
 #[test]
 fn memory_stays_within_the_limit_and_comes_back() {
-    let Some(d) = with_limit(8 << 20) else { return };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(8 << 20);
     let mut held = Vec::new();
     let full = loop {
         match d.allocate(300_000) {
@@ -146,26 +143,30 @@ fn a_broken_cache_entry_is_rebuilt() {
         send(d, at, &mut bytes, &[0..64], Direction::Out);
         assert_eq!(floats(&bytes), [3.0; 16]);
     };
-    let Some(first) = open(settings()) else {
-        return;
-    };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let first = open(settings());
     works(&first);
     assert_eq!(entries().len(), 1);
     let good = std::fs::read(&entries()[0]).unwrap();
     for broken in [&good[..good.len() / 2], b"nonsense"] {
         std::fs::write(&entries()[0], broken).unwrap();
-        works(&open(settings()).unwrap());
+        works(&open(settings()));
         assert_eq!(entries().len(), 1);
         let now = std::fs::read(&entries()[0]).unwrap();
         assert!(now.len() > 1000 && now[..8] == good[..8]);
     }
-    works(&open(settings()).unwrap());
+    works(&open(settings()));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn failures_are_told_and_remembered() {
-    let Some(d) = with_limit(1 << 20) else { return };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(1 << 20);
     d.inject(Fault::Allocate, 0);
     assert!(matches!(d.allocate(64), Err(GpuError::OutOfMemory { .. })));
     let at = d.allocate(64).unwrap();
@@ -183,14 +184,17 @@ fn failures_are_told_and_remembered() {
     let copied = unsafe { d.copy(at, bytes.as_mut_ptr(), &[0..64], Direction::Out) };
     assert!(matches!(copied, Err(GpuError::Lost { .. })));
 
-    let Some(d) = with_limit(1 << 20) else { return };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(1 << 20);
     let at = d.allocate(64).unwrap();
     d.inject(Fault::Copy, 0);
     // SAFETY: as many bytes on both sides; the copy is made to fail.
     let copied = unsafe { d.copy(at, bytes.as_mut_ptr(), &[0..64], Direction::In) };
     assert!(matches!(copied, Err(GpuError::Call { .. })));
     assert!(matches!(fill(&*d, at, 16, 1.0), Err(GpuError::Lost { .. })));
-    let stray = with_limit(1 << 20).unwrap();
+    let stray = with_limit(1 << 20);
     let error = fill(&*stray, 4096, 1, 1.0).unwrap_err().to_string();
     assert!(error.contains("not in the memory"), "{error}");
 }
@@ -199,9 +203,10 @@ fn failures_are_told_and_remembered() {
 /// device fails at one of them, those before it have arrived.
 #[test]
 fn arrays_travel_together() {
-    let Some(d) = with_limit(32 << 20) else {
-        return;
-    };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(32 << 20);
     const N: usize = 1 << 10;
     let places: Vec<usize> = (0..4).map(|_| d.allocate(N).unwrap()).collect();
     let rows: Vec<Range<usize>> = (0..8).map(|r| 128 * r..128 * r + 60).collect();
@@ -245,9 +250,10 @@ fn arrays_travel_together() {
 
 #[test]
 fn a_memory_says_that_its_device_is_lost() {
-    let Some(d) = with_limit(32 << 20) else {
-        return;
-    };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(32 << 20);
     let device: Arc<dyn Device> = d.clone();
     let memory = GpuMemory::measured(device).unwrap();
     assert!(
@@ -282,7 +288,10 @@ fn a_memory_says_that_its_device_is_lost() {
 
 #[test]
 fn fresh_accumulators_start_at_their_identity() {
-    let Some(d) = with_limit(1 << 20) else { return };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(1 << 20);
     let device: Arc<dyn Device> = d.clone();
     let driver = GpuDriver::new(device);
     let (x, y) = (d.allocate(32).unwrap(), d.allocate(4).unwrap());
@@ -325,9 +334,10 @@ fn fresh_accumulators_start_at_their_identity() {
 
 #[test]
 fn nothing_grows_once_warm() {
-    let Some(d) = with_limit(32 << 20) else {
-        return;
-    };
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
+    }
+    let d = with_limit(32 << 20);
     let at: Vec<usize> = (0..3).map(|_| d.allocate(100 * 100 * 4).unwrap()).collect();
     let tensors: Vec<Tensor> = at
         .iter()

@@ -1,20 +1,21 @@
 //! Devices that fail in the middle of training: right weights, or a clear error and a checkpoint that
-//! resumes. On OpenCL's first device; skipped, and said so, where there is none.
+//! resumes. On OpenCL's first device; skipped where there is none.
 
 mod common;
 
-use common::{How, SMALL_CNN, assert_close, have, train, try_train};
+use common::{How, POCL, SMALL_CNN, assert_close, have_device, train, try_train};
 use dahl_core::DType;
 use dahl_gpu::fault::Fault;
 use dahl_nn::checkpoint::Checkpoint;
+use dahl_test_support::skip;
 
 const TOLERANCE: f64 = 1e-9;
 
 /// Trains with every fault at many positions.
 #[test]
 fn training_survives_failures_or_resumes() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let want = train(SMALL_CNN, DType::F64, &How::on(2, 0, "ws"));
     let folder = std::env::temp_dir().join(format!("dahl-gpu-failures-{}", std::process::id()));

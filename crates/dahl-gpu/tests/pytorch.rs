@@ -1,21 +1,21 @@
 //! Training on devices against PyTorch: losses and weights of the models that come with the project, in both
 //! precisions, on a device alone, on CPUs and a device, and on CPUs and two.
 //!
-//! The runs to compare with are fixtures of `dahl-nn`. On OpenCL's devices; skipped, and said so, where there
-//! is none.
+//! The runs to compare with are fixtures of `dahl-nn`. On OpenCL's devices; skipped where there is none.
 
 mod common;
 #[path = "../../dahl-nn/tests/support/mod.rs"]
 mod support;
 
-use common::{How, again_with_two, have};
+use common::{How, POCL, again_with_two, have_device};
 use dahl_gpu::{Device, opencl};
+use dahl_test_support::skip;
 use support::{assert_as_kept, models, run_on};
 
 #[test]
 fn devices_train_as_pytorch_does() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     // Tasks are dealt out where there is a choice, so that every unit has work.
     let layouts: &[_] = match opencl::devices().unwrap().len() {
@@ -48,8 +48,8 @@ fn devices_train_as_pytorch_does() {
 
 #[test]
 fn two_devices_train_as_pytorch_does() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let args = ["--exact", "devices_train_as_pytorch_does", "--nocapture"];
     again_with_two(&args, "on CPUs and two devices: as PyTorch", 8);

@@ -5,9 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{How, SMALL_CNN, have, runtime, session};
+use common::{How, POCL, SMALL_CNN, have_device, runtime, session};
 use dahl_core::{Arena, DType, Recorder, Task};
 use dahl_gpu::Device;
+use dahl_test_support::skip;
 
 /// Bytes of this process in memory.
 #[cfg(target_os = "linux")]
@@ -24,8 +25,8 @@ fn resident() -> usize {
 
 #[test]
 fn a_thousand_steps_leave_nothing_behind() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     for (workers, policy, each) in [(0, "eager", 200), (1, "ws", 40)] {
         let how = How::on(workers, 1, policy);
@@ -74,8 +75,8 @@ fn a_thousand_steps_leave_nothing_behind() {
 /// Tasks over large arrays of their own: those of the next travel while one runs.
 #[test]
 fn operands_travel_while_kernels_run() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let how = How::on(0, 1, "eager");
     let (mut runtime, _) = runtime(&how, &session(SMALL_CNN, DType::F32, &how));

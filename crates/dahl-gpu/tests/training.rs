@@ -1,15 +1,17 @@
 //! Whole training runs: on CPUs, on devices and on both, with the same losses and weights.
 //!
-//! On OpenCL's devices; skipped, and said so, where there is none. The test that wants two devices
+//! On OpenCL's devices; skipped where there is none. The test that wants two devices
 //! starts this program again, since the library looks once.
 
 mod common;
 
 use common::{
-    How, LENET5, RESNET18, SMALL_CNN, VGG_SMALL, again_with_two, assert_close, have, train,
+    How, LENET5, POCL, RESNET18, SMALL_CNN, VGG_SMALL, again_with_two, assert_close, have_device,
+    train,
 };
 use dahl_core::DType;
 use dahl_gpu::opencl;
+use dahl_test_support::skip;
 
 /// Compares a model on all units at hand: a device alone (twice, to the bit), CPUs and all devices by
 /// policies, and by a plan (twice, to the bit). With two devices, only what needs two; deep models, less.
@@ -56,8 +58,8 @@ fn compare(name: &str, model: &str, how: &How, precisions: &[(DType, f64)]) {
 
 #[test]
 fn devices_train_as_cpus_do() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     for (name, model) in [("small-cnn", SMALL_CNN), ("lenet5", LENET5)] {
         let how = How::on(2, 1, "ws");
@@ -68,8 +70,8 @@ fn devices_train_as_cpus_do() {
 /// Winograd, batch normalisation and residual connections; on smaller images, for speed.
 #[test]
 fn devices_train_deep_models_as_cpus_do() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     for (name, model) in [("vgg-small", VGG_SMALL), ("resnet18-32", RESNET18)] {
         let how = How {
@@ -85,8 +87,8 @@ fn devices_train_deep_models_as_cpus_do() {
 
 #[test]
 fn two_devices_train_as_one_does() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let args = ["as_cpus_do", "--nocapture", "--test-threads=1"];
     again_with_two(&args, "CPUs and 2 devices", 12);
@@ -96,8 +98,8 @@ fn two_devices_train_as_one_does() {
 /// fetched again, with the same result. The limit leaves little for scratch memory, which finds its room.
 #[test]
 fn a_model_three_times_the_device_trains() {
-    if !have(1) {
-        return;
+    if !have_device() {
+        skip!("OpenCL has no device", POCL);
     }
     let resnet = RESNET18.replace("[3, 32, 32]", "[3, 16, 16]");
     let cases = [

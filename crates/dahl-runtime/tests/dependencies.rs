@@ -5,8 +5,9 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{POLICIES, Program, check, runtime};
+use common::{POLICIES, check, runtime};
 use dahl_core::Arena;
+use dahl_test_support::program::{MIX, Program, Use};
 
 const PROGRAMS: u64 = 10_000;
 
@@ -64,7 +65,7 @@ fn launches_of_different_graphs_follow_each_other() {
         // A second program over the same arrays.
         let mut second = Program::random(seed + 100_000, false);
         second.arrays = first.arrays.clone();
-        let same = |u: &common::Use| {
+        let same = |u: &Use| {
             u.array < first.arrays.len()
                 && u.shape.iter().product::<usize>()
                     == first.arrays[u.array].iter().product::<usize>()
@@ -84,7 +85,7 @@ fn launches_of_different_graphs_follow_each_other() {
                 .collect();
             let operands: Vec<_> = parts.iter().map(|(h, m)| h.with(*m)).collect();
             let params = [dahl_core::Param::Int(step.salt)];
-            recorder.submit(dahl_core::Task::new(&common::MIX, &operands).params(&params));
+            recorder.submit(dahl_core::Task::new(&MIX, &operands).params(&params));
         }
         let other = recorder.finish().unwrap();
         let mut all = first.clone();

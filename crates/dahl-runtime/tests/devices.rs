@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{POLICIES, Program, check};
+use common::{POLICIES, check};
 use dahl_core::{Arena, Bytes, Codelet, Graph, MemoryId, Recorder, Task, UnitKind};
 use dahl_runtime::{HostDeviceSpec, RunError, Runtime};
+use dahl_test_support::program::Program;
 
 fn fast(units: usize, capacity: u64) -> HostDeviceSpec {
     HostDeviceSpec {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::gpu::gpu;
-use common::{POLICIES, Program, check};
+use common::{POLICIES, check};
 use dahl_core::trace::{Load, Trace};
 use dahl_core::{
     Arena, Bytes, Codelet, Graph, Matrix, Mode, Operands, Recorder, Region, Task, UnitKind,
 };
 use dahl_runtime::{HostDeviceSpec, Runtime, Schedule, Traffic};
+use dahl_test_support::program::Program;
 
 const ROWS: usize = 16;
 const COLUMNS: usize = 64;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::Program;
 use common::frail::{FAULTS, Fate, Fault, device};
 use dahl_core::{Arena, Graph, MemoryId, UnitKind};
 use dahl_runtime::{RunError, Runtime, Schedule};
+use dahl_test_support::plans;
+use dahl_test_support::program::Program;
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +72,9 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
         PLAN => builder.schedule(plan(&graph, case.workers + 1 + usize::from(case.second))),
         TRANSFERS => {
             let devices = 1 + usize::from(case.second);
-            let machine = common::planned::machine(case.workers, devices, case.capacity, 1.0);
-            let plan = common::planned::plan(&graph, &machine, case.seed);
-            builder.schedule(common::planned::schedule(&graph, &plan))
+            let machine = plans::machine(case.workers, devices, case.capacity, 1.0);
+            let plan = plans::plan(&graph, &machine, case.seed);
+            builder.schedule(plans::schedule(&graph, &plan))
         }
         policy => builder.policy(policy),
     };

@@ -1,15 +1,13 @@
 //! What moves between memories, and when: little more than must, and while others compute.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use common::Dice;
 use dahl_core::trace::Trace;
 use dahl_core::{Arena, Bytes, Codelet, DType, Graph, Handle, Mode, Recorder, Task, UnitKind};
 use dahl_runtime::{HostDeviceSpec, Runtime, Schedule};
+use dahl_test_support::program::Dice;
 
 /// Elements of an array of size one.
 const ELEMENT: usize = 64;

@@ -5,9 +5,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Dice, Program, check};
+use common::check;
 use dahl_core::Arena;
 use dahl_runtime::{RunError, Runtime, Schedule};
+use dahl_test_support::program::{Dice, Program};
 
 /// A random schedule that the dependencies allow: tasks in program order, dealt to units.
 fn random(tasks: usize, units: usize, seed: u64) -> Vec<Vec<u32>> {

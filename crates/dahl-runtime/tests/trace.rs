@@ -6,10 +6,11 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{POLICIES, Program, check};
+use common::{POLICIES, check};
 use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace};
 use dahl_core::{Arena, Bytes};
 use dahl_runtime::{Builder, HostDeviceSpec, Runtime};
+use dahl_test_support::program::Program;
 
 fn builder(workers: usize, policy: &str) -> Builder {
     let builder = Runtime::builder()

@@ -6,12 +6,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::planned::{machine, plan, schedule};
-use common::{Program, check};
+use common::check;
 use dahl_core::trace::Trace;
 use dahl_core::{Arena, Bytes, Codelet, Graph, Recorder, Region, Task, UnitKind};
 use dahl_runtime::{Builder, HostDeviceSpec, RunError, Runtime, Schedule};
 use dahl_sched::transfers::{Made, Transfer};
+use dahl_test_support::plans::{machine, plan, schedule};
+use dahl_test_support::program::Program;
 
 fn device(capacity: u64, bandwidth: f64, latency: Duration) -> HostDeviceSpec {
     HostDeviceSpec {

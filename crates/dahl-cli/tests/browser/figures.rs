@@ -1,9 +1,10 @@
 //! The figures beside the chart, and the chart's own sums, against `dahl trace summary --json`.
 
+use dahl_test_support::skip;
 use serde_json::{Value, json};
 
 use super::chrome::Chrome;
-use super::{Scene, common, open};
+use super::{CHROMIUM, NO_BROWSER, Scene, common, open};
 
 /// What a text such as `59.5 µs` or `1,204` means.
 fn meant(text: &str) -> f64 {
@@ -54,7 +55,7 @@ fn figures_are_those_of_the_summary() {
         mut chrome, file, ..
     }) = open("figures")
     else {
-        return;
+        skip!(NO_BROWSER, CHROMIUM);
     };
     // The page lists as many of the largest things as the library does by itself.
     let top = dahl_trace::summary::TOP.to_string();

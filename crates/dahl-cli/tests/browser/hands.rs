@@ -1,9 +1,10 @@
 //! Wheel, pointer, keys and buttons: that each does what the help says.
 
+use dahl_test_support::skip;
 use serde_json::{Value, json};
 
 use super::chrome::Chrome;
-use super::{Scene, open, picture};
+use super::{CHROMIUM, NO_BROWSER, Scene, open, picture};
 
 /// The window in time, once it stands still.
 fn window(chrome: &mut Chrome) -> (f64, f64) {
@@ -14,7 +15,7 @@ fn window(chrome: &mut Chrome) -> (f64, f64) {
 #[test]
 fn wheel_drag_and_keys_move_the_window() {
     let Some(Scene { mut chrome, .. }) = open("moving") else {
-        return;
+        skip!(NO_BROWSER, CHROMIUM);
     };
     let size = |w: (f64, f64)| w.1 - w.0;
     let whole = window(&mut chrome);
@@ -88,7 +89,7 @@ fn toggles_change_what_is_seen() {
         mut chrome, page, ..
     }) = open("toggles")
     else {
-        return;
+        skip!(NO_BROWSER, CHROMIUM);
     };
     let first = picture(&mut chrome);
     for (key, property, before, after) in [

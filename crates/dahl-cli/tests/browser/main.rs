@@ -1,6 +1,6 @@
 //! The page of `dahl trace view` in a real browser: opened, zoomed, pointed at, searched, and read back.
 //!
-//! Skipped, saying so, where there is no Chromium (Debian: `apt install chromium`).
+//! Skipped where there is no Chromium.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,13 +11,16 @@ mod hands;
 mod large;
 mod tasks;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use dahl_core::trace::Trace;
 use serde_json::Value;
 
 use chrome::Chrome;
+
+/// Why these tests are skipped, and what to do about it.
+const NO_BROWSER: &str = "no Chromium here";
+const CHROMIUM: &str = "apt install chromium";
 
 /// A trace with its page, and a browser to open it in. The files go when the browser does.
 struct Scene {
@@ -29,14 +32,7 @@ struct Scene {
 
 /// Makes the page of a made-up trace with `dahl trace view`; nothing without a browser.
 fn scene(name: &str, tasks: usize, units: u16) -> Option<Scene> {
-    let Some(program) = chrome::find() else {
-        // Not `eprintln!`, which the test harness keeps to itself.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: {name}: no Chromium here; on Debian: apt install chromium"
-        );
-        return None;
-    };
+    let program = chrome::find()?;
     let folder = std::env::temp_dir().join(format!("dahl-browser-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let trace = dahl_trace::synthetic(tasks, units, 1);

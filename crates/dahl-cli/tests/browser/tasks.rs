@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace};
+use dahl_test_support::skip;
 use serde_json::json;
 
 use super::chrome::Chrome;
-use super::{Scene, open, picture};
+use super::{CHROMIUM, NO_BROWSER, Scene, open, picture};
 
 fn names(chrome: &mut Chrome, list: &str) -> BTreeSet<(u32, u32)> {
     let value = chrome.eval(&format!("dahl.{list}.map((t) => [t.launch, t.task])"));
@@ -54,7 +55,7 @@ fn a_task_is_found_pointed_at_and_explained() {
         mut chrome, trace, ..
     }) = open("task")
     else {
-        return;
+        skip!(NO_BROWSER, CHROMIUM);
     };
     // One that another launch released, one in the middle, the last.
     let crossing = trace
@@ -123,7 +124,7 @@ fn searching_counts_and_goes_from_match_to_match() {
         mut chrome, trace, ..
     }) = open("search")
     else {
-        return;
+        skip!(NO_BROWSER, CHROMIUM);
     };
     let codelet = trace.class_of(trace.tasks[0].id).codelet.clone();
     let matching = |t: &&TaskRun| {

@@ -2,9 +2,6 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
-#[path = "../../../dahl-runtime/tests/common/planned.rs"]
-mod planned;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +11,7 @@ use dahl_data::{DataError, Dataset};
 use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::fault::Fault;
 use dahl_gpu::opencl::{self, OpenClDevice};
-use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
+use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Optimizer, Sgd};
@@ -22,6 +19,7 @@ use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{Event, Session, TrainError, Training};
 use dahl_nn::weights::{Data, Weights};
 use dahl_runtime::{DeviceSpec, Runtime, Traffic};
+use dahl_test_support::plans;
 
 /// Images whose class shows in their stripes.
 pub struct Stripes(pub [usize; 3]);
@@ -164,9 +162,9 @@ pub fn runtime(how: &How, session: &Session) -> (Runtime, Vec<Arc<OpenClDevice>>
         let graph = session.lowered().unwrap();
         // Any plan will do that is the same next time; data moves as it says, too.
         let capacity = how.capacity as u64;
-        let machine = planned::machine(how.workers, how.devices, capacity, 1e9);
-        let plan = planned::plan(&graph, &machine, 3);
-        builder = builder.schedule(planned::schedule(&graph, &plan));
+        let machine = plans::machine(how.workers, how.devices, capacity, 1e9);
+        let plan = plans::plan(&graph, &machine, 3);
+        builder = builder.schedule(plans::schedule(&graph, &plan));
     }
     (builder.build().unwrap(), devices)
 }
@@ -244,13 +242,16 @@ pub const LENET5: &str = include_str!("../../../dahl-nn/models/lenet5.toml");
 pub const VGG_SMALL: &str = include_str!("../../../dahl-nn/models/vgg-small.toml");
 pub const RESNET18: &str = include_str!("../../../dahl-nn/models/resnet18-32.toml");
 
-/// Whether there are so many devices; says so if not.
-pub fn have(devices: usize) -> bool {
-    let found = opencl::devices().map_or(0, |d| d.len());
-    if found < devices {
-        eprintln!("SKIPPED: {found} OpenCL devices, {devices} needed");
+/// What to do where there is no device.
+pub const POCL: &str = "apt install pocl-opencl-icd ocl-icd-libopencl1";
+
+/// Whether OpenCL has a device; a library that fails is no excuse.
+pub fn have_device() -> bool {
+    match opencl::devices() {
+        Ok(all) => !all.is_empty(),
+        Err(GpuError::NoLibrary { .. }) => false,
+        Err(e) => panic!("{e}"),
     }
-    found >= devices
 }
 
 /// Starts this program again with two devices, since the library looks once, and these arguments; all must go

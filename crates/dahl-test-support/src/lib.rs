@@ -1,0 +1,14 @@
+//! What the tests of several crates share: skipping aloud, the number of random programs, random programs with
+//! their brute-force meaning, and plans for them.
+//!
+//! It depends on the crates it serves, which is fine for their integration tests. Unit tests see another copy
+//! of their own crate's types, so they use [`skip!`] and [`scaled`] alone.
+
+#[cfg(feature = "plans")]
+pub mod plans;
+pub mod program;
+mod scale;
+#[doc(hidden)]
+pub mod skip;
+
+pub use scale::scaled;
