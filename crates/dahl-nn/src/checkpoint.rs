@@ -22,7 +22,7 @@ pub const FILE: &str = "checkpoint.safetensors";
 const NOTE: &str = "dahl_checkpoint";
 
 /// Raised when what is written changes its meaning.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The state of a training run between two steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,7 +192,10 @@ impl Checkpoint {
         match note.get("format").and_then(Value::as_u64) {
             Some(FORMAT) => {}
             Some(other) => {
-                let m = format!("its format is {other}, this program reads {FORMAT}");
+                let m = format!(
+                    "its format is {other}, this program reads {FORMAT}: resume it with the version of \
+                     DAHL that wrote it, or start a new run from its weights"
+                );
                 return Err(wrong(m));
             }
             None => return Err(wrong("it does not say its format".into())),

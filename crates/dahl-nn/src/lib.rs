@@ -10,9 +10,12 @@ pub mod models;
 pub mod optim;
 mod registry;
 pub mod schedule;
+pub mod step;
 #[cfg(test)]
 mod testing;
 pub mod train;
 pub mod weights;
 
+pub use model::Model;
 pub use registry::Registry;
+pub use step::Step;

@@ -4,11 +4,9 @@
 
 use dahl_core::random::Random;
 use dahl_core::{DType, Executor, Handle};
-use dahl_nn::lower::grain::Grain;
-use dahl_nn::lower::state::{Io, State};
-use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Given, Optimizer};
+use dahl_nn::step::{Lowered, Step};
 use dahl_runtime::Runtime;
 
 const BATCH: usize = 3;
@@ -16,9 +14,7 @@ const BATCH: usize = 3;
 /// Everything that a loss is computed from.
 struct Probe {
     runtime: Runtime,
-    state: State,
-    io: Io,
-    graph: std::sync::Arc<dahl_core::Graph>,
+    lowered: Lowered,
     first: Vec<Vec<f64>>,
 }
 
@@ -38,20 +34,14 @@ fn write(runtime: &mut Runtime, array: &Handle, values: &[f64]) {
 
 impl Probe {
     fn new(toml: &str, grain: &str) -> Probe {
-        let model = Model::from_toml(toml, "test").unwrap();
-        let optimizer = Optimizer::parse("sgd", &Given::default()).unwrap();
-        let state = State::new(&model, DType::F64, Some(&optimizer)).unwrap();
-        let io = Io::new(&model, BATCH, DType::F64).unwrap();
-        let settings = Settings {
-            batch: BATCH,
-            dtype: DType::F64,
-            grain: grain.parse::<Grain>().unwrap(),
-            seed: 5,
-            clip: None,
-            profile: None,
-            extra: None,
-        };
-        let graph = lower::train(&model, &state, &io, &optimizer, &settings).unwrap();
+        let step = Step::new(Model::from_toml(toml, "test").unwrap())
+            .batch(BATCH)
+            .dtype(DType::F64)
+            .grain(grain.parse().unwrap())
+            .optimizer(Optimizer::parse("sgd", &Given::default()).unwrap())
+            .seed(5);
+        let lowered = step.lower().unwrap();
+        let (model, io) = (&step.model, &lowered.io);
         let mut runtime = Runtime::builder().workers(2).build().unwrap();
         let random = Random::new(3, 9);
         let mut at = 0;
@@ -62,7 +52,7 @@ impl Probe {
             (0..n).map(value).collect()
         };
         let mut first = Vec::new();
-        for (param, array) in model.params().iter().zip(&state.params) {
+        for (param, array) in model.params().iter().zip(&lowered.state.params) {
             let Some(array) = array else {
                 first.push(Vec::new());
                 continue;
@@ -73,16 +63,14 @@ impl Probe {
             }
             first.push(values);
         }
-        let pixels = draw(io.pixels.shape.len(), 2.0);
-        write(&mut runtime, &io.pixels, &pixels);
+        let pixels = draw(io.inputs.shape.len(), 2.0);
+        write(&mut runtime, &io.inputs, &pixels);
         let labels: Vec<f64> = (0..BATCH).map(|i| (i % model.classes()) as f64).collect();
-        write(&mut runtime, &io.labels, &labels);
+        write(&mut runtime, &io.targets, &labels);
         write(&mut runtime, &io.step, &[1.0]);
         Probe {
             runtime,
-            state,
-            io,
-            graph,
+            lowered,
             first,
         }
     }
@@ -91,7 +79,7 @@ impl Probe {
     fn loss(&mut self, rate: f64, change: Option<(usize, usize, f64)>) -> f64 {
         let optimizer = Optimizer::parse("sgd", &Given::default()).unwrap();
         for (place, values) in self.first.clone().iter_mut().enumerate() {
-            let Some(array) = self.state.params[place].clone() else {
+            let Some(array) = self.lowered.state.params[place].clone() else {
                 continue;
             };
             if let Some((p, i, by)) = change
@@ -102,10 +90,10 @@ impl Probe {
             write(&mut self.runtime, &array, values);
         }
         let values = optimizer.values(rate, 1);
-        write(&mut self.runtime, &self.io.values, &values);
-        self.runtime.launch(&self.graph).unwrap();
+        write(&mut self.runtime, &self.lowered.io.values, &values);
+        self.runtime.launch(&self.lowered.graph).unwrap();
         self.runtime.wait().unwrap();
-        let losses = read(&mut self.runtime, &self.io.losses);
+        let losses = read(&mut self.runtime, &self.lowered.io.losses);
         losses.iter().sum::<f64>() / BATCH as f64
     }
 
@@ -115,7 +103,7 @@ impl Probe {
         self.loss(1.0, None);
         let mut gradients = Vec::new();
         for (place, first) in self.first.iter().enumerate() {
-            gradients.push(self.state.params[place].as_ref().map(|array| {
+            gradients.push(self.lowered.state.params[place].as_ref().map(|array| {
                 let after = read(&mut self.runtime, array);
                 let pairs = first.iter().zip(&after);
                 pairs.map(|(a, b)| a - b).collect::<Vec<f64>>()

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use dahl_data::Split;
-use dahl_nn::optim::{Given, Optimizer};
-use dahl_nn::schedule::Schedule;
+use dahl_nn::optim::Sgd;
+use dahl_nn::step::Step;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
 
@@ -48,23 +48,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     let weights = weights::read(&args.weights)?;
     let mut runtime = args.run.runtime(1)?;
-    let training = Training {
-        batch: args.batch as usize,
-        epochs: 1,
-        steps: None,
-        rate: 0.0,
-        schedule: Schedule::default(),
-        optimizer: Optimizer::parse("sgd", &Given::default())?,
-        shuffle: false,
-        seed: 0,
-        dtype: args.run.dtype,
-        grain: args.run.grain(&model, args.batch as usize)?,
-        clip: None,
-        profile: args.run.profile()?,
-        extra: args.run.extra()?,
-    };
-    let name = model.name.clone();
-    let mut session = Session::new(model, training)?;
+    let (name, batch) = (model.name.clone(), args.batch as usize);
+    let grain = args.run.grain(&model, batch)?;
+    let step = Step::new(model)
+        .batch(batch)
+        .dtype(args.run.dtype)
+        .grain(grain)
+        .optimizer(Sgd::default())
+        .kernels(args.run.kernels()?)
+        .extra(args.run.extra()?);
+    let mut session = Session::new(step, Training::default())?;
     session.set_weights(&mut runtime, &weights)?;
     let totals = session.evaluate(&mut runtime, data)?;
     args.run.finish(&mut runtime, &name, |_| {})?;

@@ -4,15 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dahl_core::graph::Extra;
-use dahl_core::random::Random;
-use dahl_core::{DType, Executor, Graph};
-use dahl_nn::init;
+use dahl_core::{DType, Graph};
 use dahl_nn::lower::grain::Grain;
-use dahl_nn::lower::state::{Io, State};
-use dahl_nn::lower::{self, Settings};
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Given, Optimizer};
-use dahl_nn::train::LARGE;
+use dahl_nn::step::{Kernels, Lowered, Step};
 use dahl_runtime::{Runtime, Schedule};
 
 use super::follow;
@@ -27,15 +23,6 @@ pub struct Measure {
     _lowered: Lowered,
 }
 
-/// The graph of a training step, and the arrays that it works on.
-pub struct Lowered {
-    /// The graph.
-    pub graph: Arc<Graph>,
-    optimizer: Optimizer,
-    state: State,
-    io: Io,
-}
-
 impl Measure {
     /// For a model, a batch and a grain, with the options' profile.
     pub fn new(
@@ -44,7 +31,7 @@ impl Measure {
         run: &RunOptions,
         grain: &Grain,
     ) -> anyhow::Result<Self> {
-        Measure::with(model, batch, run, grain, run.profile()?)
+        Measure::with(model, batch, run, grain, run.kernels()?)
     }
 
     /// With implementations chosen by somebody else.
@@ -53,11 +40,11 @@ impl Measure {
         batch: usize,
         run: &RunOptions,
         grain: &Grain,
-        profile: Option<lower::Profile>,
+        kernels: Kernels,
     ) -> anyhow::Result<Self> {
         let plan = run.plan(model, batch)?;
         let run = run.following(plan.as_ref())?;
-        Measure::scheduled(model, batch, &run, grain, profile, |graph| match &plan {
+        Measure::scheduled(model, batch, &run, grain, kernels, |graph| match &plan {
             Some(plan) => {
                 follow::check(plan, graph, &StepOptions::default().optimizer())?;
                 Ok(Some(follow::schedule(plan)?))
@@ -72,17 +59,18 @@ impl Measure {
         batch: usize,
         run: &RunOptions,
         grain: &Grain,
-        profile: Option<lower::Profile>,
+        kernels: Kernels,
         order: impl FnOnce(&Graph) -> anyhow::Result<Option<Schedule>>,
     ) -> anyhow::Result<Self> {
         let step = StepOptions {
             extra: run.extra()?,
             ..StepOptions::default()
         };
-        let lowered = lowered(model, batch, run.dtype, grain, profile, &step)?;
+        let step = described(model, batch, run.dtype, grain, kernels, &step)?;
+        let lowered = step.lower()?;
         let graph = lowered.graph.clone();
         let schedule = order(&graph)?;
-        let in_flight = in_flight(&graph);
+        let in_flight = lowered.in_flight();
         let mut runtime = run.runtime_with(in_flight, |mut builder| {
             if let Some(schedule) = schedule {
                 builder = builder.schedule(schedule);
@@ -91,7 +79,8 @@ impl Measure {
             }
             builder
         })?;
-        prepare(&mut runtime, model, &lowered).map_err(|e| anyhow::anyhow!(e))?;
+        step.rehearse(&mut runtime, &lowered)
+            .map_err(|e| anyhow::anyhow!(e))?;
         Ok(Measure {
             graph,
             runtime,
@@ -108,11 +97,6 @@ impl Measure {
         self.runtime.wait()?;
         Ok(start.elapsed().as_secs_f64() / n as f64)
     }
-}
-
-/// How many steps of a graph are in flight at a time: two, or one if their temporaries are large.
-pub fn in_flight(graph: &Graph) -> usize {
-    if graph.memory.bytes > LARGE { 1 } else { 2 }
 }
 
 /// What, besides model, batch and grain, decides on the graph of a step. A plan to be followed by
@@ -151,66 +135,22 @@ impl Default for StepOptions {
     }
 }
 
-/// The graph of a training step.
-pub fn lowered(
+/// The training step that the options describe.
+pub fn described(
     model: &Model,
     batch: usize,
     dtype: DType,
     grain: &Grain,
-    profile: Option<lower::Profile>,
+    kernels: Kernels,
     step: &StepOptions,
-) -> anyhow::Result<Lowered> {
+) -> anyhow::Result<Step> {
     let given = Given::default().set("momentum", step.momentum);
-    let optimizer = Optimizer::parse(&step.optimizer, &given)?;
-    let state = State::new(model, dtype, Some(&optimizer))?;
-    let io = Io::new(model, batch, dtype)?;
-    let settings = Settings {
-        batch,
-        dtype,
-        grain: grain.clone(),
-        seed: step.dropout_seed,
-        clip: None,
-        profile,
-        extra: step.extra,
-    };
-    Ok(Lowered {
-        graph: lower::train(model, &state, &io, &optimizer, &settings)?,
-        optimizer,
-        state,
-        io,
-    })
-}
-
-/// Initial weights, random pixels and labels, a small learning rate.
-fn prepare(
-    exec: &mut dyn Executor,
-    model: &Model,
-    lowered: &Lowered,
-) -> std::result::Result<(), dahl_core::ExecError> {
-    let Lowered {
-        optimizer,
-        state,
-        io,
-        ..
-    } = lowered;
-    for (place, array) in state.params.iter().enumerate() {
-        if let Some(array) = array {
-            let (fill, random) = (init::fill(model, place), init::stream(42, place));
-            exec.write(array, &mut |mut v| {
-                (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)))
-            })?;
-        }
-    }
-    let random = Random::new(1, 1);
-    exec.write(&io.pixels, &mut |mut v| {
-        (0..v.len()).for_each(|i| v.set(i, random.uniform(i as u64)))
-    })?;
-    let classes = model.classes() as u64;
-    exec.write(&io.labels, &mut |mut v| {
-        (0..v.len()).for_each(|i| v.set(i, random.below(i as u64, classes) as f64));
-    })?;
-    let values = optimizer.values(1e-4, 1);
-    exec.write(&io.values, &mut |mut v| {
-        values.iter().enumerate().for_each(|(i, &x)| v.set(i, x))
-    })
+    Ok(Step::new(model.clone())
+        .batch(batch)
+        .dtype(dtype)
+        .grain(grain.clone())
+        .optimizer(Optimizer::parse(&step.optimizer, &given)?)
+        .seed(step.dropout_seed)
+        .kernels(kernels)
+        .extra(step.extra))
 }

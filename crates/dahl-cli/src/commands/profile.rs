@@ -7,14 +7,12 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context;
+use dahl_core::graph::Choices;
 use dahl_core::hash::StableHasher;
-use dahl_nn::lower;
 use dahl_runtime::discover::{self, Host};
 use dahl_runtime::perf_store::PerfStore;
-use dahl_sched::model::Choices;
 use serde::{Deserialize, Serialize};
 
 use super::rhythm::Rhythm;
@@ -151,14 +149,5 @@ impl Profile {
         let text = serde_json::to_string_pretty(self)?;
         dahl_core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    /// What lowering takes; none if it has nothing to choose.
-    pub fn for_lowering(self) -> Option<lower::Profile> {
-        let choices = Arc::new(self.choices);
-        (!choices.is_empty()).then(|| lower::Profile {
-            name: format!("{:016x}", choices.fingerprint()),
-            chooser: choices.chooser(),
-        })
     }
 }

@@ -7,10 +7,10 @@ use dahl_core::graph::Extra;
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Unit, UnitKind};
 use dahl_energy::WattsModel;
-use dahl_nn::lower;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_nn::models;
+use dahl_nn::step::Kernels;
 use dahl_plan::file::PlanFile;
 use dahl_runtime::{Builder, Runtime};
 
@@ -162,14 +162,14 @@ impl RunOptions {
         Ok(gpu::extra(&gpu::numbers(&self.units().gpus)?))
     }
 
-    /// The profile that implementations are chosen by.
-    pub fn profile(&self) -> anyhow::Result<Option<lower::Profile>> {
+    /// Who chooses implementations.
+    pub fn kernels(&self) -> anyhow::Result<Kernels> {
         let profile = match &self.profile {
             None => profile::here()?,
             Some(path) if path.as_os_str() == "none" => None,
             Some(path) => Some(profile::load(path)?),
         };
-        Ok(profile.and_then(profile::Profile::for_lowering))
+        Ok(profile.map_or(Kernels::Static, |p| p.choices.into()))
     }
 
     /// The end of a run: keeps what policies have learnt, shows the trace, if one was recorded, to `look`,

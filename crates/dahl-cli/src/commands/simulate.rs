@@ -6,12 +6,13 @@ use std::sync::Arc;
 use dahl_core::{Bytes, DType, Graph, Joules, Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
+use dahl_nn::step::{Kernels, Lowered, in_flight};
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Fixed, Policy};
 use dahl_sim::{Interruptions, Known, Noise, Options, Outcome, Times, simulate};
 
-pub(super) use super::measure::{Lowered as Step, StepOptions};
+pub(super) use super::measure::StepOptions;
 use super::run_options::{about, model};
 use super::{follow, gpu, machine, measure, profile, rhythm};
 use crate::print;
@@ -168,18 +169,18 @@ pub(super) fn lowered(
     grain: &Grain,
     machine: &Machine,
     step: &StepOptions,
-) -> anyhow::Result<Step> {
+) -> anyhow::Result<Lowered> {
     // What would be chosen there is known only if there is here.
     let chosen = match machine::is_here(machine) {
         true => profile::here()?,
         false => None,
     };
-    let profile = chosen.and_then(profile::Profile::for_lowering);
+    let kernels = chosen.map_or(Kernels::Static, |p| p.choices.into());
     let step = StepOptions {
         extra: gpu::extra_of(machine, machine::is_here(machine)),
         ..step.clone()
     };
-    measure::lowered(model, batch, dtype, grain, profile, &step)
+    Ok(measure::described(model, batch, dtype, grain, kernels, &step)?.lower()?)
 }
 
 /// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches.
@@ -187,7 +188,7 @@ pub(super) fn as_run(graph: &Graph, machine: &Machine) -> Options {
     let first = &machine.units[0];
     let works = first.kind == UnitKind::CPU && first.memory == dahl_core::MemoryId::HOST;
     Options {
-        in_flight: measure::in_flight(graph),
+        in_flight: in_flight(graph),
         launcher: works.then_some(UnitId(0)),
         fed: true,
         ..Options::default()

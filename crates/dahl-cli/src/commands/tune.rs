@@ -8,15 +8,15 @@
 
 use dahl_core::graph::Extra;
 use dahl_core::{Machine, Seconds, UnitId, UnitKind};
-use dahl_nn::lower;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
+use dahl_nn::step::Kernels;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_sched::policy;
 use dahl_sim::{Options, Times};
 
 use super::calibrate::record;
-use super::measure::{Measure, StepOptions, lowered};
+use super::measure::{Measure, StepOptions, described};
 use super::profile;
 use super::rhythm::{self, Rhythm, Seen};
 use super::run_options::RunOptions;
@@ -89,7 +89,7 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
         run,
         machine,
         extra,
-        profile: run.profile()?,
+        kernels: run.kernels()?,
         store: &store,
         rhythms,
         tried: 0,
@@ -153,7 +153,7 @@ struct Search<'a> {
     run: &'a RunOptions,
     machine: Machine,
     extra: Option<Extra>,
-    profile: Option<lower::Profile>,
+    kernels: Kernels,
     store: &'a PerfStore,
     /// What the runtime itself took in the measured runs.
     rhythms: Vec<Rhythm>,
@@ -164,12 +164,12 @@ impl Search<'_> {
     /// Predicted seconds of a step in the middle of a run.
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
-        let (dtype, profile) = (self.run.dtype, self.profile.clone());
+        let (dtype, kernels) = (self.run.dtype, self.kernels.clone());
         let step = StepOptions {
             extra: self.extra,
             ..StepOptions::default()
         };
-        let lowered = lowered(self.model, self.batch, dtype, grain, profile, &step)?;
+        let lowered = described(self.model, self.batch, dtype, grain, kernels, &step)?.lower()?;
         let graph = &*lowered.graph;
         let mut machine = self.machine.clone();
         let mut times = Times::estimate(graph, &machine, Some(self.store.model()), false)?;
@@ -179,6 +179,7 @@ impl Search<'_> {
             // Without CPU workers nobody who launches works.
             launcher: (machine.units[0].kind == UnitKind::CPU).then_some(UnitId(0)),
             fed: true,
+            in_flight: lowered.in_flight(),
             ..Options::default()
         };
         let decides = || Ok(policy::by_name(policy, &machine)?);

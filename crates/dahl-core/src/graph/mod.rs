@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `recorder` | takes tasks, checks them, fixes implementations |
+//! | `choices` | which implementation calibration chose, call by call |
 //! | `deps` | edges from regions |
 //! | `runs` | regions under another shape of the same data |
 //! | `reduce` | private accumulators and their merging |
@@ -17,6 +18,7 @@
 //! | `program` | a graph's program as JSON, to read back |
 
 pub mod boundary;
+mod choices;
 pub mod deps;
 pub mod export;
 pub mod memory;
@@ -36,6 +38,7 @@ use crate::machine::UnitKind;
 use crate::shape::Shape;
 
 pub use boundary::Boundary;
+pub use choices::{Choice, Choices};
 pub use memory::MemoryPlan;
 pub use program::Program;
 pub use recorder::{Chooser, Extra, GraphError, Operand, Recorder, Task};

@@ -15,7 +15,7 @@ use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Optimizer, Sgd};
-use dahl_nn::schedule::Schedule;
+use dahl_nn::step::Step;
 use dahl_nn::train::{Event, Session, TrainError, Training};
 use dahl_nn::weights::{Data, Weights};
 use dahl_runtime::{DeviceSpec, Runtime, Traffic};
@@ -109,23 +109,23 @@ pub fn sgd() -> Optimizer {
 }
 
 pub fn session(model: &str, dtype: DType, how: &How) -> Session {
+    let step = Step::new(Model::from_toml(model, "model").unwrap())
+        .batch(how.batch)
+        .dtype(dtype)
+        .optimizer(sgd())
+        .clip_norm(1.0)
+        .seed(5)
+        .extra(
+            (how.devices > 0).then_some(|name: &str| dahl_gpu::device::implementation(name, None)),
+        );
     let training = Training {
-        batch: how.batch,
         epochs: 2,
         steps: how.steps,
-        rate: 0.01,
-        schedule: Schedule::default(),
-        optimizer: sgd(),
+        rate: Some(0.01),
         shuffle: false,
-        seed: 5,
-        dtype,
-        grain: "auto".parse().unwrap(),
-        clip: Some(1.0),
-        profile: None,
-        extra: (how.devices > 0)
-            .then_some(|name: &str| dahl_gpu::device::implementation(name, None)),
+        ..Training::default()
     };
-    Session::new(Model::from_toml(model, "model").unwrap(), training).unwrap()
+    Session::new(step, training).unwrap()
 }
 
 /// A runtime, and its devices.

@@ -120,8 +120,8 @@ fn what_is_not_a_checkpoint_is_said() {
             .contains("no training state")
     );
     for (note, says) in [
-        (r#"{"format":2}"#, "its format is 2"),
-        (r#"{"format":1}"#, "missing field"),
+        (r#"{"format":1}"#, "its format is 1, this program reads 2"),
+        (r#"{"format":2}"#, "missing field"),
         ("{}", "does not say its format"),
         ("{", "EOF"),
     ] {

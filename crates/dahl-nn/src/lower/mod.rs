@@ -1,9 +1,9 @@
-//! Lowering: from a model to the graph of one training or evaluation step.
+//! Lowering: from a step to the graph of its tasks, for training, evaluation or prediction.
 //!
 //! Layers that belong together are *fused* into groups first; then every group submits its forward
 //! tasks, the loss its own, and in reverse order every group its backward tasks; each parameter is
-//! updated as soon as its gradient is complete. What is computed depends on the model, the batch, the
-//! element type and the grain, and on nothing else.
+//! updated as soon as its gradient is complete. What is computed depends on the [`crate::Step`], the
+//! [`Pass`] and the number of samples, and on nothing else.
 //!
 //! | file | what |
 //! |---|---|
@@ -24,78 +24,34 @@ mod update;
 
 use std::sync::Arc;
 
-use dahl_core::graph::{Chooser, Operand};
-use dahl_core::{Codelet, DType, Graph, GraphError, Handle, Param, Recorder, Task};
+use dahl_core::graph::Operand;
+use dahl_core::{Codelet, Graph, GraphError, Handle, Param, Recorder, Task};
 
-use crate::losses::Loss;
 use crate::model::{Extent, Model};
-use crate::optim::Optimizer;
+use crate::step::Pass;
 use grain::{Grain, Parts};
 use groups::Group;
 pub use loss::{LossPart, LossTape};
 use state::{Io, State};
 
-/// What, besides the model, decides on a step.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Samples of a step.
-    pub batch: usize,
-    /// Element type.
-    pub dtype: DType,
-    /// Task sizes.
-    pub grain: Grain,
-    /// Key of dropout's random numbers.
-    pub seed: u64,
-    /// Gradients are scaled to this global norm where it is larger.
-    pub clip: Option<f64>,
-    /// Who chooses implementations; static costs unless set.
-    pub profile: Option<Profile>,
-    /// Who adds implementations for other kinds of units than those `dahl-ops` has; nobody unless set.
-    pub extra: Option<dahl_core::graph::Extra>,
-}
-
-/// A calibration profile, as lowering sees it: somebody who chooses implementations.
-#[derive(Clone)]
-pub struct Profile {
-    /// Equal for profiles that choose alike; checkpoints keep it.
-    pub name: String,
-    /// What chooses.
-    pub chooser: Chooser,
-}
-
-impl std::fmt::Debug for Profile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Profile({})", self.name)
+/// The graph of one pass over so many samples: the only place where a step becomes tasks.
+pub(crate) fn graph(
+    step: &crate::Step,
+    pass: Pass,
+    batch: usize,
+    state: &State,
+    io: &Io,
+) -> Result<Arc<Graph>, GraphError> {
+    let mut lowering = Step::new(step, pass, batch, state, io);
+    if pass == Pass::Train {
+        lowering.check_batch_norm()?;
     }
-}
-
-/// The graph of one training step: forward, loss, backward, update.
-pub fn train(
-    model: &Model,
-    state: &State,
-    io: &Io,
-    optimizer: &Optimizer,
-    settings: &Settings,
-) -> Result<Arc<Graph>, GraphError> {
-    let mut step = Step::new(model, state, io, settings, Some(optimizer));
-    step.check_batch_norm()?;
-    step.forward();
-    step.loss(&Loss::default());
-    step.backward();
-    step.recorder.finish()
-}
-
-/// The graph of one evaluation step: forward and loss, as the model is.
-pub fn evaluate(
-    model: &Model,
-    state: &State,
-    io: &Io,
-    settings: &Settings,
-) -> Result<Arc<Graph>, GraphError> {
-    let mut step = Step::new(model, state, io, settings, None);
-    step.forward();
-    step.loss(&Loss::default());
-    step.recorder.finish()
+    lowering.forward();
+    lowering.loss(&step.loss);
+    if pass == Pass::Train {
+        lowering.backward();
+    }
+    lowering.recorder.finish()
 }
 
 /// A step while it is being lowered.
@@ -103,8 +59,9 @@ struct Step<'a> {
     model: &'a Model,
     state: &'a State,
     io: &'a Io,
-    settings: &'a Settings,
-    optimizer: Option<&'a Optimizer>,
+    settings: &'a crate::Step,
+    pass: Pass,
+    batch: usize,
     recorder: Recorder,
     groups: Vec<Group>,
     /// Outputs of layers; interior values of groups have none.
@@ -121,12 +78,13 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn new(
-        model: &'a Model,
+        settings: &'a crate::Step,
+        pass: Pass,
+        batch: usize,
         state: &'a State,
         io: &'a Io,
-        settings: &'a Settings,
-        optimizer: Option<&'a Optimizer>,
     ) -> Self {
+        let model = &settings.model;
         let groups = groups::find(model);
         let mut needs_gradient = vec![false; model.layers.len() + 1];
         for (i, layer) in model.layers.iter().enumerate() {
@@ -137,15 +95,15 @@ impl<'a> Step<'a> {
             needs_gradient[i + 1] = trained || layer.from.iter().any(|&v| needs_gradient[v]);
         }
         let mut values = vec![None; model.layers.len() + 1];
-        values[0] = Some(io.pixels.clone());
+        values[0] = Some(io.inputs.clone());
         Step {
             kept: vec![Vec::new(); groups.len()],
             gradients: vec![Vec::new(); values.len()],
             clipped: Vec::new(),
             recorder: {
                 let mut recorder = Recorder::new();
-                if let Some(profile) = &settings.profile {
-                    recorder = recorder.with_chooser(profile.chooser.clone());
+                if let Some(chooser) = settings.kernels.chooser() {
+                    recorder = recorder.with_chooser(chooser);
                 }
                 if let Some(extra) = settings.extra {
                     recorder = recorder.with_extra(extra);
@@ -156,7 +114,8 @@ impl<'a> Step<'a> {
             state,
             io,
             settings,
-            optimizer,
+            pass,
+            batch,
             groups,
             values,
             needs_gradient,
@@ -183,11 +142,11 @@ impl<'a> Step<'a> {
     }
 
     fn is_training(&self) -> bool {
-        self.optimizer.is_some()
+        self.pass == Pass::Train
     }
 
     fn batch(&self) -> usize {
-        self.settings.batch
+        self.batch
     }
 
     /// The extents of a value with the batch in front.

@@ -1,8 +1,10 @@
 //! What outlives a step: parameters and optimiser state; and what goes in and comes out of one.
 
-use dahl_core::{Arena, ArenaError, DType, Handle};
+use dahl_core::{Arena, ArenaError, Handle};
 
-use crate::model::{Model, Role};
+use crate::Step;
+use crate::losses::Targets;
+use crate::model::Role;
 use crate::optim::Optimizer;
 
 /// Parameters and optimiser state, in an arena of their own.
@@ -17,23 +19,20 @@ pub struct State {
 
 impl State {
     /// Zeros for all of it.
-    pub fn new(
-        model: &Model,
-        dtype: DType,
-        optimizer: Option<&Optimizer>,
-    ) -> Result<Self, ArenaError> {
-        let arena = Arena::new();
+    pub(crate) fn new(step: &Step) -> Result<Self, ArenaError> {
+        let (arena, dtype) = (Arena::new(), step.dtype);
         let (mut params, mut slots) = (Vec::new(), Vec::new());
-        for p in model.params() {
+        for p in step.model.params() {
             if p.role == Role::NumBatches {
                 params.push(None);
                 slots.push(Vec::new());
                 continue;
             }
             params.push(Some(arena.alloc(&p.key, &p.shape, dtype)?));
-            let names = optimizer
-                .filter(|_| p.role.is_trained())
-                .map_or_else(Vec::new, Optimizer::state_slots);
+            let names = match p.role.is_trained() {
+                true => step.optimizer.state_slots(),
+                false => Vec::new(),
+            };
             let own = names
                 .iter()
                 .map(|s| arena.alloc(&format!("{} {s}", p.key), &p.shape, dtype));
@@ -50,10 +49,10 @@ impl State {
 /// The arrays through which a step talks to its caller. Steps in flight at once need one each.
 pub struct Io {
     _arena: Arena,
-    /// Images: batch × channels × height × width.
-    pub pixels: Handle,
-    /// Class numbers, one per sample.
-    pub labels: Handle,
+    /// Samples: batch × channels × height × width.
+    pub inputs: Handle,
+    /// Class numbers, one per sample; or batch × outputs values.
+    pub targets: Handle,
     /// Losses, one per sample.
     pub losses: Handle,
     /// Correct predictions, one count per task of the loss.
@@ -71,12 +70,16 @@ pub fn loss_parts(batch: usize) -> usize {
 
 impl Io {
     /// For steps of so many samples.
-    pub fn new(model: &Model, batch: usize, dtype: DType) -> Result<Self, ArenaError> {
-        let arena = Arena::new();
-        let [c, h, w] = model.input;
+    pub(crate) fn new(step: &Step, batch: usize) -> Result<Self, ArenaError> {
+        let (arena, dtype) = (Arena::new(), step.dtype);
+        let [c, h, w] = step.model.input;
+        let targets = match step.loss.targets() {
+            Targets::Classes => vec![batch],
+            Targets::Values => vec![batch, step.model.classes()],
+        };
         Ok(Io {
-            pixels: arena.alloc("pixels", &[batch, c, h, w], dtype)?,
-            labels: arena.alloc("labels", &[batch], dtype)?,
+            inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,
+            targets: arena.alloc("targets", &targets, dtype)?,
             losses: arena.alloc("losses", &[batch], dtype)?,
             correct: arena.alloc("correct", &[loss_parts(batch)], dtype)?,
             values: arena.alloc("optimiser values", &[Optimizer::VALUES], dtype)?,

@@ -27,7 +27,7 @@ fn cuts(handle: &Handle) -> Vec<[tiles::Piece; 4]> {
 impl Step<'_> {
     /// A parameter's gradient is complete: updates it, or keeps it until all are.
     pub(super) fn update(&mut self, param: usize, gradient: Handle) {
-        if self.settings.clip.is_some() {
+        if self.settings.clip_norm.is_some() {
             self.clipped.push((param, gradient));
         } else {
             self.apply(param, &gradient);
@@ -35,7 +35,7 @@ impl Step<'_> {
     }
 
     pub(super) fn clip_and_update(&mut self) {
-        let Some(most) = self.settings.clip else {
+        let Some(most) = self.settings.clip_norm else {
             return;
         };
         let gradients = std::mem::take(&mut self.clipped);
@@ -57,7 +57,7 @@ impl Step<'_> {
     }
 
     fn apply(&self, param: usize, gradient: &Handle) {
-        let optimizer = self.optimizer.expect("only training has gradients");
+        let optimizer = &self.settings.optimizer;
         let target = self.state.params[param]
             .clone()
             .expect("trained parameters are arrays");

@@ -7,46 +7,40 @@
 mod phase;
 mod session;
 
-pub use phase::{LARGE, Totals};
+pub use phase::Totals;
 pub use session::{Event, Session};
 
-use dahl_core::{DType, ExecError};
+use dahl_core::ExecError;
 
-use crate::lower::Profile;
-use crate::lower::grain::Grain;
-use crate::optim::Optimizer;
 use crate::schedule::Schedule;
+use crate::step::StepError;
 use dahl_data::DataError;
 
-/// What decides on a training run, besides model and data.
-#[derive(Clone, Debug)]
+/// What decides on a training run, besides its step and its data.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Training {
-    /// Samples per step.
-    pub batch: usize,
     /// Passes over the data.
     pub epochs: u64,
     /// Stop after so many steps, whatever the epochs.
     pub steps: Option<u64>,
-    /// Base learning rate.
-    pub rate: f64,
+    /// Base learning rate; the optimiser's default unless set.
+    pub rate: Option<f64>,
     /// How it changes.
     pub schedule: Schedule,
-    /// The optimiser.
-    pub optimizer: Optimizer,
     /// Whether each epoch has its own order.
     pub shuffle: bool,
-    /// Key of everything random.
-    pub seed: u64,
-    /// Element type.
-    pub dtype: DType,
-    /// Task sizes.
-    pub grain: Grain,
-    /// Gradients are scaled to this global norm where it is larger.
-    pub clip: Option<f64>,
-    /// Who chooses implementations; static costs unless set.
-    pub profile: Option<Profile>,
-    /// Who adds implementations for other kinds of units; nobody unless set.
-    pub extra: Option<dahl_core::graph::Extra>,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Training {
+            epochs: 8,
+            steps: None,
+            rate: None,
+            schedule: Schedule::default(),
+            shuffle: true,
+        }
+    }
 }
 
 /// Why training stopped.
@@ -55,12 +49,12 @@ pub enum TrainError {
     /// The data.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The model cannot be lowered.
+    /// The step cannot be lowered.
     #[error(transparent)]
-    Graph(#[from] dahl_core::GraphError),
-    /// Memory.
+    Step(#[from] StepError),
+    /// The learning rate.
     #[error(transparent)]
-    Memory(#[from] dahl_core::ArenaError),
+    Rate(#[from] crate::optim::OptimizerError),
     /// A task failed.
     #[error("{0}")]
     Execution(ExecError),

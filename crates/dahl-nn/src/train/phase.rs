@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dahl_core::{ExecError, Executor, Graph, Shown};
 
-use crate::lower::state::Io;
+use crate::step::{Lowered, StepError};
 
 use super::TrainError;
 
@@ -32,18 +32,17 @@ impl Totals {
     }
 }
 
-/// Arrays and graph of a step.
+/// One of the steps that may be in flight.
 struct Phase {
-    io: Io,
-    graph: Arc<Graph>,
+    lowered: Lowered,
     /// Whether a step was launched whose results have not been collected.
     pending: bool,
 }
 
 /// What the host writes before a step.
 pub struct Input<'a, T> {
-    /// Pixels of the batch.
-    pub pixels: &'a [T],
+    /// Samples of the batch.
+    pub inputs: &'a [T],
     /// Class numbers.
     pub labels: &'a [usize],
     /// The optimiser's values.
@@ -52,11 +51,7 @@ pub struct Input<'a, T> {
     pub step: u64,
 }
 
-/// Steps whose temporaries take more than this run one at a time: what overlapping them would hide is
-/// small beside what they compute, and the memory is not.
-pub const LARGE: u64 = 128 << 20;
-
-/// Two phases for every batch size met, and the steps in flight.
+/// As many phases as steps are in flight for every batch size met, and the steps in flight.
 #[derive(Default)]
 pub struct Phases {
     by_batch: HashMap<usize, (Vec<Phase>, usize)>,
@@ -72,20 +67,16 @@ impl Phases {
         exec: &mut dyn Executor,
         input: &Input<'_, T>,
         totals: &mut Totals,
-        mut make: impl FnMut(usize) -> Result<(Io, Arc<Graph>), TrainError>,
+        mut make: impl FnMut(usize) -> Result<Lowered, StepError>,
     ) -> Result<(), TrainError> {
         let batch = input.labels.len();
         let (phases, next) = self.by_batch.entry(batch).or_default();
-        let most = phases
-            .first()
-            .map_or(2, |p| if p.graph.memory.bytes > LARGE { 1 } else { 2 });
+        let most = phases.first().map_or(usize::MAX, |p| p.lowered.in_flight());
         let place = *next % most;
-        *next = (place + 1) % 2;
+        *next = place + 1;
         if phases.len() <= place {
-            let (io, graph) = make(batch)?;
             phases.push(Phase {
-                io,
-                graph,
+                lowered: make(batch)?,
                 pending: false,
             });
         }
@@ -93,16 +84,16 @@ impl Phases {
             self.collect(exec, totals)?;
         }
         let phase = &mut self.by_batch.get_mut(&batch).expect("made above").0[place];
-        let io = &phase.io;
-        exec.write(&io.pixels, &mut |v| {
+        let io = &phase.lowered.io;
+        exec.write(&io.inputs, &mut |v| {
             if let Some(v) = T::values_mut(v) {
-                v.copy_from_slice(input.pixels);
+                v.copy_from_slice(input.inputs);
             }
         })?;
-        write(exec, &io.labels, input.labels.iter().map(|&l| l as f64))?;
+        write(exec, &io.targets, input.labels.iter().map(|&l| l as f64))?;
         write(exec, &io.values, input.values.iter().copied())?;
         write(exec, &io.step, std::iter::once(input.step as f64))?;
-        exec.launch(&phase.graph)?;
+        exec.launch(&phase.lowered.graph)?;
         phase.pending = true;
         self.flight.push_back((batch, place));
         Ok(())
@@ -115,8 +106,10 @@ impl Phases {
         };
         let phase = &mut self.by_batch.get_mut(&batch).expect("in flight").0[place];
         phase.pending = false;
-        exec.read(&phase.io.losses, &mut |v| totals.loss += v.sum())?;
-        exec.read(&phase.io.correct, &mut |v| totals.correct += v.sum())?;
+        exec.read(&phase.lowered.io.losses, &mut |v| totals.loss += v.sum())?;
+        exec.read(&phase.lowered.io.correct, &mut |v| {
+            totals.correct += v.sum()
+        })?;
         totals.samples += batch as u64;
         Ok(())
     }
@@ -136,12 +129,16 @@ impl Phases {
     /// Bytes of temporaries of all graphs: each has arrays of its own, so each is in flight once.
     pub fn planned_bytes(&self) -> u64 {
         let phases = self.by_batch.values().flat_map(|(phases, _)| phases);
-        phases.map(|p| p.graph.memory.bytes).sum()
+        phases.map(|p| p.lowered.graph.memory.bytes).sum()
     }
 
     /// The graph of the most usual batch size, if a step has been launched.
     pub fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
-        self.by_batch.get(&batch)?.0.first().map(|p| &p.graph)
+        self.by_batch
+            .get(&batch)?
+            .0
+            .first()
+            .map(|p| &p.lowered.graph)
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use dahl_core::{DType, Executor, Graph, Shown};
 
 use crate::checkpoint::Checkpoint;
-use crate::init;
-use crate::lower::state::{Io, State};
-use crate::lower::{self, Settings};
+use crate::lower::state::State;
 use crate::model::Model;
+use crate::optim::check_lr;
+use crate::step::{Pass, Step};
 use crate::weights::{Data, Tensor, Weights};
 use dahl_data::{Batches, Dataset, Prefetch, Prefetcher};
 
@@ -45,12 +45,14 @@ pub enum Event {
 
 /// A model being trained.
 pub struct Session {
-    model: Model,
+    step: Step,
     training: Training,
-    state: State,
+    rate: f64,
+    state: Arc<State>,
     steps: Phases,
     evaluations: Phases,
-    step: u64,
+    /// Steps launched since the beginning.
+    launched: u64,
     epoch: u64,
     batch_in_epoch: u64,
     totals: Totals,
@@ -64,15 +66,18 @@ pub struct Session {
 
 impl Session {
     /// A session with weights of zero; [`Session::initialise`] gives it better ones.
-    pub fn new(model: Model, training: Training) -> Result<Self, TrainError> {
-        let state = State::new(&model, training.dtype, Some(&training.optimizer))?;
+    pub fn new(step: Step, training: Training) -> Result<Self, TrainError> {
+        step.check()?;
+        let rate = training.rate.unwrap_or(step.optimizer.default_rate());
+        check_lr(rate)?;
         Ok(Session {
-            model,
+            state: step.state()?,
+            step,
             training,
-            state,
+            rate,
             steps: Phases::default(),
             evaluations: Phases::default(),
-            step: 0,
+            launched: 0,
             epoch: 0,
             batch_in_epoch: 0,
             totals: Totals::default(),
@@ -84,7 +89,12 @@ impl Session {
 
     /// The model.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.step.model
+    }
+
+    /// What a step is.
+    pub fn step(&self) -> &Step {
+        &self.step
     }
 
     /// Writes checkpoints into a folder: at the end of every epoch, and every so many steps.
@@ -94,17 +104,7 @@ impl Session {
 
     /// Weights as PyTorch initialises them, from the session's seed.
     pub fn initialise(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
-        for (place, array) in self.state.params.iter().enumerate() {
-            let Some(array) = array else { continue };
-            let (fill, random) = (
-                init::fill(&self.model, place),
-                init::stream(self.training.seed, place),
-            );
-            exec.write(array, &mut |mut v| {
-                (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)));
-            })?;
-        }
-        Ok(())
+        Ok(self.step.initialise(exec, &self.state)?)
     }
 
     /// Takes weights from outside.
@@ -113,8 +113,8 @@ impl Session {
         exec: &mut dyn Executor,
         weights: &Weights,
     ) -> Result<(), TrainError> {
-        crate::weights::check(weights, &self.model)?;
-        for (param, array) in self.model.params().iter().zip(&self.state.params) {
+        crate::weights::check(weights, &self.step.model)?;
+        for (param, array) in self.step.model.params().iter().zip(&self.state.params) {
             let tensor = weights.get(&param.key);
             match (array, tensor) {
                 (Some(array), Some(tensor)) => write(exec, array, tensor)?,
@@ -135,12 +135,12 @@ impl Session {
     /// The weights after all steps launched so far.
     pub fn weights(&self, exec: &mut dyn Executor) -> Result<Weights, TrainError> {
         let mut weights = Weights::default();
-        for (param, array) in self.model.params().iter().zip(&self.state.params) {
+        for (param, array) in self.step.model.params().iter().zip(&self.state.params) {
             let tensor = match array {
                 Some(array) => read(exec, array)?,
                 None => Tensor {
                     shape: Vec::new(),
-                    data: Data::I64(vec![(self.batches_before + self.step) as i64]),
+                    data: Data::I64(vec![(self.batches_before + self.launched) as i64]),
                 },
             };
             weights.insert(param.key.clone(), tensor);
@@ -150,21 +150,15 @@ impl Session {
 
     /// The graph of a step with the usual batch, once one has been launched.
     pub fn graph(&self) -> Option<&Arc<Graph>> {
-        self.steps.graph(self.training.batch)
+        self.steps.graph(self.step.batch)
     }
 
     /// The graph of a step with the usual batch, to look at; steps run one like it.
     pub fn lowered(&self) -> Result<Arc<Graph>, TrainError> {
-        let t = &self.training;
-        let io = Io::new(&self.model, t.batch, t.dtype)?;
-        let settings = settings(t, t.batch);
-        Ok(lower::train(
-            &self.model,
-            &self.state,
-            &io,
-            &t.optimizer,
-            &settings,
-        )?)
+        let lowered = self
+            .step
+            .lower_as(Pass::Train, self.step.batch, &self.state)?;
+        Ok(lowered.graph)
     }
 
     /// Bytes of temporaries that the graphs launched so far were planned to take.
@@ -180,7 +174,7 @@ impl Session {
         validation: Option<Arc<dyn Dataset>>,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), TrainError> {
-        match self.training.dtype {
+        match self.step.dtype {
             DType::F32 => self.run_as::<f32>(exec, train, validation, tell),
             DType::F64 => self.run_as::<f64>(exec, train, validation, tell),
         }
@@ -193,9 +187,9 @@ impl Session {
         validation: Option<Arc<dyn Dataset>>,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), TrainError> {
-        let mut batches = Batches::<T>::new(train, self.training.batch)?;
+        let mut batches = Batches::<T>::new(train, self.step.batch)?;
         if self.training.shuffle {
-            batches = batches.shuffled(self.training.seed);
+            batches = batches.shuffled(self.step.seed);
         }
         let steps = batches.per_epoch() as u64;
         let total = self.training.epochs * steps;
@@ -207,10 +201,10 @@ impl Session {
             ..Prefetch::default()
         };
         let mut source = Prefetcher::start(&batches, prefetch)?;
-        while self.step < total {
+        while self.launched < total {
             let Some(batch) = source.next() else { break };
             let batch = batch?;
-            self.step(exec, batch.pixels(), batch.labels(), steps, total)?;
+            self.launch(exec, batch.pixels(), batch.labels(), steps, total)?;
             drop(batch);
             self.batch_in_epoch += 1;
             let (epoch, step, totals) = (self.epoch + 1, self.batch_in_epoch, self.totals);
@@ -220,7 +214,7 @@ impl Session {
                 steps,
                 totals,
             });
-            if self.batch_in_epoch == steps || self.step == total {
+            if self.batch_in_epoch == steps || self.launched == total {
                 self.end_epoch::<T>(
                     exec,
                     validation.as_ref(),
@@ -228,7 +222,7 @@ impl Session {
                     tell,
                 )?;
             } else if let Some((_, Some(every))) = self.checkpoints
-                && self.step.is_multiple_of(every)
+                && self.launched.is_multiple_of(every)
             {
                 self.save_checkpoint(exec, tell)?;
             }
@@ -236,10 +230,10 @@ impl Session {
         Ok(exec.wait()?)
     }
 
-    fn step<T: Shown>(
+    fn launch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
-        pixels: &[T],
+        inputs: &[T],
         labels: &[usize],
         steps: u64,
         total: u64,
@@ -247,35 +241,18 @@ impl Session {
         let rate = self
             .training
             .schedule
-            .lr(self.step, steps, total, self.training.rate);
-        let values = self.training.optimizer.values(rate, self.step + 1);
+            .lr(self.launched, steps, total, self.rate);
+        let values = self.step.optimizer.values(rate, self.launched + 1);
         let input = Input {
-            pixels,
+            inputs,
             labels,
             values: &values,
-            step: self.step,
+            step: self.launched,
         };
-        let Session {
-            model,
-            training,
-            state,
-            totals,
-            steps,
-            ..
-        } = self;
-        let before = totals.loss;
-        steps.launch(exec, &input, totals, |batch| {
-            let io = Io::new(model, batch, training.dtype)?;
-            let graph = lower::train(
-                model,
-                state,
-                &io,
-                &training.optimizer,
-                &settings(training, batch),
-            )?;
-            Ok((io, graph))
-        })?;
-        self.step += 1;
+        let before = self.totals.loss;
+        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
+        self.steps.launch(exec, &input, &mut self.totals, make)?;
+        self.launched += 1;
         self.check_loss(before)
     }
 
@@ -286,7 +263,7 @@ impl Session {
         }
         Err(TrainError::NotANumber {
             loss,
-            step: self.step,
+            step: self.launched,
             epoch: self.epoch + 1,
         })
     }
@@ -326,7 +303,7 @@ impl Session {
         exec: &mut dyn Executor,
         data: Arc<dyn Dataset>,
     ) -> Result<Totals, TrainError> {
-        match self.training.dtype {
+        match self.step.dtype {
             DType::F32 => self.evaluate_as::<f32>(exec, data),
             DType::F64 => self.evaluate_as::<f64>(exec, data),
         }
@@ -337,35 +314,25 @@ impl Session {
         exec: &mut dyn Executor,
         data: Arc<dyn Dataset>,
     ) -> Result<Totals, TrainError> {
-        let batches = Batches::<T>::new(data, self.training.batch)?;
+        let batches = Batches::<T>::new(data, self.step.batch)?;
         let prefetch = Prefetch {
             until: Some(1),
             threads: self.loaders,
             ..Prefetch::default()
         };
         let mut totals = Totals::default();
-        let Session {
-            model,
-            training,
-            state,
-            evaluations,
-            ..
-        } = self;
+        let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state);
         for batch in Prefetcher::start(&batches, prefetch)? {
             let batch = batch?;
             let input = Input {
-                pixels: batch.pixels(),
+                inputs: batch.pixels(),
                 labels: batch.labels(),
                 values: &[],
                 step: 0,
             };
-            evaluations.launch(exec, &input, &mut totals, |batch| {
-                let io = Io::new(model, batch, training.dtype)?;
-                let graph = lower::evaluate(model, state, &io, &settings(training, batch))?;
-                Ok((io, graph))
-            })?;
+            self.evaluations.launch(exec, &input, &mut totals, make)?;
         }
-        evaluations.drain(exec, &mut totals)?;
+        self.evaluations.drain(exec, &mut totals)?;
         Ok(totals)
     }
 
@@ -388,21 +355,21 @@ impl Session {
     /// All that is needed to go on from here.
     fn checkpoint(&self, exec: &mut dyn Executor) -> Result<Checkpoint, TrainError> {
         let mut optimizer = Weights::default();
-        let names = self.training.optimizer.state_slots();
-        for (param, slots) in self.model.params().iter().zip(&self.state.slots) {
+        let names = self.step.optimizer.state_slots();
+        for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
             for (name, array) in names.iter().zip(slots) {
                 optimizer.insert(format!("{}.{name}", param.key), read(exec, array)?);
             }
         }
         Ok(Checkpoint {
-            model_fingerprint: self.model.fingerprint(),
-            model_toml: self.model.to_toml(),
+            model_fingerprint: self.step.model.fingerprint(),
+            model_toml: self.step.model.to_toml(),
             weights: self.weights(exec)?,
             optimizer,
-            step: self.step,
+            step: self.launched,
             epoch: self.epoch,
             batch_in_epoch: self.batch_in_epoch,
-            seed: self.training.seed,
+            seed: self.step.seed,
             totals: [
                 ("loss".to_string(), self.totals.loss),
                 ("correct".to_string(), self.totals.correct),
@@ -415,18 +382,18 @@ impl Session {
 
     /// What must be the same for a run to go on as if it had not stopped.
     fn settings_json(&self) -> serde_json::Value {
-        let t = &self.training;
+        let mut step = serde_json::json!(self.step);
+        if let Some(fields) = step.as_object_mut() {
+            // Models are compared by what they compute; kernels may be thousands.
+            fields.remove("model");
+            let kernels = format!("{:016x}", self.step.kernels.fingerprint());
+            fields.insert("kernels".into(), kernels.into());
+        }
         serde_json::json!({
-            "batch": t.batch,
-            "rate": t.rate,
-            "schedule": format!("{:?}", t.schedule),
-            "optimizer": format!("{:?}", t.optimizer),
-            "shuffle": t.shuffle,
-            "dtype": t.dtype,
-            "grain": format!("{:?}", t.grain),
-            "profile": t.profile.as_ref().map(|p| &p.name),
-            "clip": t.clip,
-            "seed": t.seed,
+            "step": step,
+            "rate": self.rate,
+            "schedule": self.training.schedule.to_string(),
+            "shuffle": self.training.shuffle,
         })
     }
 
@@ -436,21 +403,21 @@ impl Session {
         exec: &mut dyn Executor,
         checkpoint: &Checkpoint,
     ) -> Result<(), TrainError> {
-        checkpoint.check_model(&self.model)?;
+        checkpoint.check_model(&self.step.model)?;
         checkpoint.check_settings(&self.settings_json())?;
         self.set_weights(exec, &checkpoint.weights)?;
-        let names = self.training.optimizer.state_slots();
-        for (param, slots) in self.model.params().iter().zip(&self.state.slots) {
+        let names = self.step.optimizer.state_slots();
+        for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
             for (name, array) in names.iter().zip(slots) {
                 if let Some(tensor) = checkpoint.optimizer.get(&format!("{}.{name}", param.key)) {
                     write(exec, array, tensor)?;
                 }
             }
         }
-        self.step = checkpoint.step;
+        self.launched = checkpoint.step;
         self.epoch = checkpoint.epoch;
         self.batch_in_epoch = checkpoint.batch_in_epoch;
-        self.batches_before = self.batches_before.saturating_sub(self.step);
+        self.batches_before = self.batches_before.saturating_sub(self.launched);
         let at = |name: &str| checkpoint.totals.get(name).copied().unwrap_or(0.0);
         self.totals = Totals {
             loss: at("loss"),
@@ -458,18 +425,6 @@ impl Session {
             samples: at("samples") as u64,
         };
         Ok(())
-    }
-}
-
-fn settings(training: &Training, batch: usize) -> Settings {
-    Settings {
-        batch,
-        dtype: training.dtype,
-        grain: training.grain.clone(),
-        seed: training.seed,
-        clip: training.clip,
-        profile: training.profile.clone(),
-        extra: training.extra,
     }
 }
 

@@ -10,10 +10,9 @@ use std::sync::Arc;
 
 use dahl_core::DType;
 use dahl_data::{DataError, DataSpec, Dataset, Split};
-use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::{Model, Role};
 use dahl_nn::optim::Optimizer;
-use dahl_nn::schedule::Schedule;
+use dahl_nn::step::Step;
 use dahl_nn::train::{Event, Session, Totals, Training};
 use dahl_nn::weights::{Data, Tensor, Weights};
 use dahl_runtime::Runtime;
@@ -227,22 +226,21 @@ pub fn data(case: &Case) -> Arc<dyn Dataset> {
 /// A session of a case, its weights not yet set.
 pub fn session(case: &Case, how: &How) -> Session {
     let model = Model::from_toml(&case.toml, &case.name).expect("a model");
+    let step = Step::new(model)
+        .batch(case.batch)
+        .dtype(how.dtype)
+        .grain(how.grain.parse().expect("a grain"))
+        .optimizer(case.optimizer.clone())
+        .clip_norm(case.clip)
+        .seed(7)
+        .extra(how.extra);
     let training = Training {
-        profile: None,
-        extra: how.extra,
-        batch: case.batch,
         epochs: case.epochs,
-        steps: None,
-        rate: case.lr,
-        schedule: Schedule::default(),
-        optimizer: case.optimizer.clone(),
+        rate: Some(case.lr),
         shuffle: how.shuffle,
-        seed: 7,
-        dtype: how.dtype,
-        grain: how.grain.parse::<Grain>().expect("a grain"),
-        clip: case.clip,
+        ..Training::default()
     };
-    Session::new(model, training).expect("a session")
+    Session::new(step, training).expect("a session")
 }
 
 /// What a run leaves.

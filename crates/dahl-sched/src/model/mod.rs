@@ -15,7 +15,7 @@
 //! records in the same order give the same estimates, whoever asks and however often. Writing them
 //! down is [`snapshot`]'s and the runtime's business.
 
-pub mod choices;
+mod choices;
 pub mod history;
 pub mod regression;
 pub mod snapshot;
@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 use dahl_core::{Cost, DType, Graph, Seconds, Shape, UnitKind};
 use serde::{Deserialize, Serialize};
 
-pub use choices::{Choice, Choices};
+pub use choices::fastest;
 pub use history::{History, Summary, Verdict};
 pub use regression::{Fit, Law, Point, Work};
 

@@ -15,20 +15,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use dahl_core::graph::Choices;
 use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
-use dahl_nn::lower::{
-    self,
-    grain::{Grain, Parts},
-};
+use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
+use dahl_nn::step::Kernels;
 use dahl_runtime::perf_store::PerfStore;
 use dahl_runtime::{Schedule, memory_name};
-use dahl_sched::model::{Choices, Key};
+use dahl_sched::model::{Key, fastest};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::gpu;
 use super::machine::gpus::State;
-use super::measure::{Measure, StepOptions, lowered};
+use super::measure::{Measure, StepOptions, described};
 use super::profile::{self, Profile, Speeds};
 use super::rhythm::{Rhythm, Seen};
 use super::run_options::{RunOptions, model, units_text};
@@ -255,7 +254,7 @@ struct Way {
     units: Units,
     policy: &'static str,
     grain: Grain,
-    profile: Option<lower::Profile>,
+    kernels: Kernels,
     /// What is followed instead of a policy.
     order: Option<Schedule>,
 }
@@ -264,42 +263,36 @@ impl Work<'_> {
     /// Measures a model's codelets and decides on implementations.
     fn model(&mut self, model: &Model, known: &Choices, workers: usize) -> anyhow::Result<Choices> {
         let unit = Machine::cpus(1).timed_as(&Machine::cpus(1).units[0]);
-        let one = self.way(Units::cpus(Some(1)), None);
+        let one = self.way(Units::cpus(Some(1)), Kernels::Static);
         let first = self.step(model, &one)?;
         let ranks = (0..first.classes.len())
             .map(|c| rivals(&first, c).len())
             .max()
             .unwrap_or(1);
         for rank in 0..ranks {
-            let profile = Some(by_rank(rank));
             let batch = self.args.batch as usize;
-            let step = lowered(
+            let step = described(
                 model,
                 batch,
                 self.args.dtype,
                 &self.args.grain,
-                profile,
+                Kernels::Rank(rank),
                 &StepOptions::default(),
             )?;
-            let graph = step.graph;
+            let graph = step.lower()?.graph;
             // Implementations of this rank that are not timed yet.
             let news = (0..graph.classes.len() as u32).any(|class| {
                 let key = Key::of(&graph, class, &unit, UnitKind::CPU);
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {
-                let profile = Some(by_rank(rank));
-                self.step(
-                    model,
-                    &Way {
-                        profile,
-                        ..one.clone()
-                    },
-                )?;
+                let kernels = Kernels::Rank(rank);
+                let one = one.clone();
+                self.step(model, &Way { kernels, ..one })?;
             }
             self.bar.inc(1);
         }
-        let mut choices = Choices::of(self.store.model(), &unit, UnitKind::CPU);
+        let mut choices = fastest(self.store.model(), &unit, UnitKind::CPU);
         for class in &first.classes {
             let codelet = &first.codelets[class.codelet as usize];
             let chosen = choices.find(&codelet.name, UnitKind::CPU, &class.call);
@@ -316,7 +309,7 @@ impl Work<'_> {
         let mut seen = Vec::new();
         for n in counts {
             let units = Units::cpus(Some(n as u16));
-            let way = self.way(units, Some(calibrated(&choices)));
+            let way = self.way(units, choices.clone().into());
             seen.extend(self.rhythms(model, &way)?);
             self.bar.inc(1);
         }
@@ -386,7 +379,7 @@ impl Work<'_> {
             all.push(units.clone());
         }
         for units in all {
-            let way = self.way(units, Some(calibrated(choices)));
+            let way = self.way(units, choices.clone().into());
             self.step(model, &way)?;
             self.bar.inc(1);
         }
@@ -394,12 +387,12 @@ impl Work<'_> {
     }
 
     /// The usual way. Under no policy that estimates: every unit is to run some of everything.
-    fn way(&self, units: Units, profile: Option<lower::Profile>) -> Way {
+    fn way(&self, units: Units, kernels: Kernels) -> Way {
         Way {
             units,
             policy: "ws",
             grain: self.args.grain.clone(),
-            profile,
+            kernels,
             order: None,
         }
     }
@@ -412,7 +405,7 @@ impl Work<'_> {
         };
         let batch = self.args.batch as usize;
         let order = |_: &Graph| Ok(way.order.clone());
-        Measure::scheduled(model, batch, &run, &way.grain, way.profile.clone(), order)
+        Measure::scheduled(model, batch, &run, &way.grain, way.kernels.clone(), order)
     }
 
     /// Runs a model's steps one way for a while, and says which graph that was.
@@ -444,14 +437,6 @@ impl Work<'_> {
     }
 }
 
-/// What chooses implementations as a profile with these choices will.
-fn calibrated(choices: &Choices) -> lower::Profile {
-    lower::Profile {
-        name: "calibrated".into(),
-        chooser: Arc::new(choices.clone()).chooser(),
-    }
-}
-
 /// Implementations of a class that are worth timing: the reference is for comparing values.
 fn rivals(graph: &Graph, class: usize) -> Vec<&'static str> {
     let class = &graph.classes[class];
@@ -461,15 +446,4 @@ fn rivals(graph: &Graph, class: usize) -> Vec<&'static str> {
     able.filter(|i| i.kind == UnitKind::CPU && i.name != "reference" && (i.supports)(&class.call))
         .map(|i| i.name)
         .collect()
-}
-
-/// Chooses the implementation of this rank among those worth timing, where there are so many.
-fn by_rank(rank: usize) -> lower::Profile {
-    lower::Profile {
-        name: format!("rank {rank}"),
-        chooser: Arc::new(move |_, _, _, names| {
-            let worth = names.iter().enumerate().filter(|(_, n)| **n != "reference");
-            worth.map(|(i, _)| i).nth(rank)
-        }),
-    }
 }

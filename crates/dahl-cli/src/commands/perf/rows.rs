@@ -1,7 +1,8 @@
 //! One row for every codelet, implementation, unit and shape that was timed.
 
+use dahl_core::graph::Choices;
 use dahl_core::{DType, UnitKind};
-use dahl_sched::model::{Choices, Key, PerfModel};
+use dahl_sched::model::{Key, PerfModel};
 
 use crate::commands::profile::{Profile, Speeds};
 

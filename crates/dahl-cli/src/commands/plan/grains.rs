@@ -17,7 +17,7 @@ use dahl_sched::model::PerfModel;
 use dahl_sim::Times;
 
 use crate::commands::rhythm;
-use crate::commands::simulate::{Step, StepOptions, lowered, paced};
+use crate::commands::simulate::{StepOptions, lowered, paced};
 
 /// What all cuts share.
 pub struct Lowering<'a> {
@@ -35,7 +35,7 @@ pub struct Lowering<'a> {
 /// One cut.
 pub struct Candidate {
     pub grain: Grain,
-    pub step: Step,
+    pub step: dahl_nn::step::Lowered,
     /// Durations, with what following a plan adds.
     pub times: Times,
     /// The machine, with what following a plan adds.

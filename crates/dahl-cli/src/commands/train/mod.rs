@@ -13,8 +13,9 @@ use dahl_core::{Seconds, UnitKind};
 use dahl_data::{DataSpec, Dataset, Split};
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
-use dahl_nn::optim::{Given, Optimizer, check_lr};
+use dahl_nn::optim::{Given, Optimizer};
 use dahl_nn::schedule::Schedule;
+use dahl_nn::step::Step;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
 use dahl_plan::file::PlanFile;
@@ -141,15 +142,12 @@ impl DataOptions {
 }
 
 impl Args {
-    fn optimizer(&self) -> anyhow::Result<(Optimizer, f64)> {
+    fn optimizer(&self) -> anyhow::Result<Optimizer> {
         let given = Given::default()
             .set("momentum", self.momentum)
             .set("nesterov", self.nesterov.then_some(true))
             .set("weight_decay", self.weight_decay);
-        let optimizer = Optimizer::parse(&self.optimizer, &given)?;
-        let rate = self.lr.unwrap_or(optimizer.default_rate());
-        check_lr(rate)?;
-        Ok((optimizer, rate))
+        Ok(Optimizer::parse(&self.optimizer, &given)?)
     }
 }
 
@@ -159,23 +157,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
     }
     let model = model(args.model.as_deref())?;
-    let (optimizer, rate) = args.optimizer()?;
+    let optimizer = args.optimizer()?;
     let plan = args.run.plan(&model, args.batch as usize)?;
     let run = args.run.following(plan.as_ref())?;
+    let step = Step::new(model.clone())
+        .batch(args.batch as usize)
+        .dtype(args.run.dtype)
+        .grain(args.run.grain(&model, args.batch as usize)?)
+        .optimizer(optimizer)
+        .clip_norm(args.clip_norm)
+        .seed(args.seed)
+        .kernels(args.run.kernels()?)
+        .extra(run.extra()?);
     let training = Training {
-        batch: args.batch as usize,
         epochs: args.epochs,
         steps: args.steps,
-        rate,
+        rate: args.lr,
         schedule: args.schedule,
-        optimizer,
         shuffle: !args.no_shuffle,
-        seed: args.seed,
-        dtype: args.run.dtype,
-        grain: args.run.grain(&model, args.batch as usize)?,
-        clip: args.clip_norm,
-        profile: args.run.profile()?,
-        extra: run.extra()?,
     };
     let train = args.data.open(&model, Split::Train)?;
     let validation = match args.data.val_limit {
@@ -200,8 +199,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             run.policy(),
         );
     }
-    let (name, grain) = (model.name.clone(), training.grain.to_string());
-    let mut session = Session::new(model, training)?;
+    let (name, grain) = (model.name.clone(), step.grain.to_string());
+    let mut session = Session::new(step, training)?;
     if let Some(plan) = &plan {
         let optimizer = follow::optimizer(&args.optimizer, args.momentum);
         follow::check(plan, &*session.lowered()?, &optimizer)?;

@@ -13,11 +13,12 @@ use dahl_sim::{Interruptions, Noise, Options, Times, simulate};
 
 use crate::commands::calibrate::record;
 use crate::commands::follow;
-use crate::commands::measure::{Measure, in_flight};
+use crate::commands::measure::Measure;
 use crate::commands::rhythm::{self, Rhythm, Seen};
 use crate::commands::run_options::RunOptions;
 use crate::commands::stretches::{self, Stretches};
 use crate::commands::units::Units;
+use dahl_nn::step::in_flight;
 
 /// Tasks that are simulated for a prediction: enough for what varies to even out, and a moment's work.
 const SIMULATED: u64 = 1_000_000;

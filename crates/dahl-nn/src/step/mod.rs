@@ -1,0 +1,212 @@
+//! A training step, described once.
+//!
+//! A [`Step`] says everything that decides on what one step computes. Whoever trains, times, simulates,
+//! plans or resumes holds this value, and [`Step::lower`] turns it into a graph: equal steps give equal
+//! graphs, on every machine. What a *run* adds (epochs, learning rate, order of the data) is in
+//! [`crate::train`]; where and when tasks run is the executor's business.
+//!
+//! ```
+//! use dahl_nn::{Model, Step};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = Model::builder("net", [1, 28, 28]).conv2d(8, 3).relu().flatten().linear(10).build()?;
+//! let step = Step::new(model).batch(64).clip_norm(1.0);
+//! let lowered = step.lower()?;
+//! assert!(lowered.graph.len() > 10);
+//!
+//! let text = serde_json::to_string(&step)?;
+//! let again: Step = serde_json::from_str(&text)?;
+//! assert_eq!(again.fingerprint(), step.fingerprint());
+//! # Ok(())
+//! # }
+//! ```
+
+mod kernels;
+mod lowered;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::hash::{Hash, Hasher};
+
+use dahl_core::DType;
+use dahl_core::graph::Extra;
+use dahl_core::hash::StableHasher;
+
+use crate::losses::{Loss, LossError};
+use crate::lower::grain::Grain;
+use crate::model::Model;
+use crate::optim::{Adam, Optimizer, OptimizerError};
+
+pub use kernels::Kernels;
+pub use lowered::{Lowered, Pass, in_flight};
+
+/// What one training step is.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "text::Text", into = "text::Text")]
+pub struct Step {
+    /// The network.
+    pub model: Model,
+    /// Samples of a step.
+    pub batch: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// How layers are cut into tasks.
+    pub grain: Grain,
+    /// What is made smaller.
+    pub loss: Loss,
+    /// How gradients change weights.
+    pub optimizer: Optimizer,
+    /// Gradients are scaled to this global norm where theirs is larger.
+    pub clip_norm: Option<f64>,
+    /// Key of everything random: first weights, dropout, the order of the data.
+    pub seed: u64,
+    /// Who chooses implementations.
+    pub kernels: Kernels,
+    /// Who adds implementations for other kinds of units; not part of the description.
+    pub extra: Option<Extra>,
+}
+
+/// Why a step cannot be lowered.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// A setting out of its range.
+    #[error("{setting} is {value}; it must be {range}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// What was given.
+        value: String,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The optimiser's numbers.
+    #[error(transparent)]
+    Optimizer(#[from] OptimizerError),
+    /// The loss does not fit the model.
+    #[error(transparent)]
+    Loss(#[from] LossError),
+    /// The model, where the step is read from text.
+    #[error(transparent)]
+    Model(#[from] crate::model::ModelError),
+    /// The grain, where the step is read from text.
+    #[error(transparent)]
+    Grain(#[from] crate::lower::grain::GrainError),
+    /// The tasks do not fit together.
+    #[error(transparent)]
+    Graph(#[from] dahl_core::GraphError),
+    /// Memory.
+    #[error(transparent)]
+    Memory(#[from] dahl_core::ArenaError),
+}
+
+impl Step {
+    /// A step of 32 samples in single precision: cross-entropy, Adam, no clipping.
+    pub fn new(model: Model) -> Step {
+        Step {
+            model,
+            batch: 32,
+            dtype: DType::F32,
+            grain: Grain::Auto,
+            loss: Loss::default(),
+            optimizer: Adam::default().into(),
+            clip_norm: None,
+            seed: 42,
+            kernels: Kernels::default(),
+            extra: None,
+        }
+    }
+
+    /// With so many samples.
+    pub fn batch(mut self, samples: usize) -> Step {
+        self.batch = samples;
+        self
+    }
+
+    /// In another precision.
+    pub fn dtype(mut self, dtype: DType) -> Step {
+        self.dtype = dtype;
+        self
+    }
+
+    /// With layers cut otherwise.
+    pub fn grain(mut self, grain: Grain) -> Step {
+        self.grain = grain;
+        self
+    }
+
+    /// With another loss.
+    pub fn loss(mut self, loss: impl Into<Loss>) -> Step {
+        self.loss = loss.into();
+        self
+    }
+
+    /// With another optimiser.
+    pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Step {
+        self.optimizer = optimizer.into();
+        self
+    }
+
+    /// With gradients scaled to this global norm where theirs is larger.
+    pub fn clip_norm(mut self, most: impl Into<Option<f64>>) -> Step {
+        self.clip_norm = most.into();
+        self
+    }
+
+    /// With another key of everything random.
+    pub fn seed(mut self, seed: u64) -> Step {
+        self.seed = seed;
+        self
+    }
+
+    /// With implementations chosen otherwise.
+    pub fn kernels(mut self, kernels: impl Into<Kernels>) -> Step {
+        self.kernels = kernels.into();
+        self
+    }
+
+    /// With implementations for other kinds of units.
+    pub fn extra(mut self, extra: Option<Extra>) -> Step {
+        self.extra = extra;
+        self
+    }
+
+    /// Equal for equal steps, on every machine; changes with everything that changes what is computed. Names
+    /// of models do not.
+    pub fn fingerprint(&self) -> u64 {
+        let mut h = StableHasher::default();
+        self.model.fingerprint().hash(&mut h);
+        (self.batch, self.seed, self.clip_norm.map(f64::to_bits)).hash(&mut h);
+        self.kernels.fingerprint().hash(&mut h);
+        let described = (
+            self.dtype.to_string(),
+            self.grain.to_string(),
+            text::json(&self.loss),
+            text::json(&self.optimizer),
+        );
+        described.hash(&mut h);
+        h.finish()
+    }
+
+    /// Whether every setting is in its range.
+    pub fn check(&self) -> Result<(), StepError> {
+        if self.batch == 0 {
+            return Err(StepError::Setting {
+                setting: "the batch",
+                value: "0".into(),
+                range: "at least one sample",
+            });
+        }
+        if let Some(norm) = self.clip_norm.filter(|n| !(n.is_finite() && *n > 0.0)) {
+            return Err(StepError::Setting {
+                setting: "the norm that gradients are clipped to",
+                value: norm.to_string(),
+                range: "a finite number above 0",
+            });
+        }
+        if let Some(&output) = self.model.extents().last() {
+            self.loss.check(output)?;
+        }
+        Ok(self.optimizer.validate()?)
+    }
+}
