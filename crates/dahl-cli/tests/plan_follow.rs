@@ -149,7 +149,7 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
     );
     // Of what else is part of a graph the plan has only the fingerprint.
     let mut other = kept.clone();
-    other["for"]["graph_fingerprint"] = "0123456789abcdef".into();
+    other["target"]["graph_fingerprint"] = "0123456789abcdef".into();
     std::fs::write(path("other.json"), other.to_string()).expect("a file");
     let follow = ["--plan", &path("other.json")];
     refused(

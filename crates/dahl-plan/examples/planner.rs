@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use dahl_core::random::Random;
-use dahl_plan::problem::*;
-use dahl_plan::solve::{Effort, solve};
+use dahl_plan::*;
+use dahl_plan::{Limits, plan};
 
 /// A group of cores in the first memory, with frequency states as parts of full speed.
 fn cores(
@@ -196,10 +196,10 @@ fn computed() -> Duration {
 
 fn report(name: &str, p: &Problem, goal: Goal, limit: Duration, gap: f64) -> (bool, f64) {
     let begin = computed();
-    let effort = Effort {
+    let limits = Limits {
         gap,
         rounds: u64::MAX,
-        ..Effort::default()
+        ..Limits::default()
     };
     let mut asked = 0_u32;
     let mut go_on = true;
@@ -210,7 +210,7 @@ fn report(name: &str, p: &Problem, goal: Goal, limit: Duration, gap: f64) -> (bo
         }
         go_on
     };
-    let found = solve(p, &goal, &effort, &mut keep_going);
+    let found = plan(p, &goal, &limits, &mut keep_going);
     let took = (computed() - begin).as_secs_f64();
     match found {
         Ok(s) => {

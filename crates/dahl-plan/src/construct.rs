@@ -6,15 +6,15 @@
 //! choice into a plan sees what becomes of it.
 
 use super::list::Choice;
-use super::network::{Frame, Network, Way};
+use super::network::{ExecMode, Frame, Network};
 use super::problem::Origin;
 
 /// A choice for each task, with seconds weighed at `watts`, from the ways that `allowed` lets through.
-pub fn greedy(
+pub(crate) fn greedy(
     frame: &Frame<'_>,
     relaxed: &Network,
     watts: f64,
-    allowed: &dyn Fn(usize, usize, &Way) -> bool,
+    allowed: &dyn Fn(usize, usize, &ExecMode) -> bool,
 ) -> Choice {
     let p = frame.problem;
     let n = p.tasks.len();

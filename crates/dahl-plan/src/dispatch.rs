@@ -11,7 +11,7 @@ use super::network::{Frame, Network};
 use super::problem::Origin;
 
 /// What each way of each task costs at a game's prices, beyond the cheapest.
-pub fn regrets(frame: &Frame<'_>, game: &Game, v: f64) -> Vec<Vec<f64>> {
+pub(crate) fn regrets(frame: &Frame<'_>, game: &Game, v: f64) -> Vec<Vec<f64>> {
     let p = frame.problem;
     let one = |t: usize| {
         let ways = frame.ways[p.tasks[t] as usize].iter();
@@ -24,7 +24,7 @@ pub fn regrets(frame: &Frame<'_>, game: &Game, v: f64) -> Vec<Vec<f64>> {
 
 /// How units choose. Regrets and likings count in costs of a mean task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// For each group, the most that a task's way there may cost beyond its cheapest.
     pub limits: Vec<f64>,
     /// How much more urgent a task is for being late in the graph: 0 goes by the longest path that follows.
@@ -35,7 +35,7 @@ pub struct Rule {
 }
 
 /// What all plans of one problem share.
-pub struct Dispatch<'a, 'p> {
+pub(crate) struct Dispatch<'a, 'p> {
     frame: &'a Frame<'p>,
     relaxed: &'a Network,
     /// What a mean task costs.
@@ -69,7 +69,7 @@ struct Now {
 
 impl<'a, 'p> Dispatch<'a, 'p> {
     /// Plans of this problem, by what a game found.
-    pub fn new(frame: &'a Frame<'p>, relaxed: &'a Network, game: &Game) -> Self {
+    pub(crate) fn new(frame: &'a Frame<'p>, relaxed: &'a Network, game: &Game) -> Self {
         let p = frame.problem;
         let mut reads: Vec<Vec<u32>> = vec![Vec::new(); p.tasks.len()];
         for (i, d) in p.data.iter().enumerate() {
@@ -98,7 +98,7 @@ impl<'a, 'p> Dispatch<'a, 'p> {
 
     /// A choice for each task, and urgencies in the order in which tasks started, where units believe in
     /// these regrets. `None` if data cannot get where it is needed.
-    pub fn plan(&self, rule: &Rule, regrets: &[Vec<f64>]) -> Option<(Choice, Vec<f64>)> {
+    pub(crate) fn plan(&self, rule: &Rule, regrets: &[Vec<f64>]) -> Option<(Choice, Vec<f64>)> {
         let p = self.frame.problem;
         let n = p.tasks.len();
         let mut now = self.begin(rule, regrets);

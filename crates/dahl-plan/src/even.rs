@@ -61,7 +61,7 @@ struct Evener<'n> {
 
 /// A better plan than `log` and its cost, looked for until it costs at most `enough`, for so many tries
 /// at most. `None` if this one cannot be bettered here.
-pub fn even(
+pub(crate) fn even(
     net: &Network,
     goal: &Goal,
     log: &[Started],

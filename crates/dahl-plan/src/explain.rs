@@ -12,7 +12,7 @@ use super::problem::Objective;
 
 /// What units of one kind do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Does {
+pub struct UnitSummary {
     /// Their names, shortened: `cpu (28)`.
     pub units: String,
     /// How many of them work at all.
@@ -36,7 +36,7 @@ fn stem(name: &str) -> &str {
 }
 
 /// What each kind of unit does, in the order of the machine.
-pub fn units(plan: &PlanFile) -> Vec<Does> {
+pub fn unit_summaries(plan: &PlanFile) -> Vec<UnitSummary> {
     let mut names: Vec<&str> = Vec::new();
     for u in &plan.units {
         if !names.contains(&stem(&u.name)) {
@@ -65,7 +65,7 @@ pub fn units(plan: &PlanFile) -> Vec<Does> {
         }
         let all = if work > 0.0 { work } else { 1.0 };
         let whole = plan.seconds.0 * mine.len() as f64;
-        Does {
+        UnitSummary {
             units: if mine.len() == 1 {
                 name.to_string()
             } else {
@@ -86,15 +86,13 @@ pub fn units(plan: &PlanFile) -> Vec<Does> {
 }
 
 /// The plan in sentences.
-pub fn words(plan: &PlanFile) -> Vec<String> {
-    let f = &plan.made_for;
+pub fn sentences(plan: &PlanFile) -> Vec<String> {
+    let f = &plan.target;
     let mut out = vec![format!(
-        "{} on {}, batch {}, {}: by the plan's equations a step takes {} and {}, of which {} flow whatever \
+        "{} on {}: by the plan's equations a step takes {} and {}, of which {} flow whatever \
          runs, {} go into work and {} into transfers.",
-        f.model,
+        f.title,
         f.machine,
-        f.batch,
-        f.dtype,
         plan.seconds,
         plan.joules.total,
         Joules(plan.joules.base.0 + plan.joules.idle.0),
@@ -111,8 +109,7 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
                 "steps overlap, and the data of the next one comes while this one computes"
             }
             _ => {
-                "units notice late what others have done and durations vary, more than steps that overlap \
-                 make up for"
+                "wake-up latencies and durations that vary add more than the overlap of steps saves"
             }
         };
         format!(
@@ -120,7 +117,7 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
             e.seconds, e.joules, e.alone
         )
     }));
-    let unused: Vec<String> = units(plan)
+    let unused: Vec<String> = unit_summaries(plan)
         .into_iter()
         .filter(|d| d.used == 0)
         .map(|d| d.units)
@@ -140,7 +137,7 @@ pub fn words(plan: &PlanFile) -> Vec<String> {
             plan.reason
         )
     });
-    for o in &plan.others {
+    for o in &plan.alternatives {
         out.push(against(plan, &o.name, o.seconds, o.joules));
     }
     out.extend(limits(plan));
@@ -166,15 +163,15 @@ fn against(plan: &PlanFile, name: &str, seconds: Seconds, joules: Joules) -> Str
 /// What keeps the plan from being better.
 fn limits(plan: &PlanFile) -> Vec<String> {
     let mut out = Vec::new();
-    if let Some(d) = plan.made_for.deadline
+    if let Some(d) = plan.target.deadline
         && plan.seconds.0 >= 0.99 * d.0
-        && plan.made_for.objective != Objective::Time
+        && plan.target.objective != Objective::Time
     {
         out.push(format!(
             "The deadline of {d} holds it: with more time it might use less energy."
         ));
     }
-    if let (Some(d), Some(e)) = (plan.made_for.deadline, &plan.expected)
+    if let (Some(d), Some(e)) = (plan.target.deadline, &plan.expected)
         && e.seconds > d
     {
         out.push(format!(
@@ -202,7 +199,7 @@ fn limits(plan: &PlanFile) -> Vec<String> {
             ));
         }
     }
-    let busiest = units(plan)
+    let busiest = unit_summaries(plan)
         .into_iter()
         .max_by(|a, b| a.busy.total_cmp(&b.busy));
     match busiest {

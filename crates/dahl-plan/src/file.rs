@@ -2,7 +2,7 @@
 //!
 //! Reading checks that the plan is one (every task once, on a unit it names; transfers between memories it
 //! names); whether it fits a graph and a machine is [`PlanFile::refusal`]'s question. Files are read and
-//! written by others.
+//! written by alternatives.
 
 use std::hash::Hasher;
 
@@ -10,28 +10,22 @@ use dahl_core::hash::StableHasher;
 use dahl_core::{Bytes, Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
-use super::carried::{self, Transfer};
-use super::expect::Expected;
-use super::lowered::Lowered;
+use super::expected::Expected;
+use super::graph_problem::GraphProblem;
 use super::problem::{Goal, Objective};
-use super::solve::Solution;
+use super::solve::Plan;
+use super::transfers::{self, TransferEntry};
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// What a plan is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct For {
-    /// The model's name.
-    pub model: String,
-    /// Samples of a step.
-    pub batch: usize,
-    /// Element type.
-    pub dtype: String,
-    /// How layers are cut, as `--grain` takes it.
-    pub grain: String,
-    /// How weights are updated, as `--optimizer` takes it.
-    pub optimizer: String,
+pub struct PlanTarget {
+    /// The step in a few words, for people: `lenet5, batch 32, f32`.
+    pub title: String,
+    /// What was lowered to the graph. Whoever lowers it writes and reads this; the planner does not look at it.
+    pub step: serde_json::Value,
     /// The machine's name.
     pub machine: String,
     /// Fingerprint of the machine's description, in hexadecimal.
@@ -44,9 +38,30 @@ pub struct For {
     pub deadline: Option<Seconds>,
 }
 
+impl PlanTarget {
+    /// A step, whose graph this is, on a machine.
+    pub fn new(
+        title: impl Into<String>,
+        step: serde_json::Value,
+        graph: &Graph,
+        machine: &Machine,
+        goal: &Goal,
+    ) -> Self {
+        PlanTarget {
+            title: title.into(),
+            step,
+            machine: machine.name.clone(),
+            machine_fingerprint: fingerprint(machine),
+            graph_fingerprint: format!("{:016x}", graph.fingerprint()),
+            objective: goal.objective,
+            deadline: goal.deadline.map(Seconds),
+        }
+    }
+}
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
+pub struct TaskEntry {
     /// Index into [`PlanFile::units`].
     pub unit: usize,
     /// Frequency state; 0 is the usual one.
@@ -67,7 +82,7 @@ pub struct Task {
 
 /// One unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Unit {
+pub struct UnitEntry {
     /// The machine's name for it.
     pub name: String,
     /// Its tasks, in order.
@@ -78,7 +93,7 @@ pub struct Unit {
 
 /// Joules by part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct EnergyParts {
     /// The machine besides its units.
     pub base: Joules,
     /// Units while they work.
@@ -93,7 +108,7 @@ pub struct Parts {
 
 /// A memory's predicted peak.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Peak {
+pub struct MemoryPeak {
     /// Which memory.
     pub memory: String,
     /// Most bytes of arrays in it.
@@ -104,7 +119,7 @@ pub struct Peak {
 
 /// Another way to run the step, and what it would take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Other {
+pub struct Alternative {
     /// What it is.
     pub name: String,
     /// Its time.
@@ -119,16 +134,15 @@ pub struct PlanFile {
     /// [`VERSION`].
     pub version: u32,
     /// What it is for.
-    #[serde(rename = "for")]
-    pub made_for: For,
+    pub target: PlanTarget,
     /// Time of a step by the plan's equations, which bound and gap are about.
     pub seconds: Seconds,
     /// Joules of a step by the same equations.
-    pub joules: Parts,
+    pub joules: EnergyParts,
     /// What a run that follows the plan is expected to take; none where it cannot be simulated.
     pub expected: Option<Expected>,
     /// Predicted peak of each memory.
-    pub peaks: Vec<Peak>,
+    pub peaks: Vec<MemoryPeak>,
     /// No plan for this graph costs less, in the unit of the objective.
     pub lower_bound: f64,
     /// Why none does.
@@ -136,13 +150,13 @@ pub struct PlanFile {
     /// What part of the cost may be saved at most.
     pub gap: f64,
     /// What else was considered.
-    pub others: Vec<Other>,
+    pub alternatives: Vec<Alternative>,
     /// Units with their tasks.
-    pub units: Vec<Unit>,
+    pub units: Vec<UnitEntry>,
     /// Tasks, in the order of the graph.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskEntry>,
     /// Transfers, by their start.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<TransferEntry>,
 }
 
 /// Why a text is no plan.
@@ -152,7 +166,7 @@ pub enum FileError {
     #[error("not a plan")]
     Form(#[from] serde_json::Error),
     /// Another version.
-    #[error("plan of version {0}; this program reads version {VERSION}: make the plan again")]
+    #[error("plan of version {0}; this program reads version {VERSION}: plan again")]
     Version(u32),
     /// Tasks and units contradict each other.
     #[error("task {task}: {problem}")]
@@ -182,21 +196,21 @@ pub fn fingerprint(machine: &Machine) -> String {
 impl PlanFile {
     /// The plan of a solution, of which nothing is expected yet.
     pub fn new(
-        made_for: For,
+        target: PlanTarget,
         graph: &Graph,
         machine: &Machine,
-        lowered: &Lowered,
-        solution: &Solution,
-        others: Vec<Other>,
+        graph_problem: &GraphProblem,
+        solution: &Plan,
+        alternatives: Vec<Alternative>,
     ) -> Self {
-        let (p, s) = (&lowered.problem, &solution.schedule);
-        let unit = |r: &super::schedule::Run| {
-            usize::from(lowered.units[usize::from(r.group)][usize::from(r.unit)].0)
+        let (p, s) = (&graph_problem.problem, &solution.schedule);
+        let unit = |r: &super::schedule::ScheduledTask| {
+            usize::from(graph_problem.units[usize::from(r.group)][usize::from(r.unit)].0)
         };
-        let mut units: Vec<Unit> = machine
+        let mut units: Vec<UnitEntry> = machine
             .units
             .iter()
-            .map(|u| Unit {
+            .map(|u| UnitEntry {
                 name: u.name.clone(),
                 order: Vec::new(),
                 busy: Seconds(0.0),
@@ -216,7 +230,7 @@ impl PlanFile {
             unit.order.push(t);
             unit.busy += Seconds(run.end - run.start);
         }
-        let task = |(t, r): (usize, &super::schedule::Run)| Task {
+        let task = |(t, r): (usize, &super::schedule::ScheduledTask)| TaskEntry {
             unit: unit(r),
             state: r.state,
             start: Seconds(r.start),
@@ -231,9 +245,9 @@ impl PlanFile {
         let sum = |v: &[f64]| Joules(v.iter().sum::<f64>() + 0.0);
         PlanFile {
             version: VERSION,
-            made_for,
+            target,
             seconds: Seconds(s.seconds),
-            joules: Parts {
+            joules: EnergyParts {
                 base: Joules(s.energy.base),
                 busy: sum(&s.energy.busy),
                 idle: sum(&s.energy.idle),
@@ -245,7 +259,7 @@ impl PlanFile {
                 .memories
                 .iter()
                 .zip(&s.peak)
-                .map(|(m, &bytes)| Peak {
+                .map(|(m, &bytes)| MemoryPeak {
                     memory: m.name.clone(),
                     bytes: Bytes(bytes),
                     capacity: m.capacity.map(Bytes),
@@ -254,10 +268,10 @@ impl PlanFile {
             lower_bound: solution.lower_bound,
             reason: solution.reason.clone(),
             gap: solution.gap,
-            others,
+            alternatives,
             units,
             tasks: s.runs.iter().enumerate().map(task).collect(),
-            transfers: carried::named(graph, lowered, s),
+            transfers: transfers::named(graph, graph_problem, s),
         }
     }
 
@@ -320,7 +334,7 @@ impl PlanFile {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// For each unit, its tasks in order: what [`Fixed`](dahl_sim::Fixed) follows.
+    /// For each unit, its tasks in order: what [`Fixed`](dahl_sched::policy::Fixed) follows.
     pub fn orders(&self) -> Vec<Vec<u32>> {
         self.units.iter().map(|u| u.order.clone()).collect()
     }
@@ -332,7 +346,7 @@ impl PlanFile {
 
     /// Why the plan is not for this graph on this machine; `None` if it is.
     pub fn refusal(&self, graph: &Graph, machine: &Machine) -> Option<String> {
-        let f = &self.made_for;
+        let f = &self.target;
         let names = |units: Vec<&str>| units.join(" ");
         let here = names(machine.units.iter().map(|u| u.name.as_str()).collect());
         let there = names(self.units.iter().map(|u| u.name.as_str()).collect());
@@ -343,29 +357,28 @@ impl PlanFile {
         }
         if graph.len() != self.tasks.len() {
             return Some(format!(
-                "the plan is for {} tasks ({}, batch {}, {}, grain {}); the graph has {}",
+                "the plan is for {} tasks ({}); the graph has {}",
                 self.tasks.len(),
-                f.model,
-                f.batch,
-                f.dtype,
-                f.grain,
+                f.title,
                 graph.len()
             ));
         }
         let fingerprint = format!("{:016x}", graph.fingerprint());
         if fingerprint != f.graph_fingerprint {
             return Some(format!(
-                "the plan is for graph {} ({}, batch {}, {}, grain {}); this graph is {fingerprint}",
-                f.graph_fingerprint, f.model, f.batch, f.dtype, f.grain
+                "the plan is for graph {} ({}); this graph is {fingerprint}",
+                f.graph_fingerprint, f.title
             ));
         }
-        self.carried(graph).err().map(|wrong| wrong.to_string())
+        self.checked_transfers(graph)
+            .err()
+            .map(|wrong| wrong.to_string())
     }
 
     /// What it costs, in the unit of the objective.
     pub fn cost(&self) -> f64 {
         let goal = Goal {
-            objective: self.made_for.objective,
+            objective: self.target.objective,
             deadline: None,
         };
         goal.cost(self.seconds.0, self.joules.total.0)

@@ -7,27 +7,27 @@ use super::bound::Game;
 use super::construct::greedy;
 use super::dispatch::Dispatch;
 use super::list::{Candidate, Choice, Lister};
-use super::network::{Frame, Network, Way};
+use super::network::{ExecMode, Frame, Network};
 use super::rules::Rules;
-use super::seed::Seed;
+use super::warm_start::WarmStart;
 
 /// Most changes of rules that are tried.
 const RULES: u64 = 2000;
 
 /// The best plan so far.
 #[derive(Default)]
-pub struct Best {
+pub(crate) struct Best {
     plan: Option<Candidate>,
 }
 
 impl Best {
     /// What the best plan costs; without end if there is none.
-    pub fn cost(&self) -> f64 {
+    pub(crate) fn cost(&self) -> f64 {
         self.plan.as_ref().map_or(f64::INFINITY, |p| p.cost)
     }
 
     /// Keeps the plan of a choice if none ranks better. Its rank, if that is at most `most` or the best.
-    pub fn offer(
+    pub(crate) fn offer(
         &mut self,
         lister: &mut Lister<'_, '_>,
         choice: &Choice,
@@ -45,7 +45,7 @@ impl Best {
 }
 
 /// What first plans are made from.
-pub struct First<'a, 'p> {
+pub(crate) struct First<'a, 'p> {
     /// The problem.
     pub frame: &'a Frame<'p>,
     /// Without transfers.
@@ -55,7 +55,7 @@ pub struct First<'a, 'p> {
     /// What each way of each task costs beyond its cheapest.
     pub regrets: &'a [Vec<f64>],
     /// Plans that the caller has.
-    pub seeds: &'a [Seed],
+    pub warm_starts: &'a [WarmStart],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes the search will try.
@@ -67,7 +67,7 @@ pub struct First<'a, 'p> {
 impl First<'_, '_> {
     /// The best first plan; if `several`, after it the best of those that took the least trouble, where that
     /// is another: from there a search may come elsewhere.
-    pub fn best(
+    pub(crate) fn best(
         &self,
         several: bool,
         lister: &mut Lister<'_, '_>,
@@ -87,7 +87,7 @@ impl First<'_, '_> {
         let rule = rules.begin(&mut best, lister);
         self.greedy(&mut best, lister, keep_going);
         let simple = best.plan.clone().filter(|_| several);
-        for (choice, nudge) in self.seeds.iter().filter_map(|s| s.choice(frame)) {
+        for (choice, nudge) in self.warm_starts.iter().filter_map(|s| s.choice(frame)) {
             best.offer(lister, &choice, &nudge, 0.0);
         }
         if let Some(rule) = rule {
@@ -119,14 +119,15 @@ impl First<'_, '_> {
             let mut take = |choice: Choice| {
                 best.offer(lister, &choice, &[], 0.0);
             };
-            let greedy = |allowed: &dyn Fn(usize, usize, &Way) -> bool| {
+            let greedy = |allowed: &dyn Fn(usize, usize, &ExecMode) -> bool| {
                 greedy(frame, self.relaxed, standing * weight, allowed)
             };
             take(greedy(&|_, _, _| true));
             take(greedy(&|t, k, _| shares[t][k] > 0.02));
             for (g, group) in p.groups.iter().enumerate() {
                 take(greedy(&|_, _, w| usize::from(w.resource) == g));
-                let near = |_, _, w: &Way| p.groups[usize::from(w.resource)].memory == group.memory;
+                let near =
+                    |_, _, w: &ExecMode| p.groups[usize::from(w.resource)].memory == group.memory;
                 take(greedy(&near));
             }
         }
@@ -135,7 +136,7 @@ impl First<'_, '_> {
 }
 
 /// For each task the way that the relaxation uses most.
-pub fn rounded(shares: &[Vec<f64>]) -> Choice {
+pub(crate) fn rounded(shares: &[Vec<f64>]) -> Choice {
     let most = |s: &Vec<f64>| {
         (0..s.len())
             .max_by(|&a, &b| s[a].total_cmp(&s[b]))

@@ -9,7 +9,7 @@
 
 use super::bound::{self, Bound, Carries, Game, Line};
 use super::dispatch::regrets;
-use super::network::{Frame, Way};
+use super::network::{ExecMode, Frame};
 use super::problem::{Goal, Objective};
 
 /// Most times that bound and ways are found again.
@@ -18,7 +18,7 @@ const ROUNDS: usize = 6;
 /// The frame without such ways, and what bounds the plans that cost less than `limit`; `known` is the
 /// frame's own bound, with its prices. `None` if a class is left without a way: there is no such plan.
 /// Stopped, it leaves ways that could go.
-pub fn fix<'p>(
+pub(crate) fn fix<'p>(
     frame: &Frame<'p>,
     goal: &Goal,
     limit: f64,
@@ -59,7 +59,7 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
     let (heads, tails) = (net.heads(&shortest), net.tails(&shortest));
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
     let regrets = regrets(frame, game, joules);
-    let possible = |t: usize, k: usize, w: &Way| {
+    let possible = |t: usize, k: usize, w: &ExecMode| {
         let seconds = heads[t] + w.seconds + tails[t];
         if seconds > longest * (1.0 + 1e-9) {
             return false;
@@ -87,14 +87,14 @@ fn drop_ways(frame: &mut Frame<'_>, goal: &Goal, limit: f64, bound: &Bound, game
     for (t, &class) in frame.problem.tasks.iter().enumerate() {
         tasks[class as usize].push(t);
     }
-    let keep = |(class, ways): (usize, &Vec<Way>)| -> Vec<Way> {
+    let keep = |(class, ways): (usize, &Vec<ExecMode>)| -> Vec<ExecMode> {
         let all = &tasks[class];
         let some =
-            |(k, w): &(usize, &Way)| all.is_empty() || all.iter().any(|&t| possible(t, *k, w));
+            |(k, w): &(usize, &ExecMode)| all.is_empty() || all.iter().any(|&t| possible(t, *k, w));
         let kept = ways.iter().enumerate().filter(some);
         kept.map(|(_, w)| *w).collect()
     };
-    let ways: Vec<Vec<Way>> = frame.ways.iter().enumerate().map(keep).collect();
+    let ways: Vec<Vec<ExecMode>> = frame.ways.iter().enumerate().map(keep).collect();
     let dropped = ways != frame.ways;
     frame.ways = ways;
     dropped

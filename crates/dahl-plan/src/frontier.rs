@@ -7,30 +7,30 @@
 use std::fmt::Write;
 
 use super::problem::{Goal, Objective, PlanError, Problem};
-use super::solve::{Effort, Solution, solve};
+use super::solve::{Limits, Plan, plan};
 
 /// The plans for `points` deadlines, the fastest first. `deadline` is the latest that is of interest.
 pub fn frontier(
     problem: &Problem,
     deadline: Option<f64>,
     points: usize,
-    effort: &Effort,
+    limits: &Limits<'_>,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Result<Vec<Solution>, PlanError> {
+) -> Result<Vec<Plan>, PlanError> {
     let goal = |objective, deadline| Goal {
         objective,
         deadline,
     };
-    let fast = solve(
+    let fast = plan(
         problem,
         &goal(Objective::Time, deadline),
-        effort,
+        limits,
         keep_going,
     )?;
-    let thrifty = solve(
+    let thrifty = plan(
         problem,
         &goal(Objective::Energy, deadline),
-        effort,
+        limits,
         keep_going,
     )?;
     let (from, to) = (fast.schedule.seconds, thrifty.schedule.seconds);
@@ -40,16 +40,16 @@ pub fn frontier(
         let part = k as f64 / points.saturating_sub(1).max(1) as f64;
         let limit = from + (to - from) * part;
         if to > from && keep_going() {
-            all.extend(solve(
+            all.extend(plan(
                 problem,
                 &goal(Objective::Energy, Some(limit)),
-                effort,
+                limits,
                 keep_going,
             ));
         }
     }
     all.sort_by(|a, b| {
-        let key = |s: &Solution| (s.schedule.seconds, s.schedule.energy.total());
+        let key = |s: &Plan| (s.schedule.seconds, s.schedule.energy.total());
         let (a, b) = (key(a), key(b));
         a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
     });

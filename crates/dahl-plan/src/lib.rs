@@ -10,43 +10,55 @@
 //! | `fix` | ways that no better plan can use |
 //! | `exact`, `prove` | proven best plans of small problems, by search; when and of what |
 //! | `series`, `front` | problems that fall into parts; goals that are no sums over parts |
-//! | `first`, `seed`, `construct`, `dispatch`, `rules` | first plans of large ones |
+//! | `first`, `warm_start`, `construct`, `dispatch`, `rules` | first plans of large ones |
 //! | `slack`, `quick`, `search`, `even` | better plans from these |
-//! | `lowered` | from a graph and a machine to a problem |
-//! | `carried` | a plan's transfers, in the graph's terms |
-//! | `expect` | what a run that follows a plan is expected to take |
+//! | `graph_problem` | from a graph and a machine to a problem |
+//! | `transfers` | a plan's transfers, in the graph's terms |
+//! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
 //! | `placement` | another planning problem, of others |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(unreachable_pub))]
 
-pub mod bound;
-pub mod carried;
-pub mod construct;
-pub mod dispatch;
-pub mod even;
-pub mod exact;
-pub mod expect;
+mod bound;
+mod construct;
+mod dispatch;
+mod even;
+mod exact;
+mod expected;
 pub mod explain;
-pub mod file;
-pub mod first;
-pub mod fix;
+mod file;
+mod first;
+mod fix;
 mod front;
-pub mod frontier;
-pub mod list;
-pub mod lowered;
-pub mod network;
+mod frontier;
+mod graph_problem;
+mod list;
+mod network;
 pub mod placement;
-pub mod problem;
+mod problem;
 mod prove;
-pub mod quick;
-pub mod rules;
-pub mod schedule;
-pub mod search;
-pub mod seed;
+mod quick;
+mod rules;
+mod schedule;
+mod search;
 mod series;
-pub mod slack;
-pub mod solve;
-pub mod timeline;
+mod slack;
+mod solve;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod transfers;
+mod warm_start;
 mod why;
+
+pub use expected::{Expected, FollowError};
+pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
+pub use frontier::{frontier, svg};
+pub use graph_problem::GraphProblem;
+pub use problem::{Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem};
+pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
+pub use solve::{Limits, Plan, alone, plan};
+pub use warm_start::WarmStart;

@@ -8,20 +8,20 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::network::{Frame, Network, What};
+use super::network::{ActivityKind, Frame, Network};
 use super::problem::Goal;
 use super::quick::Quick;
 use super::timeline::{Started, Timeline};
 
 /// What is decided: for each task, the place of its way among the ways of its class.
-pub type Choice = Vec<u16>;
+pub(crate) type Choice = Vec<u16>;
 
 /// The rank of a plan that just misses its deadline: above all others.
 pub(super) const LATE: f64 = 1e300;
 
 /// A plan with what it was made from.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The choice of each task.
     pub choice: Choice,
     /// What was added to each task's urgency; empty if nothing was.
@@ -30,8 +30,6 @@ pub struct Candidate {
     pub cost: f64,
     /// By how much it costs or misses, for comparing plans that are too late.
     pub rank: f64,
-    /// Its makespan.
-    pub seconds: f64,
     /// Each task's memory.
     pub memory: Vec<usize>,
     /// What starts when.
@@ -57,7 +55,7 @@ impl PartialOrd for Ready {
 }
 
 /// Makes plans of choices; keeps the network of the last one, as most choices differ in little.
-pub struct Lister<'a, 'p> {
+pub(crate) struct Lister<'a, 'p> {
     frame: &'a Frame<'p>,
     goal: Goal,
     memory: Vec<usize>,
@@ -67,7 +65,7 @@ pub struct Lister<'a, 'p> {
 
 impl<'a, 'p> Lister<'a, 'p> {
     /// For plans of one problem.
-    pub fn new(frame: &'a Frame<'p>, goal: Goal) -> Self {
+    pub(crate) fn new(frame: &'a Frame<'p>, goal: Goal) -> Self {
         Lister {
             frame,
             goal,
@@ -79,7 +77,7 @@ impl<'a, 'p> Lister<'a, 'p> {
 
     /// As [`Lister::plan`], where possible without each task's memory and unit; `None` also if the plan
     /// would rank worse than `most`.
-    pub fn rough(&mut self, choice: &Choice, nudge: &[f64], most: f64) -> Option<Candidate> {
+    pub(crate) fn rough(&mut self, choice: &Choice, nudge: &[f64], most: f64) -> Option<Candidate> {
         let Some(quick) = &mut self.quick else {
             return self.plan(choice, nudge).filter(|c| c.rank <= most);
         };
@@ -96,7 +94,7 @@ impl<'a, 'p> Lister<'a, 'p> {
     }
 
     /// The plan of a choice; `nudge` is added to each task's urgency, as a part of the longest path.
-    pub fn plan(&mut self, choice: &Choice, nudge: &[f64]) -> Option<Candidate> {
+    pub(crate) fn plan(&mut self, choice: &Choice, nudge: &[f64]) -> Option<Candidate> {
         let p = self.frame.problem;
         let way = |t: usize| &self.frame.ways[p.tasks[t] as usize][usize::from(choice[t])];
         let memory: Vec<usize> = (0..choice.len())
@@ -111,8 +109,8 @@ impl<'a, 'p> Lister<'a, 'p> {
             .activities
             .iter()
             .map(|a| match a.what {
-                What::Task(t) => way(t as usize).seconds,
-                What::Transfer { .. } => a.ways[0].seconds,
+                ActivityKind::Task(t) => way(t as usize).seconds,
+                ActivityKind::Transfer { .. } => a.ways[0].seconds,
             })
             .collect();
         let mut urgency = net.tails(&seconds);
@@ -125,8 +123,8 @@ impl<'a, 'p> Lister<'a, 'p> {
         for (i, u) in urgency.iter_mut().enumerate() {
             // A transfer is as urgent as whoever waits for it.
             let by = match net.activities[i].what {
-                What::Task(_) => by(i),
-                What::Transfer { .. } => {
+                ActivityKind::Task(_) => by(i),
+                ActivityKind::Transfer { .. } => {
                     let after = net.activities[i].after.iter();
                     let most = after
                         .map(|&a| by(a as usize))
@@ -179,7 +177,6 @@ impl Candidate {
             nudge: nudge.to_vec(),
             cost: if in_time { rank } else { f64::INFINITY },
             rank: if in_time { rank } else { LATE * late.min(1e6) },
-            seconds,
             memory,
             log,
         }
@@ -187,7 +184,7 @@ impl Candidate {
 }
 
 /// Nudges by which tasks are the more urgent the earlier they are to start.
-pub fn by_start(starts: &[f64]) -> Vec<f64> {
+pub(crate) fn by_start(starts: &[f64]) -> Vec<f64> {
     // Ten times the longest path: beside that, what follows a task is nothing.
     let latest = starts.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     starts.iter().map(|s| 10.0 * (1.0 - s / latest)).collect()

@@ -7,7 +7,7 @@ use super::problem::{Origin, PlanError, Problem};
 
 /// One way to perform an activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Way {
+pub struct ExecMode {
     /// Index into [`Network::resources`]: groups of units first, then links.
     pub resource: u16,
     /// Frequency state.
@@ -20,7 +20,7 @@ pub struct Way {
 
 /// What an activity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ActivityKind {
     /// The task of this number; activities of tasks come first, in the order of tasks.
     Task(u32),
     /// A datum crosses a link.
@@ -36,9 +36,9 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Activity {
     /// What it is.
-    pub what: What,
+    pub what: ActivityKind,
     /// How it can be done; never empty.
-    pub ways: Vec<Way>,
+    pub ways: Vec<ExecMode>,
     /// What must end before it starts.
     pub before: Vec<u32>,
     /// What waits for it.
@@ -87,7 +87,7 @@ pub struct Network {
 
 /// What all networks of one problem share.
 #[derive(Clone, Debug)]
-pub struct Frame<'a> {
+pub(crate) struct Frame<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// Edges between tasks, those through data included, without duplicates.
@@ -95,7 +95,7 @@ pub struct Frame<'a> {
     /// Links between memories.
     pub routes: Vec<Vec<Option<Vec<u32>>>>,
     /// The ways of each class, without those that are slower and costlier than another on the same group.
-    pub ways: Vec<Vec<Way>>,
+    pub ways: Vec<Vec<ExecMode>>,
     /// Whether networks list copies: because some memory is limited, or because peaks are wanted.
     pub copies: bool,
     /// The datum that replaces each datum.
@@ -106,7 +106,7 @@ pub struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Checks a problem and prepares what its networks share.
-    pub fn new(problem: &'a Problem) -> Result<Self, PlanError> {
+    pub(crate) fn new(problem: &'a Problem) -> Result<Self, PlanError> {
         problem.check()?;
         let mut edges = problem.edges.clone();
         for d in &problem.data {
@@ -150,7 +150,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Drops all but the fastest way on each group: where only time counts, slower states never help.
-    pub fn keep_fastest(&mut self) {
+    pub(crate) fn keep_fastest(&mut self) {
         for ways in &mut self.ways {
             let all = ways.clone();
             ways.retain(|w| {
@@ -161,7 +161,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Memories in which a task can run.
-    pub fn memories_of(&self, task: usize) -> Vec<usize> {
+    pub(crate) fn memories_of(&self, task: usize) -> Vec<usize> {
         let ways = &self.ways[self.problem.tasks[task] as usize];
         let mut all: Vec<usize> = ways
             .iter()
@@ -173,16 +173,16 @@ impl<'a> Frame<'a> {
     }
 
     /// The ways of a task in a memory, or with `None` in any.
-    pub fn ways_in(&self, task: usize, memory: Option<usize>) -> Vec<Way> {
+    pub(crate) fn ways_in(&self, task: usize, memory: Option<usize>) -> Vec<ExecMode> {
         let all = &self.ways[self.problem.tasks[task] as usize];
-        let here = |w: &&Way| {
+        let here = |w: &&ExecMode| {
             memory.is_none_or(|m| self.problem.groups[usize::from(w.resource)].memory == m)
         };
         all.iter().filter(here).copied().collect()
     }
 
     /// The memory a datum comes from, where each task's memory is known.
-    pub fn origin(&self, datum: usize, memory: &[Option<usize>]) -> Option<usize> {
+    pub(crate) fn origin(&self, datum: usize, memory: &[Option<usize>]) -> Option<usize> {
         match self.problem.data[datum].origin {
             Origin::Task(t) => memory[t as usize],
             Origin::Memory(m) => Some(m),
@@ -191,7 +191,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The task in whose memory a datum begins, if that depends on a task.
-    pub fn writer(&self, datum: usize) -> Option<u32> {
+    pub(crate) fn writer(&self, datum: usize) -> Option<u32> {
         match self.problem.data[datum].origin {
             Origin::Task(t) => Some(t),
             Origin::Memory(_) => None,
@@ -200,13 +200,13 @@ impl<'a> Frame<'a> {
     }
 
     /// What remains when data moves at no cost and memories have no limits: less than any plan has to do.
-    pub fn relaxed(&self) -> Network {
+    pub(crate) fn relaxed(&self) -> Network {
         self.build(&vec![None; self.problem.tasks.len()], false)
             .expect("without memories there is no transfer that could lack a link")
     }
 
     /// The network where each task runs in the memory given. Fails if data cannot get where it is needed.
-    pub fn network(&self, memory: &[usize]) -> Option<Network> {
+    pub(crate) fn network(&self, memory: &[usize]) -> Option<Network> {
         let memory: Vec<Option<usize>> = memory.iter().map(|&m| Some(m)).collect();
         self.build(&memory, true)
     }
@@ -224,7 +224,7 @@ impl<'a> Frame<'a> {
         };
         let mut net = Network {
             activities: (0..p.tasks.len())
-                .map(|t| activity(What::Task(t as u32), self.ways_in(t, memory[t])))
+                .map(|t| activity(ActivityKind::Task(t as u32), self.ways_in(t, memory[t])))
                 .collect(),
             copies: Vec::new(),
             resources: p.groups.iter().map(|g| g.units).collect(),
@@ -260,13 +260,13 @@ impl<'a> Frame<'a> {
                             continue;
                         }
                         let id = net.activities.len() as u32;
-                        let way = Way {
+                        let way = ExecMode {
                             resource: (p.groups.len() + link as usize) as u16,
                             state: 0,
                             seconds: l.seconds(d.bytes),
                             joules: l.joules_per_byte * d.bytes as f64,
                         };
-                        let what = What::Transfer {
+                        let what = ActivityKind::Transfer {
                             datum: i as u32,
                             link,
                         };
@@ -340,18 +340,18 @@ fn use_copy(net: &mut Network, copies: &[[u32; 2]], memory: usize, user: u32) {
     }
 }
 
-fn ways(problem: &Problem, seconds: &[Vec<f64>]) -> Vec<Way> {
-    let mut all: Vec<Way> = Vec::new();
+fn ways(problem: &Problem, seconds: &[Vec<f64>]) -> Vec<ExecMode> {
+    let mut all: Vec<ExecMode> = Vec::new();
     for (g, times) in seconds.iter().enumerate() {
         let group = &problem.groups[g];
-        let way = |(state, &seconds): (usize, &f64)| Way {
+        let way = |(state, &seconds): (usize, &f64)| ExecMode {
             resource: g as u16,
             state: state as u8,
             seconds,
             joules: (group.busy_watts[state] - group.idle_watts) * seconds,
         };
-        let here: Vec<Way> = times.iter().enumerate().map(way).collect();
-        let beaten = |w: &Way| {
+        let here: Vec<ExecMode> = times.iter().enumerate().map(way).collect();
+        let beaten = |w: &ExecMode| {
             here.iter().any(|o| {
                 let no_worse = o.seconds <= w.seconds && o.joules <= w.joules;
                 let better = o.seconds < w.seconds || o.joules < w.joules;

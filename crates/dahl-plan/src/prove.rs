@@ -9,7 +9,7 @@ use super::list::Candidate;
 use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::series::{self, Order, Part};
-use super::solve::Effort;
+use super::solve::Limits;
 use super::timeline::Started;
 
 /// What is known of a problem.
@@ -24,7 +24,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Makes equal units end together, in the best plan and in another one, until it is enough or for so many tries.
-    pub fn even(
+    pub(crate) fn even(
         &mut self,
         frame: &Frame<'_>,
         goal: &Goal,
@@ -47,11 +47,11 @@ impl Known {
     }
 
     /// Looks for the proof, or a better plan; if that is one of another frame, returns it.
-    pub fn prove<'p>(
+    pub(crate) fn prove<'p>(
         &mut self,
         whole: &Bounded<'p>,
         goal: &Goal,
-        effort: &Effort,
+        limits: &Limits<'_>,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Option<Frame<'p>> {
         let parts = series::parts(&whole.frame);
@@ -63,8 +63,8 @@ impl Known {
                 Objective::Edp => false,
             };
             let done = match is_sum {
-                true => self.apart(&whole.frame, goal, effort, &parts, keep_going),
-                false => self.together(&whole.frame, goal, effort, &parts, keep_going),
+                true => self.apart(&whole.frame, goal, limits, &parts, keep_going),
+                false => self.together(&whole.frame, goal, limits, &parts, keep_going),
             };
             if done.is_some() {
                 return None;
@@ -73,7 +73,7 @@ impl Known {
         let hint = self.plan.as_ref();
         let hint = hint.and_then(|(_, memory, log)| Hint::new(&whole.frame, memory, log));
         let beat = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
-        let found = whole.search(goal, effort, beat, hint.as_ref(), keep_going);
+        let found = whole.search(goal, limits, beat, hint.as_ref(), keep_going);
         self.proven = found.proven;
         self.floor = self.floor.max(found.floor);
         let (frame, memory, log) = found.plan?;
@@ -86,7 +86,7 @@ impl Known {
         &mut self,
         frame: &Frame<'_>,
         goal: &Goal,
-        effort: &Effort,
+        limits: &Limits<'_>,
         parts: &[Part],
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
@@ -100,16 +100,16 @@ impl Known {
         };
         let (mut floor, mut proven) = (0.0, true);
         for k in by_size {
-            let part = Bounded::new(&parts[k].problem, goal, effort, keep_going).ok()?;
+            let part = Bounded::new(&parts[k].problem, goal, limits, keep_going).ok()?;
             let done = orders[k].perform(&part.frame)?;
             let mut known = Known {
                 plan: Some((goal.cost(done.seconds, done.joules), done.memory, done.log)),
                 proven: false,
                 floor: part.bound.cost,
             };
-            let until = (effort.enough(part.bound.cost), effort.evened());
+            let until = (limits.enough(part.bound.cost), limits.evened());
             known.even(&part.frame, goal, None, until, keep_going);
-            let other = known.prove(&part, goal, effort, keep_going);
+            let other = known.prove(&part, goal, limits, keep_going);
             orders[k] = Order::new(other.as_ref().unwrap_or(&part.frame), &known.plan?.2);
             floor += known.floor;
             proven &= known.proven;
@@ -124,21 +124,21 @@ impl Known {
         &mut self,
         frame: &Frame<'_>,
         goal: &Goal,
-        effort: &Effort,
+        limits: &Limits<'_>,
         parts: &[Part],
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
         let beat = self.plan.as_ref()?.0;
-        let limit = beat * (1.0 - effort.gap.max(1e-9));
+        let limit = beat * (1.0 - limits.gap.max(1e-9));
         let wanted = Wanted { goal, limit };
-        let (largest, points) = front(parts, &wanted, effort.bound_rounds, keep_going)?;
+        let (largest, points) = front(parts, &wanted, limits.bound_iterations, keep_going)?;
         if points.is_empty() {
             (self.proven, self.floor) = (true, limit);
             return Some(());
         }
         let part = beside(&parts[largest], &points);
-        let part = Bounded::new(&part.problem, goal, effort, keep_going).ok()?;
-        let found = part.search(goal, effort, beat, None, keep_going);
+        let part = Bounded::new(&part.problem, goal, limits, keep_going).ok()?;
+        let found = part.search(goal, limits, beat, None, keep_going);
         self.proven = found.proven;
         self.floor = self.floor.max(found.floor.min(limit));
         let Some((fixed, _, log)) = found.plan else {
@@ -181,10 +181,10 @@ struct Found<'p> {
 
 impl<'p> Bounded<'p> {
     /// A problem with its bound.
-    pub fn new(
+    pub(crate) fn new(
         problem: &'p Problem,
         goal: &Goal,
-        effort: &Effort,
+        limits: &Limits<'_>,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Self, PlanError> {
         let mut frame = Frame::new(problem)?;
@@ -192,7 +192,7 @@ impl<'p> Bounded<'p> {
             frame.keep_fastest();
         }
         let (net, carries) = (frame.relaxed(), Carries::new(&frame));
-        let (bound, game) = bound::bound(&net, &carries, goal, effort.bound_rounds, keep_going);
+        let (bound, game) = bound::bound(&net, &carries, goal, limits.bound_iterations, keep_going);
         Ok(Bounded { frame, bound, game })
     }
 
@@ -200,18 +200,18 @@ impl<'p> Bounded<'p> {
     fn search(
         &self,
         goal: &Goal,
-        effort: &Effort,
+        limits: &Limits<'_>,
         beat: f64,
         hint: Option<&Hint>,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Found<'p> {
-        let limit = beat * (1.0 - effort.gap.max(1e-9));
+        let limit = beat * (1.0 - limits.gap.max(1e-9));
         let known = (&self.bound, &self.game);
         let fixed = fix(
             &self.frame,
             goal,
             limit,
-            effort.bound_rounds,
+            limits.bound_iterations,
             known,
             keep_going,
         );
@@ -223,7 +223,7 @@ impl<'p> Bounded<'p> {
                 plan: None,
             };
         };
-        let exact = exact::solve(&fixed, goal, beat, hint, effort.gap, keep_going);
+        let exact = exact::solve(&fixed, goal, beat, hint, limits.gap, keep_going);
         Found {
             proven: exact.proven,
             floor: tighter.cost.min(limit).max(exact.floor),

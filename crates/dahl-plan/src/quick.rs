@@ -30,7 +30,7 @@ struct Transfer {
 
 /// What a choice comes to.
 #[derive(Clone, Debug)]
-pub struct Sketch {
+pub(crate) struct Sketch {
     /// Its makespan.
     pub seconds: f64,
     /// Joules in all.
@@ -40,7 +40,7 @@ pub struct Sketch {
 }
 
 /// Sketches of the plans of one problem; keeps its lists from one to the next.
-pub struct Quick<'a, 'p> {
+pub(crate) struct Quick<'a, 'p> {
     frame: &'a Frame<'p>,
     goal: Goal,
     resources: Vec<usize>,
@@ -64,7 +64,7 @@ pub struct Quick<'a, 'p> {
 
 impl<'a, 'p> Quick<'a, 'p> {
     /// For a problem; `None` where a memory is limited.
-    pub fn new(frame: &'a Frame<'p>, goal: Goal) -> Option<Self> {
+    pub(crate) fn new(frame: &'a Frame<'p>, goal: Goal) -> Option<Self> {
         if frame.copies {
             return None;
         }
@@ -100,7 +100,7 @@ impl<'a, 'p> Quick<'a, 'p> {
 
     /// The sketch of a choice with these nudges, as [`Lister::plan`](super::list::Lister::plan) has them;
     /// `None` if it ranks above `most`, or if data cannot get where it is needed.
-    pub fn sketch(&mut self, choice: &Choice, nudge: &[f64], most: f64) -> Option<Sketch> {
+    pub(crate) fn sketch(&mut self, choice: &Choice, nudge: &[f64], most: f64) -> Option<Sketch> {
         let p = self.frame.problem;
         let n = choice.len();
         let mut joules = 0.0;

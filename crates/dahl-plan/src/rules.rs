@@ -54,7 +54,7 @@ fn first(problem: &Problem, game: &Game) -> Vec<Rule> {
 }
 
 /// What steers the search for a rule.
-pub struct Rules<'a, 'p> {
+pub(crate) struct Rules<'a, 'p> {
     /// Makes the plans.
     pub dispatch: &'a Dispatch<'a, 'p>,
     /// The problem.
@@ -73,7 +73,11 @@ pub struct Rules<'a, 'p> {
 
 impl Rules<'_, '_> {
     /// Offers the plans of some rules; the best of these and its rank.
-    pub fn begin(&self, best: &mut Best, lister: &mut Lister<'_, '_>) -> Option<(f64, Rule)> {
+    pub(crate) fn begin(
+        &self,
+        best: &mut Best,
+        lister: &mut Lister<'_, '_>,
+    ) -> Option<(f64, Rule)> {
         let mut now: Option<(f64, Rule)> = None;
         for rule in first(self.problem, self.game) {
             let Some((choice, nudge)) = self.dispatch.plan(&rule, self.regrets) else {
@@ -92,7 +96,7 @@ impl Rules<'_, '_> {
 
     /// Changes a rule of this rank and offers the plans that come of it, unless units are equal and have
     /// nothing to regret.
-    pub fn improve(
+    pub(crate) fn improve(
         &self,
         (mut rank, mut rule): (f64, Rule),
         best: &mut Best,

@@ -2,13 +2,13 @@
 //!
 //! [`verify`] knows only the equations of [`problem`](super::problem), none of the code that makes plans.
 
-use super::network::{Network, What};
+use super::network::{ActivityKind, Network};
 use super::problem::{Origin, Problem};
 use super::timeline::Started;
 
 /// A task in a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct ScheduledTask {
     /// Index into the problem's groups.
     pub group: u16,
     /// Which unit of the group.
@@ -23,7 +23,7 @@ pub struct Run {
 
 /// A transfer in a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Move {
+pub struct ScheduledTransfer {
     /// Which datum.
     pub datum: u32,
     /// Over which link.
@@ -36,7 +36,7 @@ pub struct Move {
 
 /// Where the joules go.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Energy {
+pub struct ScheduleEnergy {
     /// The machine besides its units.
     pub base: f64,
     /// Of each group while it works.
@@ -47,7 +47,7 @@ pub struct Energy {
     pub links: Vec<f64>,
 }
 
-impl Energy {
+impl ScheduleEnergy {
     /// All of it.
     pub fn total(&self) -> f64 {
         let sum = |v: &[f64]| v.iter().sum::<f64>();
@@ -59,13 +59,13 @@ impl Energy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// For each task, where and when.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ScheduledTask>,
     /// Transfers, by their start.
-    pub moves: Vec<Move>,
+    pub moves: Vec<ScheduledTransfer>,
     /// The latest end.
     pub seconds: f64,
     /// Where the joules go.
-    pub energy: Energy,
+    pub energy: ScheduleEnergy,
     /// Most bytes in each memory, if the network listed copies.
     pub peak: Vec<u64>,
 }
@@ -73,7 +73,7 @@ pub struct Schedule {
 impl Schedule {
     /// The plan that a performed network is.
     pub fn new(problem: &Problem, net: &Network, log: &[Started], peak: &[u64]) -> Self {
-        let none = Run {
+        let none = ScheduledTask {
             group: 0,
             unit: 0,
             state: 0,
@@ -87,9 +87,9 @@ impl Schedule {
             let way = &activity.ways[usize::from(s.way)];
             let (start, end) = (s.start, s.end);
             match activity.what {
-                What::Task(t) => {
+                ActivityKind::Task(t) => {
                     let (group, state) = (way.resource, way.state);
-                    runs[t as usize] = Run {
+                    runs[t as usize] = ScheduledTask {
                         group,
                         unit: s.unit,
                         state,
@@ -97,7 +97,7 @@ impl Schedule {
                         end,
                     };
                 }
-                What::Transfer { datum, link } => moves.push(Move {
+                ActivityKind::Transfer { datum, link } => moves.push(ScheduledTransfer {
                     datum,
                     link,
                     start,
@@ -127,8 +127,13 @@ impl Schedule {
 }
 
 /// The energy equation.
-fn energy(problem: &Problem, runs: &[Run], moves: &[Move], seconds: f64) -> Energy {
-    let mut e = Energy {
+fn energy(
+    problem: &Problem,
+    runs: &[ScheduledTask],
+    moves: &[ScheduledTransfer],
+    seconds: f64,
+) -> ScheduleEnergy {
+    let mut e = ScheduleEnergy {
         base: problem.base_watts * seconds,
         busy: vec![0.0; problem.groups.len()],
         idle: problem
@@ -152,7 +157,7 @@ fn energy(problem: &Problem, runs: &[Run], moves: &[Move], seconds: f64) -> Ener
 
 /// Checks a plan against every rule of the problem; says the first that is broken. Peaks are found anew
 /// and returned.
-pub fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
+pub(crate) fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, String> {
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs()));
     let slack = 1e-9 * plan.seconds;
     if plan.runs.len() != problem.tasks.len() {
@@ -257,7 +262,7 @@ fn copies(problem: &Problem, plan: &Schedule, slack: f64) -> Result<Vec<Span>, S
             _ => 0,
         },
     };
-    let mut moves: Vec<Vec<&Move>> = vec![Vec::new(); problem.data.len()];
+    let mut moves: Vec<Vec<&ScheduledTransfer>> = vec![Vec::new(); problem.data.len()];
     for m in &plan.moves {
         moves[m.datum as usize].push(m);
     }

@@ -7,7 +7,7 @@
 use dahl_core::random::Random;
 
 use super::list::{Candidate, Lister};
-use super::network::{Frame, Way};
+use super::network::{ExecMode, Frame};
 
 /// Rounds of the first cycle, and rounds without a better plan after which the search returns to the best.
 const CYCLE: u64 = 4000;
@@ -17,7 +17,7 @@ const COLD: f64 = 0.0005;
 const WARM: f64 = 0.01;
 
 /// What steers an improvement.
-pub struct Search<'a, 'p> {
+pub(crate) struct Search<'a, 'p> {
     /// The problem.
     pub frame: &'a Frame<'p>,
     /// How much the relaxation uses each way of each task.
@@ -48,7 +48,7 @@ impl Dice {
 
 impl Search<'_, '_> {
     /// Improves a plan.
-    pub fn improve(
+    pub(crate) fn improve(
         &self,
         lister: &mut Lister<'_, '_>,
         start: Candidate,
@@ -154,7 +154,7 @@ impl Search<'_, '_> {
         whole.filter(|w| w.rank <= first.rank).unwrap_or(first)
     }
 
-    fn ways(&self, task: usize) -> &[Way] {
+    fn ways(&self, task: usize) -> &[ExecMode] {
         &self.frame.ways[self.frame.problem.tasks[task] as usize]
     }
 
@@ -163,7 +163,7 @@ impl Search<'_, '_> {
     fn exchange(&self, dice: &mut Dice, choice: &mut [u16]) {
         let n = choice.len();
         let regret = |t: usize, k: u16| self.regrets[t][usize::from(k)];
-        let least = |t: usize, from: &dyn Fn(&Way) -> bool| {
+        let least = |t: usize, from: &dyn Fn(&ExecMode) -> bool| {
             let ways = self.ways(t);
             let some = (0..ways.len()).filter(|&k| from(&ways[k]));
             let by = |a: &usize, b: &usize| self.regrets[t][*a].total_cmp(&self.regrets[t][*b]);

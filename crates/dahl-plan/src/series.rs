@@ -8,19 +8,19 @@
 //! Only where nothing moves and memories have room enough: otherwise what a part leaves behind matters to the next.
 
 use super::list::in_order;
-use super::network::{Frame, Way};
+use super::network::{ExecMode, Frame};
 use super::problem::{Origin, Problem};
 use super::timeline::Started;
 
 /// Some tasks of a problem, as a problem of their own.
-pub struct Part {
+pub(crate) struct Part {
     pub problem: Problem,
     /// Their numbers in the whole.
     pub tasks: Vec<u32>,
 }
 
 /// The parts of a problem, in order; fewer than two if it does not fall apart.
-pub fn parts(frame: &Frame<'_>) -> Vec<Part> {
+pub(crate) fn parts(frame: &Frame<'_>) -> Vec<Part> {
     if !stays(frame) {
         return Vec::new();
     }
@@ -98,14 +98,14 @@ fn part(frame: &Frame<'_>, tasks: Vec<u32>) -> Part {
 
 /// A plan as the ways that tasks take, and an order in which they can be started.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
-    pub ways: Vec<Way>,
+pub(crate) struct Order {
+    pub ways: Vec<ExecMode>,
     pub tasks: Vec<u32>,
 }
 
 impl Order {
     /// A plan of a frame in which nothing moves.
-    pub fn new(frame: &Frame<'_>, log: &[Started]) -> Self {
+    pub(crate) fn new(frame: &Frame<'_>, log: &[Started]) -> Self {
         let ways_of = |t: u32| &frame.ways[frame.problem.tasks[t as usize] as usize];
         let mut log: Vec<&Started> = log.iter().collect();
         log.sort_by(|a, b| a.start.total_cmp(&b.start));
@@ -118,10 +118,11 @@ impl Order {
     }
 
     /// The plan of a frame that starts tasks in this order, each as early as it can.
-    pub fn perform(&self, frame: &Frame<'_>) -> Option<Done> {
+    pub(crate) fn perform(&self, frame: &Frame<'_>) -> Option<Done> {
         let memory = vec![frame.problem.groups.first()?.memory; self.tasks.len()];
         let net = frame.network(&memory)?;
-        let place = |(t, way): (usize, &Way)| net.activities[t].ways.iter().position(|w| w == way);
+        let place =
+            |(t, way): (usize, &ExecMode)| net.activities[t].ways.iter().position(|w| w == way);
         let ways: Option<Vec<usize>> = self.ways.iter().enumerate().map(place).collect();
         let done = in_order(&net, &ways?, &self.tasks)?;
         let (seconds, joules) = (done.makespan, done.total_joules());
@@ -136,7 +137,7 @@ impl Order {
 }
 
 /// A performed plan.
-pub struct Done {
+pub(crate) struct Done {
     pub memory: Vec<usize>,
     pub log: Vec<Started>,
     pub seconds: f64,
@@ -145,7 +146,7 @@ pub struct Done {
 
 impl Part {
     /// What a plan of the whole does with this part.
-    pub fn of(&self, whole: &Order) -> Order {
+    pub(crate) fn of(&self, whole: &Order) -> Order {
         let place = |t: u32| self.tasks.iter().position(|&mine| mine == t);
         Order {
             ways: self.tasks.iter().map(|&t| whole.ways[t as usize]).collect(),
@@ -159,8 +160,8 @@ impl Part {
 }
 
 /// The plan of the whole that follows a plan for each part.
-pub fn join(parts: &[Part], orders: &[Order]) -> Order {
-    let mut ways: Vec<(u32, Way)> = Vec::new();
+pub(crate) fn join(parts: &[Part], orders: &[Order]) -> Order {
+    let mut ways: Vec<(u32, ExecMode)> = Vec::new();
     let mut tasks = Vec::new();
     for (part, order) in parts.iter().zip(orders) {
         ways.extend(part.tasks.iter().copied().zip(order.ways.iter().copied()));

@@ -11,7 +11,7 @@ use super::network::Frame;
 const HALVINGS: usize = 20;
 
 /// The best plan of this kind, or the one given.
-pub fn spend(frame: &Frame<'_>, lister: &mut Lister<'_, '_>, plan: Candidate) -> Candidate {
+pub(crate) fn spend(frame: &Frame<'_>, lister: &mut Lister<'_, '_>, plan: Candidate) -> Candidate {
     let p = frame.problem;
     if !plan.cost.is_finite() {
         return plan;

@@ -1,4 +1,4 @@
-//! From a problem to a plan with a proof of how good it is.
+//! From a problem to a plan with a lower bound or a proof: the one entry of the planner.
 //!
 //! [First](super::first) plans, changes by [`search`](super::search), and where the problem is small enough
 //! the proof by [`exact`](super::exact). The [bound](super::bound) is found first and decides when to stop.
@@ -15,39 +15,45 @@ use super::problem::{Goal, Objective, PlanError, Problem};
 use super::prove::{Bounded, Known};
 use super::schedule::{Schedule, verify};
 use super::search::Search;
-use super::seed::Seed;
 use super::slack;
 use super::timeline::Started;
+use super::warm_start::WarmStart;
 use super::why;
 
-/// How long and how hard to look.
+/// How long and how hard to look, and from where.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Effort {
+pub struct Limits<'a> {
     /// Stop when the plan is proven to be within this part of the optimum.
     pub gap: f64,
-    /// Random numbers.
+    /// Of the random numbers.
     pub seed: u64,
-    /// Changes to try at most.
+    /// Moves of the local search at most.
     pub rounds: u64,
-    /// Rounds of the bound's game.
-    pub bound_rounds: usize,
+    /// Iterations of the dual bound.
+    pub bound_iterations: usize,
     /// Problems of at most this many tasks are solved exactly.
-    pub exact: usize,
+    pub exact_tasks: usize,
+    /// Schedules to begin with: the plan costs no more than any of them, once transfers are decided.
+    pub warm_starts: &'a [WarmStart],
+    /// Whether the error says why there is no plan. That may take longer than looking for one.
+    pub explain: bool,
 }
 
-impl Default for Effort {
+impl Default for Limits<'_> {
     fn default() -> Self {
-        Effort {
+        Limits {
             gap: 0.0,
             seed: 1,
             rounds: 20_000,
-            bound_rounds: 4000,
-            exact: 128,
+            bound_iterations: 4000,
+            exact_tasks: 128,
+            warm_starts: &[],
+            explain: true,
         }
     }
 }
 
-impl Effort {
+impl Limits<'_> {
     /// What a plan may cost at most to be good enough, where none costs less than a bound.
     pub(super) fn enough(&self, bound: f64) -> f64 {
         bound / (1.0 - self.gap.clamp(0.0, 0.99)) * (1.0 + 1e-9)
@@ -61,7 +67,7 @@ impl Effort {
 
 /// A plan and how good it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Solution {
+pub struct Plan {
     /// The plan.
     pub schedule: Schedule,
     /// What it costs, in the unit of the objective.
@@ -76,50 +82,26 @@ pub struct Solution {
     pub bound: Bound,
 }
 
-/// Finds a plan.
-pub fn solve(
+/// Finds a plan, or says why there is none. Stops early, with the best so far, once `keep_going` says no.
+pub fn plan(
     problem: &Problem,
     goal: &Goal,
-    effort: &Effort,
+    limits: &Limits<'_>,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Result<Solution, PlanError> {
-    solve_from(problem, goal, effort, &[], keep_going)
-}
-
-/// Finds a plan that costs no more than any of the seeds does, once transfers are decided.
-pub fn solve_from(
-    problem: &Problem,
-    goal: &Goal,
-    effort: &Effort,
-    seeds: &[Seed],
-    keep_going: &mut dyn FnMut() -> bool,
-) -> Result<Solution, PlanError> {
-    match attempt(problem, goal, effort, seeds, keep_going)? {
-        Attempt::Found(solution) => Ok(*solution),
-        Attempt::None { proven } => Err(PlanError::Infeasible(why::nothing_found(
-            problem, goal, effort, proven,
-        ))),
-    }
-}
-
-/// The same for whoever does not ask why there is none: that takes longer than looking.
-pub fn look_from(
-    problem: &Problem,
-    goal: &Goal,
-    effort: &Effort,
-    seeds: &[Seed],
-    keep_going: &mut dyn FnMut() -> bool,
-) -> Option<Solution> {
-    match attempt(problem, goal, effort, seeds, keep_going) {
-        Ok(Attempt::Found(solution)) => Some(*solution),
-        _ => None,
+) -> Result<Plan, PlanError> {
+    match attempt(problem, goal, limits, keep_going)? {
+        Attempt::Found(plan) => Ok(*plan),
+        Attempt::None { proven } => Err(PlanError::Infeasible(match limits.explain {
+            true => why::nothing_found(problem, goal, limits, proven),
+            false => "no plan was found".into(),
+        })),
     }
 }
 
 /// What came of looking for a plan.
 pub(super) enum Attempt {
     /// A plan.
-    Found(Box<Solution>),
+    Found(Box<Plan>),
     /// None.
     None {
         /// Whether there is none at all.
@@ -131,29 +113,28 @@ pub(super) enum Attempt {
 pub(super) fn attempt(
     problem: &Problem,
     goal: &Goal,
-    effort: &Effort,
-    seeds: &[Seed],
+    limits: &Limits<'_>,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
-    let whole = Bounded::new(problem, goal, effort, keep_going)?;
+    let whole = Bounded::new(problem, goal, limits, keep_going)?;
     let Bounded { frame, bound, game } = &whole;
     let relaxed = frame.relaxed();
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, bound)));
     }
-    let enough = effort.enough(bound.cost);
+    let enough = limits.enough(bound.cost);
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
     let regrets = dispatch::regrets(frame, game, joules);
     let mut lister = Lister::new(frame, *goal);
-    let small = problem.tasks.len() <= effort.exact;
+    let small = problem.tasks.len() <= limits.exact_tasks;
     let first = First {
         frame,
         relaxed: &relaxed,
         game,
         regrets: &regrets,
-        seeds,
-        seed: effort.seed,
-        rounds: effort.rounds,
+        warm_starts: limits.warm_starts,
+        seed: limits.seed,
+        rounds: limits.rounds,
         enough,
     };
     let starts = first.best(small, &mut lister, keep_going);
@@ -161,11 +142,11 @@ pub(super) fn attempt(
         frame,
         shares: &game.shares,
         regrets: &regrets,
-        seed: effort.seed,
+        seed: limits.seed,
         rounds: if small {
-            effort.rounds.min(28_000)
+            limits.rounds.min(28_000)
         } else {
-            effort.rounds
+            limits.rounds
         },
         enough,
     };
@@ -189,7 +170,7 @@ pub(super) fn attempt(
             .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
             .flatten();
         known.plan = Some((best.cost, best.memory, best.log));
-        let until = (enough, effort.evened());
+        let until = (enough, limits.evened());
         known.even(frame, goal, rounded, until, keep_going);
     }
     let mut fixed = None;
@@ -199,7 +180,7 @@ pub(super) fn attempt(
             .as_ref()
             .is_none_or(|p| p.0 > enough && keep_going())
     {
-        fixed = known.prove(&whole, goal, effort, keep_going);
+        fixed = known.prove(&whole, goal, limits, keep_going);
     }
     let Known {
         plan,
@@ -212,7 +193,7 @@ pub(super) fn attempt(
     let schedule = complete(fixed.unwrap_or_else(|| frame.clone()), &memory, &log)?;
     let cost = goal.cost(schedule.seconds, schedule.energy.total());
     // What is proven to a gap of zero is proven.
-    let lower_bound = if proven && effort.gap == 0.0 {
+    let lower_bound = if proven && limits.gap == 0.0 {
         cost
     } else {
         floor.min(cost)
@@ -229,7 +210,7 @@ pub(super) fn attempt(
     } else {
         0.0
     };
-    Ok(Attempt::Found(Box::new(Solution {
+    Ok(Attempt::Found(Box::new(Plan {
         schedule,
         cost,
         lower_bound,

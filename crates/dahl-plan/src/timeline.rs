@@ -42,7 +42,7 @@ impl PartialOrd for Ending {
 
 /// The state of a performance.
 #[derive(Clone, Debug)]
-pub struct Timeline<'n> {
+pub(crate) struct Timeline<'n> {
     net: &'n Network,
     /// The present.
     pub now: f64,
@@ -65,7 +65,7 @@ pub struct Timeline<'n> {
 
 impl<'n> Timeline<'n> {
     /// Nothing has started. `None` if what exists from the beginning does not fit.
-    pub fn new(net: &'n Network) -> Option<Self> {
+    pub(crate) fn new(net: &'n Network) -> Option<Self> {
         let mut used = vec![0_u64; net.capacity.len()];
         for c in net
             .copies
@@ -107,22 +107,22 @@ impl<'n> Timeline<'n> {
     }
 
     /// Whether all that an activity waits for has ended, and it has not started.
-    pub fn is_ready(&self, activity: u32) -> bool {
+    pub(crate) fn is_ready(&self, activity: u32) -> bool {
         !self.started[activity as usize] && self.waits[activity as usize] == 0
     }
 
     /// Whether a resource has a free unit.
-    pub fn is_free(&self, resource: u16) -> bool {
+    pub(crate) fn is_free(&self, resource: u16) -> bool {
         !self.idle[usize::from(resource)].is_empty()
     }
 
     /// Whether memories have room for what an activity makes.
-    pub fn fits(&self, activity: u32) -> bool {
+    pub(crate) fn fits(&self, activity: u32) -> bool {
         self.net.fits(&self.used, activity as usize)
     }
 
     /// Starts an activity now, which must be ready, fit, and find its resource free.
-    pub fn start(&mut self, activity: u32, way: usize) {
+    pub(crate) fn start(&mut self, activity: u32, way: usize) {
         let a = &self.net.activities[activity as usize];
         let w = &a.ways[way];
         let unit = self.idle[usize::from(w.resource)]
@@ -158,7 +158,7 @@ impl<'n> Timeline<'n> {
 
     /// Moves to the next end and frees what ends then; `freed` gets what became ready. False if nothing
     /// runs.
-    pub fn advance(&mut self, freed: &mut Vec<u32>) -> bool {
+    pub(crate) fn advance(&mut self, freed: &mut Vec<u32>) -> bool {
         let Some(&Ending(next, _)) = self.running.peek() else {
             return false;
         };
@@ -195,12 +195,12 @@ impl<'n> Timeline<'n> {
     }
 
     /// Whether everything has been started.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.log.len() == self.net.activities.len()
     }
 
     /// Joules in all, once complete.
-    pub fn total_joules(&self) -> f64 {
+    pub(crate) fn total_joules(&self) -> f64 {
         self.net.standing_watts * self.makespan + self.joules
     }
 }

@@ -5,7 +5,7 @@ use dahl_core::{Bytes, Seconds};
 use super::bound::Bound;
 use super::network::Frame;
 use super::problem::{Goal, Objective, Origin, Problem};
-use super::solve::{Attempt, Effort, attempt};
+use super::solve::{Attempt, Limits, attempt};
 
 /// What a lower bound rests on.
 pub(super) fn bound(problem: &Problem, goal: &Goal, bound: &Bound) -> String {
@@ -59,7 +59,7 @@ pub(super) fn too_slow(problem: &Problem, goal: &Goal, b: &Bound) -> String {
 pub(super) fn nothing_found(
     problem: &Problem,
     goal: &Goal,
-    effort: &Effort,
+    limits: &Limits<'_>,
     proven: bool,
 ) -> String {
     if let Some(text) = too_large(problem) {
@@ -70,10 +70,11 @@ pub(super) fn nothing_found(
     } else {
         " (found by search, not proven)"
     };
-    let light = Effort {
-        rounds: effort.rounds.min(500),
-        exact: if proven { effort.exact } else { 0 },
-        ..*effort
+    let light = Limits {
+        rounds: limits.rounds.min(500),
+        exact_tasks: if proven { limits.exact_tasks } else { 0 },
+        warm_starts: &[],
+        ..*limits
     };
     let without = |problem: &Problem, goal: Goal| {
         let mut left = 3_000_u32;
@@ -81,7 +82,7 @@ pub(super) fn nothing_found(
             left = left.saturating_sub(1);
             left > 0
         };
-        match attempt(problem, &goal, &light, &[], &mut keep_going) {
+        match attempt(problem, &goal, &light, &mut keep_going) {
             Ok(Attempt::Found(s)) => Some(s),
             _ => None,
         }

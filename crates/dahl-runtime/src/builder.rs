@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
 use dahl_sched::policy::{self, Fixed, Follow, Policy};
-use dahl_sched::transfers::Transfer;
+use dahl_sched::transfers::PlannedTransfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
@@ -42,7 +42,7 @@ pub struct Schedule {
     pub order: Vec<Vec<u32>>,
     /// What is moved between memories ahead of the tasks, in order; none if each task's data is to be
     /// brought when its unit turns to it.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<PlannedTransfer>,
 }
 
 /// A device made of host memory: a unit that reaches its operands by explicit copies only.
@@ -247,7 +247,7 @@ impl Builder {
                     return Err(RunError::Start(message));
                 }
                 let memories = machine.memories.len();
-                let outside = |t: &Transfer| usize::from(t.from.max(t.to)) >= memories;
+                let outside = |t: &PlannedTransfer| usize::from(t.from.max(t.to)) >= memories;
                 if let Some(i) = transfers.iter().position(outside) {
                     let message =
                         format!("transfer {i} of the schedule: there are {memories} memories");

@@ -14,7 +14,7 @@ use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
-use dahl_sched::transfers::{Transfer, Transfers};
+use dahl_sched::transfers::{PlannedTransfer, Transfers};
 
 use crate::builder::Builder;
 use crate::error::RunError;
@@ -95,7 +95,7 @@ pub(crate) struct Planned {
 /// The transfers of a schedule.
 pub(crate) enum Moves {
     /// As they were told.
-    Told(Vec<Transfer>),
+    Told(Vec<PlannedTransfer>),
     /// Found to be those of the graph.
     Known(Arc<Transfers>),
 }

@@ -18,7 +18,7 @@ use dahl_core::{
     Arena, Bytes, Codelet, Graph, Mode, Param, Recorder, Region, Task, TaskError, UnitKind, Vector,
 };
 use dahl_runtime::{HostDeviceSpec, RunError, Runtime, Schedule};
-use dahl_sched::transfers::{Made, Transfer};
+use dahl_sched::transfers::{PlannedTransfer, Producer};
 use frail::{Fate, Fault};
 use shuttle::Config;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -259,10 +259,10 @@ fn crossing(graph: &Graph, which: usize) -> Schedule {
         let array = graph.accesses_of(task)[operand].array;
         graph.arrays[array as usize].storage
     };
-    let transfer = |storage, made, from, to, readers: &[u32]| Transfer {
+    let transfer = |storage, made, from, to, readers: &[u32]| PlannedTransfer {
         storage,
         parts: vec![whole],
-        made,
+        producer: made,
         from,
         to,
         readers: readers.to_vec(),
@@ -272,24 +272,24 @@ fn crossing(graph: &Graph, which: usize) -> Schedule {
         0 => (
             vec![vec![0, 3], vec![1, 2]],
             vec![
-                transfer(x, Made::Task(0), 0, 1, &[1, 2]),
-                transfer(z, Made::Task(2), 1, 0, &[3]),
+                transfer(x, Producer::Task(0), 0, 1, &[1, 2]),
+                transfer(z, Producer::Task(2), 1, 0, &[3]),
             ],
         ),
         1 => (
             vec![vec![1, 2, 3], vec![0]],
             vec![
-                transfer(x, Made::LastStep(3), 0, 1, &[0]),
-                transfer(x, Made::Task(0), 1, 0, &[1, 2, 3]),
+                transfer(x, Producer::LastStep(3), 0, 1, &[0]),
+                transfer(x, Producer::Task(0), 1, 0, &[1, 2, 3]),
             ],
         ),
         // Task 1 waits for what stands in line behind what is made later.
         _ => (
             vec![vec![1, 3], vec![0, 2]],
             vec![
-                transfer(x, Made::LastStep(3), 0, 1, &[0]),
-                transfer(z, Made::Task(2), 1, 0, &[3]),
-                transfer(x, Made::Task(0), 1, 0, &[1, 3]),
+                transfer(x, Producer::LastStep(3), 0, 1, &[0]),
+                transfer(z, Producer::Task(2), 1, 0, &[3]),
+                transfer(x, Producer::Task(0), 1, 0, &[1, 3]),
             ],
         ),
     };

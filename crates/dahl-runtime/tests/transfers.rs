@@ -10,7 +10,7 @@ use common::check;
 use dahl_core::trace::Trace;
 use dahl_core::{Arena, Bytes, Codelet, Graph, Recorder, Region, Task, UnitKind};
 use dahl_runtime::{Builder, HostDeviceSpec, RunError, Runtime, Schedule};
-use dahl_sched::transfers::{Made, Transfer};
+use dahl_sched::transfers::{PlannedTransfer, Producer};
 use dahl_test_support::plans::{machine, plan, schedule};
 use dahl_test_support::program::Program;
 
@@ -45,7 +45,7 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
         let arena = Arena::new();
         let (graph, handles) = program.record(&arena);
         let plan = plan(&graph, &machine(workers, devices, 1 << 20, 1.0), seed);
-        let transfers = plan.carried(&graph).unwrap();
+        let transfers = plan.checked_transfers(&graph).unwrap();
         // Every third run lacks the room that the plan counts on.
         let bytes = |e: &Vec<usize>| 8 * e.iter().product::<usize>() as u64;
         let all: u64 = program.arrays.iter().map(bytes).sum();
@@ -75,7 +75,7 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
                 let over = transfers.all().iter().enumerate();
                 let mut over = over.filter(|(_, t)| (t.from, t.to) == (from, to));
                 for (bytes, task) in ahead(&trace, launch, from, to) {
-                    let is = |(i, t): (usize, &Transfer)| {
+                    let is = |(i, t): (usize, &PlannedTransfer)| {
                         let most: usize = t.parts.iter().map(|p| 8 * p.len()).sum();
                         most as u64 >= bytes && transfers.awaited_by(i as u32).contains(&task)
                     };
@@ -123,10 +123,10 @@ fn four(arena: &Arena, order: [u32; 4]) -> (Arc<Graph>, Schedule, Vec<dahl_core:
         graph.arrays[array as usize].storage
     };
     let whole = Region::whole(&graph.storages[0].storage.shape);
-    let transfer = |task: u32| Transfer {
+    let transfer = |task: u32| PlannedTransfer {
         storage: x(task),
         parts: vec![whole],
-        made: Made::Before,
+        producer: Producer::Before,
         from: 0,
         to: 1,
         readers: vec![task],

@@ -95,10 +95,10 @@ fn measure(name: &str, graph: &Graph, machine: &Machine, policy: &str, steps: us
     for _ in 0..5 {
         let policy = by_name(policy, machine).expect("a known policy");
         let start = Instant::now();
-        let outcome = simulate(graph, machine, &times, &*policy, &options).expect("it runs");
+        let prediction = simulate(graph, machine, &times, &*policy, &options).expect("it runs");
         best = best.min(start.elapsed().as_secs_f64());
-        tasks = outcome.tasks();
-        copies = outcome.links.iter().map(|l| l.transfers).sum();
+        tasks = prediction.tasks();
+        copies = prediction.links.iter().map(|l| l.transfers).sum();
     }
     println!(
         "{line} {tasks:>7} tasks {copies:>7} copies {best:>7.3} s {:>6.2} M tasks/s",

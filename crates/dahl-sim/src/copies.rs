@@ -10,7 +10,7 @@ use std::ops::Range;
 use dahl_core::{Bytes, Graph, Machine, Seconds};
 
 use super::cells::Cells;
-use super::outcome::MemoryUse;
+use super::prediction::MemoryUse;
 use super::recent::Recent;
 
 /// The host, as a mask.

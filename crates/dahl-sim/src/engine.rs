@@ -6,7 +6,7 @@ use super::agenda::{Agenda, Event};
 use super::launches::Launches;
 use super::marks::Marks;
 use super::memories::Memories;
-use super::outcome::{MemoryUse, Outcome, UnitUse};
+use super::prediction::{MemoryUse, Prediction, UnitUse};
 use super::times::Times;
 use super::turn::UnitState;
 use super::world::Facts;
@@ -29,7 +29,7 @@ pub(super) struct Engine<'a> {
     pub again: Vec<u16>,
     pub marks: Option<Marks>,
     pub timed: bool,
-    pub out: Outcome,
+    pub out: Prediction,
 }
 
 impl<'a> Engine<'a> {
@@ -44,11 +44,11 @@ impl<'a> Engine<'a> {
         let ring = launches.ring();
         let apart = machine.units.iter().any(|u| u.memory != MemoryId::HOST);
         let memories = apart.then(|| Memories::new(graph, machine, ring, options));
-        let out = Outcome {
+        let out = Prediction {
             units: vec![UnitUse::default(); machine.units.len()],
             memories: vec![MemoryUse::default(); machine.memories.len()],
             coarse: memories.as_ref().map_or(0, |m| m.coarse),
-            ..Outcome::default()
+            ..Prediction::default()
         };
         Engine {
             graph,
@@ -69,7 +69,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub fn run(mut self) -> Result<Outcome, SimError> {
+    pub fn run(mut self) -> Result<Prediction, SimError> {
         let launcher = self.options.launcher.map(|u| u.0);
         for unit in (0..self.units.len() as u16).filter(|u| Some(*u) != launcher) {
             self.facts.sleep(unit);
@@ -180,7 +180,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> Prediction {
         let mut out = self.out;
         out.runs = self.marks.map_or_else(Vec::new, Marks::into_runs);
         out.makespan = Seconds(out.launches.iter().fold(0.0, |m, l| l.1.0.max(m)));

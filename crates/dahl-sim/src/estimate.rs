@@ -18,7 +18,7 @@ impl Memories<'_> {
                 match current {
                     Some((places, _)) if places & (1 << memory) != 0 => {}
                     Some((places, bytes)) => {
-                        let source = self.ways.nearest(places, memory);
+                        let source = self.routes.nearest(places, memory);
                         *seconds += self.one_more(source, memory, bytes, begun);
                     }
                     None => self.add_pieces(&need, memory, seconds, begun),
@@ -48,7 +48,7 @@ impl Memories<'_> {
         for cell in self.needs.cells(need) {
             let places = self.copies.places(cell);
             if places & (1 << memory) == 0 {
-                let source = self.ways.nearest(places, memory);
+                let source = self.routes.nearest(places, memory);
                 sources |= 1 << source;
                 missing[source] += self.copies.cell_bytes(cell);
             }
@@ -62,7 +62,7 @@ impl Memories<'_> {
 
     /// What one more copy adds: no start if it joins a batch that has begun.
     fn one_more(&self, from: usize, to: usize, bytes: u64, begun: &mut u64) -> f64 {
-        let (whole, start) = self.ways.price(from, to, bytes);
+        let (whole, start) = self.routes.price(from, to, bytes);
         let Some(start) = start else {
             return whole;
         };

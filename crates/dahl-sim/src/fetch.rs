@@ -33,7 +33,7 @@ impl Memories<'_> {
                 }
                 continue;
             }
-            let from = self.ways.nearest(places, memory);
+            let from = self.routes.nearest(places, memory);
             self.loading.missing.push((from, cell));
         }
         let Loading {
@@ -45,7 +45,7 @@ impl Memories<'_> {
             let there = missing.iter().filter(|m| m.0 == from);
             let cells = there.map(|m| m.1);
             let bytes = cells.clone().map(|c| self.copies.cell_bytes(c)).sum();
-            let id = if self.ways.price(from, memory, bytes).1.is_none() {
+            let id = if self.routes.price(from, memory, bytes).1.is_none() {
                 let id = self.moves.draw(from, memory);
                 alone.push(id);
                 id

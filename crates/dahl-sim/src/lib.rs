@@ -19,12 +19,12 @@
 //! | `memories`, `room`, `fetch` | bringing a task's data: room for it, and what is missing |
 //! | `copies`, `recent`, `cells` | which memory holds what, what was needed longest ago, in which pieces |
 //! | `needs`, `estimate` | what tasks ask of memories; how long that would take, for policies |
-//! | `moves`, `ways`, `links` | transfers, where they go along, and the lines they stand in |
+//! | `moves`, `routes`, `links` | transfers, where they go along, and the lines they stand in |
 //! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
 //! | `noise` | durations that vary, and interruptions |
 //! | `planned` | the transfers of a schedule decided beforehand |
 //! | [`simgrid`] | machines from and to SimGrid platform files |
-//! | `outcome`, `marks`, `trace` | what came of it |
+//! | `prediction`, `marks`, `trace` | what came of it |
 
 #![forbid(unsafe_code)]
 
@@ -41,10 +41,11 @@ mod memories;
 mod moves;
 mod needs;
 mod noise;
-mod outcome;
 mod planned;
+mod prediction;
 mod recent;
 mod room;
+mod routes;
 mod sides;
 pub mod simgrid;
 #[cfg(test)]
@@ -52,7 +53,6 @@ mod tests;
 mod times;
 mod trace;
 mod turn;
-mod ways;
 mod world;
 
 use std::sync::Arc;
@@ -60,8 +60,8 @@ use std::sync::Arc;
 use dahl_core::{Bytes, Graph, Machine, UnitId};
 
 pub use noise::{Interruptions, Noise};
-pub use outcome::{LinkUse, MemoryUse, Outcome, Run, Transfer, UnitUse};
-pub use times::{Known, Times};
+pub use prediction::{LinkUse, MemoryUse, Prediction, TaskSpan, TransferSpan, UnitUse};
+pub use times::{TimeSource, Times};
 
 use dahl_sched::policy::Policy;
 use dahl_sched::transfers::Transfers;
@@ -81,7 +81,7 @@ pub struct Options {
     pub launcher: Option<UnitId>,
     /// Whether the host writes, before each launch, the arrays that the graph only reads, as training does
     /// with its batches; else copies of them elsewhere stay current.
-    pub fed: bool,
+    pub new_inputs_each_step: bool,
     /// Durations that vary.
     pub noise: Option<Noise>,
     /// The frequency state of every task: 0 is the usual one, others count from 1 in the states of the
@@ -99,7 +99,7 @@ impl Default for Options {
             steps: 1,
             in_flight: 2,
             launcher: None,
-            fed: false,
+            new_inputs_each_step: false,
             noise: None,
             states: Vec::new(),
             transfers: None,
@@ -147,7 +147,7 @@ pub enum SimError {
     NoUnit(String),
     /// Data cannot get from one memory to another.
     #[error("no link leads from memory {from:?} to {to:?}: add one to the machine file")]
-    NoWay {
+    NoRoute {
         /// Where from.
         from: String,
         /// Where to.
@@ -197,7 +197,7 @@ pub fn simulate(
     times: &Times,
     policy: &dyn Policy,
     options: &Options,
-) -> Result<Outcome, SimError> {
+) -> Result<Prediction, SimError> {
     check(graph, machine, times, options)?;
     engine::Engine::new(graph, machine, times, policy, options).run()
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use dahl_core::{Bytes, Machine};
 
-use super::outcome::LinkUse;
+use super::prediction::LinkUse;
 
 /// One link's state.
 #[derive(Debug, Default)]

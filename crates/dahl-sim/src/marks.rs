@@ -2,7 +2,7 @@
 
 use dahl_core::Seconds;
 
-use super::outcome::Run;
+use super::prediction::TaskSpan;
 use super::turn::UnitState;
 use dahl_sched::policy::TaskRef;
 
@@ -13,7 +13,7 @@ pub(super) struct Marks {
     ring: usize,
     /// For every place in the ring and task, when it became ready and by whose end.
     ready: Vec<(Seconds, Option<TaskRef>)>,
-    runs: Vec<Run>,
+    runs: Vec<TaskSpan>,
 }
 
 impl Marks {
@@ -42,7 +42,7 @@ impl Marks {
     /// A unit has ended its task.
     pub fn ran(&mut self, unit: u16, state: &UnitState, now: Seconds) {
         let (ready, released_by) = self.ready[self.place(state.task)];
-        self.runs.push(Run {
+        self.runs.push(TaskSpan {
             task: state.task,
             released_by,
             unit,
@@ -54,7 +54,7 @@ impl Marks {
     }
 
     /// All that ran, by their end.
-    pub fn into_runs(self) -> Vec<Run> {
+    pub fn into_runs(self) -> Vec<TaskSpan> {
         self.runs
     }
 }

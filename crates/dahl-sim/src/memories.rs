@@ -21,9 +21,9 @@ use super::fetch::Loading;
 use super::links::Lanes;
 use super::moves::Moves;
 use super::needs::Needs;
-use super::outcome::Transfer;
 use super::planned::Planned;
-use super::ways::Ways;
+use super::prediction::TransferSpan;
+use super::routes::Routes;
 use dahl_sched::policy::TaskRef;
 
 /// The host's memory, which has room for everything.
@@ -47,18 +47,18 @@ pub(super) struct Memories<'a> {
     pub machine: &'a Machine,
     pub needs: Needs<'a>,
     pub copies: Copies,
-    pub ways: Ways,
+    pub routes: Routes,
     pub lanes: Lanes,
     pub moves: Moves,
     pub wants: Vec<Want>,
     /// Units that wait until something is released, by memory.
     pub for_room: Vec<Vec<u16>>,
     /// Transfers that have ended, if anybody wants to know.
-    pub log: Option<Vec<Transfer>>,
+    pub log: Option<Vec<TransferSpan>>,
     /// Arrays whose parts were too many to follow one by one.
     pub coarse: usize,
     /// Storages that the host writes before each launch: each launch in flight has its own.
-    fed: Vec<u32>,
+    new_inputs_each_step: Vec<u32>,
     pub ring: usize,
     /// Transfers that were decided beforehand, if they were.
     pub planned: Option<Planned>,
@@ -83,29 +83,31 @@ fn only_read(graph: &Graph) -> Vec<u32> {
 impl<'a> Memories<'a> {
     pub fn new(graph: &'a Graph, machine: &'a Machine, ring: usize, options: &Options) -> Self {
         let cells = Cells::new(graph);
-        let ways = Ways::new(machine);
-        let fed = match options.fed {
+        let routes = Routes::new(machine);
+        let new_inputs_each_step = match options.new_inputs_each_step {
             true => only_read(graph),
             false => Vec::new(),
         };
         let storages = graph.storages.iter();
         let mut per_launch: Vec<bool> = storages.map(|s| s.temporary.is_some()).collect();
-        fed.iter().for_each(|&s| per_launch[s as usize] = true);
+        new_inputs_each_step
+            .iter()
+            .for_each(|&s| per_launch[s as usize] = true);
         let transfers = options.transfers.as_ref();
         Memories {
             graph,
             machine,
             copies: Copies::new(graph, &cells, machine, ring),
             coarse: cells.coarse,
-            planned: transfers.map(|t| Planned::new(t, &cells, &ways)),
+            planned: transfers.map(|t| Planned::new(t, &cells, &routes)),
             needs: Needs::new(graph, cells, per_launch),
-            ways,
+            routes,
             lanes: Lanes::new(machine),
             moves: Moves::default(),
             wants: vec![Want::default(); machine.units.len()],
             for_room: vec![Vec::new(); machine.memories.len()],
             log: options.record.then(Vec::new),
-            fed,
+            new_inputs_each_step,
             ring,
             keys: Vec::new(),
             loading: Loading::default(),
@@ -114,7 +116,7 @@ impl<'a> Memories<'a> {
 
     /// The host writes what a launch at a place of the ring only reads.
     pub fn feed(&mut self, slot: usize) {
-        for &storage in &self.fed {
+        for &storage in &self.new_inputs_each_step {
             let (key, _) = self.needs.in_launch(storage, slot);
             self.copies.written_by_host(key);
         }

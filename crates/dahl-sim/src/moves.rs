@@ -8,7 +8,7 @@ use super::SimError;
 use super::agenda::{Agenda, Event};
 use super::copies::{Copies, Key};
 use super::memories::{Memories, Want};
-use super::outcome::Transfer;
+use super::prediction::TransferSpan;
 use dahl_sched::policy::TaskRef;
 
 /// A transfer under way or in line.
@@ -136,9 +136,9 @@ impl Memories<'_> {
         agenda: &mut Agenda,
     ) -> Result<(), SimError> {
         let m = self.moves.get(id);
-        if self.ways.get(m.from, m.to).is_none() {
+        if self.routes.get(m.from, m.to).is_none() {
             let name = |memory: usize| self.machine.memories[memory].name.clone();
-            return Err(SimError::NoWay {
+            return Err(SimError::NoRoute {
                 from: name(m.from),
                 to: name(m.to),
             });
@@ -154,7 +154,7 @@ impl Memories<'_> {
     /// The link that a transfer is on or waits for.
     fn link(&mut self, id: u32) -> u16 {
         let m = self.moves.get(id);
-        let way = self.ways.get(m.from, m.to).expect("it was sent");
+        let way = self.routes.get(m.from, m.to).expect("it was sent");
         way[m.done]
     }
 
@@ -233,7 +233,7 @@ impl Memories<'_> {
 
 /// Notes copies that have come to the end of a link together. Each has its share of the time, by the link's
 /// speed, and the first the start, as the runtime notes them.
-fn note(m: &Move, number: u16, link: &Link, now: f64, log: &mut Vec<Transfer>) {
+fn note(m: &Move, number: u16, link: &Link, now: f64, log: &mut Vec<TransferSpan>) {
     let (mut bytes, mut start) = (0, Seconds(m.started));
     for (i, copy) in m.copies.iter().enumerate() {
         bytes += copy.bytes;
@@ -241,7 +241,7 @@ fn note(m: &Move, number: u16, link: &Link, now: f64, log: &mut Vec<Transfer>) {
             true => Seconds(now),
             false => Seconds(m.started) + link.duration(Bytes(bytes)),
         };
-        log.push(Transfer {
+        log.push(TransferSpan {
             link: number,
             bytes: Bytes(copy.bytes),
             for_task: m.for_task,

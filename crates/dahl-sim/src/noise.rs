@@ -3,10 +3,10 @@
 //! A task that takes `d` seconds on average takes
 //!
 //! ```text
-//!     c + interruptions      c = d · f(sigma) · f(apart) / (1 + rate·length),   f(s) = exp(s·z - s²/2)
+//!     c + interruptions      c = d · f(sigma) · f(unit_sigma) / (1 + rate·length),   f(s) = exp(s·z - s²/2)
 //! ```
 //!
-//! with a standard normal `z` of every task in `f(sigma)`, and one of every unit and launch in `f(apart)`: a core
+//! with a standard normal `z` of every task in `f(sigma)`, and one of every unit and launch in `f(unit_sigma)`: a core
 //! that a stranger shares is slower for a while. Interruptions, by whoever else uses the machine, come `rate` times in a second of computing and take an
 //! exponentially distributed time of mean `length` each. So the mean remains `d`, whatever the figures; what
 //! changes is how long others wait for the unlucky one. Draws depend on the seed, the task or unit, and
@@ -28,7 +28,7 @@ pub struct Noise {
     /// Standard deviation of the usual durations' logarithm.
     pub sigma: f64,
     /// The same of units' speeds during a launch.
-    pub apart: f64,
+    pub unit_sigma: f64,
     /// What comes in between.
     pub interruptions: Interruptions,
 }
@@ -52,7 +52,7 @@ impl Interruptions {
 impl Noise {
     /// Whether it can be: what is wrong with it otherwise.
     pub(super) fn check(&self) -> Result<(), String> {
-        for sigma in [self.sigma, self.apart] {
+        for sigma in [self.sigma, self.unit_sigma] {
             if !(0.0..=3.0).contains(&sigma) {
                 return Err(format!("noise of sigma {sigma}: use 0 to 3"));
             }
@@ -77,7 +77,7 @@ impl Noise {
             true => (sigma * random.normal(index) - sigma * sigma / 2.0).exp(),
             false => 1.0,
         };
-        let factor = vary(self.sigma, index) * vary(self.apart, UNITS + u64::from(unit));
+        let factor = vary(self.sigma, index) * vary(self.unit_sigma, UNITS + u64::from(unit));
         let Interruptions { rate, length } = self.interruptions;
         let calm = mean * factor / (1.0 + self.interruptions.share());
         let many = rate * calm;
@@ -113,7 +113,7 @@ mod tests {
         let calm = Noise {
             seed: 1,
             sigma: 0.1,
-            apart: 0.0,
+            unit_sigma: 0.0,
             interruptions: Interruptions::default(),
         };
         let interrupted = Noise {
@@ -139,7 +139,7 @@ mod tests {
         let noise = Noise {
             seed: 1,
             sigma: 0.0,
-            apart: 0.2,
+            unit_sigma: 0.2,
             interruptions: Interruptions::default(),
         };
         let speed = |launch, task, unit| noise.seconds(1.0, TaskRef { launch, task }, unit);
@@ -155,7 +155,7 @@ mod tests {
         let noise = |sigma, rate| Noise {
             seed: 0,
             sigma,
-            apart: sigma / 2.0,
+            unit_sigma: sigma / 2.0,
             interruptions: Interruptions { rate, length: 1.0 },
         };
         assert!(noise(0.1, 1.0).check().is_ok());

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::agenda::Agenda;
 use super::cells::Cells;
 use super::memories::Memories;
-use super::ways::Ways;
+use super::routes::Routes;
 use dahl_sched::policy::TaskRef;
-use dahl_sched::transfers::{Lines, Transfer, Transfers};
+use dahl_sched::transfers::{PlannedTransfer, TransferQueues, Transfers};
 
 /// The host's memory, which has room for everything.
 const HOST: usize = 0;
@@ -20,7 +20,7 @@ const HOST: usize = 0;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Planned {
-    lines: Lines,
+    lines: TransferQueues,
     /// For every transfer, its cells at the first place of the ring.
     cells: Vec<Vec<u32>>,
     /// For every line the link that it begins with, if there is one.
@@ -31,27 +31,27 @@ pub(super) struct Planned {
 
 impl Planned {
     /// What is to be followed.
-    pub fn new(transfers: &Arc<Transfers>, cells: &Cells, ways: &Ways) -> Planned {
-        let of = |t: &Transfer| {
+    pub fn new(transfers: &Arc<Transfers>, cells: &Cells, routes: &Routes) -> Planned {
+        let of = |t: &PlannedTransfer| {
             let mut own = Vec::new();
             for part in &t.parts {
                 cells.inside(t.storage as usize, part, |cell| own.push(cell));
             }
             own
         };
-        let way = |(from, to): (u16, u16)| ways.get(usize::from(from), usize::from(to));
+        let way = |(from, to): (u16, u16)| routes.get(usize::from(from), usize::from(to));
         Planned {
             cells: transfers.all().iter().map(of).collect(),
             links: transfers
                 .links()
                 .map(|ends| way(ends).and_then(|links| links.first().copied()))
                 .collect(),
-            lines: Lines::new(transfers.clone()),
+            lines: TransferQueues::new(transfers.clone()),
             waiting: Vec::new(),
         }
     }
 
-    /// A transfer has ended, or is not made: who waits may look again.
+    /// A transfer has ended, or is not producer: who waits may look again.
     pub fn done(&mut self, (launch, transfer): (u64, u32), again: &mut Vec<u16>) {
         self.lines.done(launch, transfer);
         again.append(&mut self.waiting);

@@ -21,7 +21,7 @@ use dahl_sched::model::{History, Key, PerfModel, Rates, Source};
 /// Where a duration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Known {
+pub enum TimeSource {
     /// From durations of tasks of this very shape.
     Measured,
     /// From durations of the same implementation on other shapes.
@@ -33,22 +33,22 @@ pub enum Known {
     Assumed,
 }
 
-impl Known {
+impl TimeSource {
     /// All of them, from best to worst.
-    pub const ALL: [Known; 4] = [
-        Known::Measured,
-        Known::Fitted,
-        Known::Static,
-        Known::Assumed,
+    pub const ALL: [TimeSource; 4] = [
+        TimeSource::Measured,
+        TimeSource::Fitted,
+        TimeSource::Static,
+        TimeSource::Assumed,
     ];
 
     /// For people.
     pub const fn name(self) -> &'static str {
         match self {
-            Known::Measured => "measured",
-            Known::Fitted => "fitted",
-            Known::Static => "static",
-            Known::Assumed => "assumed",
+            TimeSource::Measured => "measured",
+            TimeSource::Fitted => "fitted",
+            TimeSource::Static => "static",
+            TimeSource::Assumed => "assumed",
         }
     }
 }
@@ -58,13 +58,13 @@ impl Known {
 pub struct Times {
     units: usize,
     sides: Vec<Sides>,
-    known: Vec<Known>,
+    known: Vec<TimeSource>,
     /// Standard deviations, as parts of the durations; zero where nobody measured.
     spread: Vec<f64>,
 }
 
 /// A duration, how we know, and how much it varies.
-type Entry = (Sides, Known, f64);
+type Entry = (Sides, TimeSource, f64);
 
 impl Times {
     /// From a function of class and unit; `None` where such a task cannot run.
@@ -74,7 +74,7 @@ impl Times {
         mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
     ) -> Result<Times, SimError> {
         Times::fill(graph, machine, |class, unit| {
-            Ok(time(class, unit).map(|t| (Sides::compute(t.0), Known::Static, 0.0)))
+            Ok(time(class, unit).map(|t| (Sides::compute(t.0), TimeSource::Static, 0.0)))
         })
     }
 
@@ -90,8 +90,8 @@ impl Times {
             let record = &graph.classes[class as usize];
             let key = Key::of(graph, class, &machine.timed_as(unit), unit.kind);
             let known = match &key {
-                Some(_) => Known::Static,
-                None if assume => Known::Assumed,
+                Some(_) => TimeSource::Static,
+                None if assume => TimeSource::Assumed,
                 None => return Ok(None),
             };
             let rates = unit.rated.map(|rated| Rates {
@@ -103,9 +103,9 @@ impl Times {
                 && let Some(e) = model.estimate(key, record.cost)
             {
                 let known = match e.source {
-                    Source::Measured { .. } => Known::Measured,
-                    Source::Regression { .. } | Source::Scaled => Known::Fitted,
-                    Source::Static => Known::Static,
+                    Source::Measured { .. } => TimeSource::Measured,
+                    Source::Regression { .. } | Source::Scaled => TimeSource::Fitted,
+                    Source::Static => TimeSource::Static,
                 };
                 let spread = model.history(key).and_then(History::spread);
                 let sides = match &rates {
@@ -153,7 +153,7 @@ impl Times {
         for (class, record) in graph.classes.iter().enumerate() {
             for unit in &machine.units {
                 let (sides, known, spread) = match time(class as u32, unit)? {
-                    None => (Sides::compute(f64::INFINITY), Known::Assumed, 0.0),
+                    None => (Sides::compute(f64::INFINITY), TimeSource::Assumed, 0.0),
                     Some(entry) if entry.0.usual.is_finite() && entry.0.usual >= 0.0 => entry,
                     Some((t, ..)) => {
                         return Err(SimError::BadTime {
@@ -219,7 +219,7 @@ impl Times {
 
     /// Where that duration comes from.
     #[inline]
-    pub fn known(&self, class: u32, unit: UnitId) -> Known {
+    pub fn known(&self, class: u32, unit: UnitId) -> TimeSource {
         self.known[self.place(class, unit)]
     }
 

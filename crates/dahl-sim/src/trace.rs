@@ -4,13 +4,13 @@ use dahl_core::trace::{self, Launch, MemorySample, NOBODY, PowerSample, TaskId, 
 use dahl_core::trace::{Nanos, TraceGraph};
 use dahl_core::{Graph, Machine, Seconds};
 
-use super::Outcome;
+use super::Prediction;
 use dahl_sched::policy::TaskRef;
 
 /// Power is shown as the mean of so many equal parts of the run.
 const PARTS: usize = 400;
 
-impl Outcome {
+impl Prediction {
     /// The run as a trace; it must have been recorded.
     pub fn to_trace(&self, graph: &Graph, machine: &Machine) -> Trace {
         let mut out = Trace::of(machine);

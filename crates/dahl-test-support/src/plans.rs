@@ -2,10 +2,7 @@
 
 use dahl_core::random::Random;
 use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
-use dahl_plan::file::{For, PlanFile, fingerprint};
-use dahl_plan::lowered::Lowered;
-use dahl_plan::problem::{Goal, Objective};
-use dahl_plan::solve::{Effort, solve};
+use dahl_plan::{Goal, GraphProblem, Limits, Objective, PlanFile, PlanTarget};
 use dahl_runtime::Schedule;
 use dahl_sim::Times;
 
@@ -36,31 +33,20 @@ pub fn plan(graph: &Graph, machine: &Machine, seed: u64) -> PlanFile {
         let at = u64::from(class) * units + unit.unwrap_or(0) as u64;
         Some(Seconds(1.0 + random.below(at, 2000) as f64))
     });
-    let lowered = Lowered::new(graph, machine, &times.unwrap());
+    let of_graph = GraphProblem::new(graph, machine, &times.unwrap());
     let goal = Goal {
         objective: Objective::Time,
         deadline: None,
     };
-    let effort = Effort {
+    let limits = Limits {
         rounds: 20,
-        bound_rounds: 1,
-        exact: 0,
-        ..Effort::default()
+        bound_iterations: 1,
+        exact_tasks: 0,
+        ..Limits::default()
     };
-    let solution = solve(&lowered.problem, &goal, &effort, &mut || true).unwrap();
-    let made_for = For {
-        model: "random".into(),
-        batch: 1,
-        dtype: "f64".into(),
-        grain: "auto".into(),
-        optimizer: "none".into(),
-        machine: machine.name.clone(),
-        machine_fingerprint: fingerprint(machine),
-        graph_fingerprint: format!("{:016x}", graph.fingerprint()),
-        objective: Objective::Time,
-        deadline: None,
-    };
-    PlanFile::new(made_for, graph, machine, &lowered, &solution, Vec::new())
+    let solution = dahl_plan::plan(&of_graph.problem, &goal, &limits, &mut || true).unwrap();
+    let target = PlanTarget::new("random", "random".into(), graph, machine, &goal);
+    PlanFile::new(target, graph, machine, &of_graph, &solution, Vec::new())
 }
 
 /// What the runtime takes of it.
@@ -68,6 +54,6 @@ pub fn schedule(graph: &Graph, plan: &PlanFile) -> Schedule {
     Schedule {
         graph: graph.fingerprint(),
         order: plan.orders(),
-        transfers: plan.moved().unwrap(),
+        transfers: plan.planned_transfers().unwrap(),
     }
 }

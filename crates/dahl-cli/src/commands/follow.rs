@@ -9,13 +9,35 @@ use anyhow::{Context, bail};
 use dahl_core::{DType, Graph};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
 use dahl_runtime::Schedule;
+use serde::{Deserialize, Serialize};
 
 use super::machine;
 use super::units::Units;
 
 pub use outcome::{Measured, Outcome};
+
+/// The step that a plan is for, as plan files keep it.
+#[derive(Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// The model's name.
+    pub model: String,
+    /// Samples of a step.
+    pub batch: usize,
+    /// Element type.
+    pub dtype: String,
+    /// How layers are cut, as `--grain` takes it.
+    pub grain: String,
+    /// How weights are updated, as `--optimizer` takes it.
+    pub optimizer: String,
+}
+
+/// The step of a plan.
+pub fn step(plan: &PlanFile) -> anyhow::Result<PlannedStep> {
+    let step = PlannedStep::deserialize(&plan.target.step);
+    step.context("the plan does not say which step it is for: plan again")
+}
 
 /// Reads a plan to be run here; see [`read`]. Frequency states are refused: nothing here sets them.
 pub fn load(path: &Path, model: &Model, batch: usize, dtype: DType) -> anyhow::Result<PlanFile> {
@@ -43,9 +65,9 @@ pub fn read(
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
     let plan = PlanFile::from_json(&text).with_context(|| name.to_string())?;
-    let made = &plan.made_for;
+    let made = step(&plan).with_context(|| name.to_string())?;
     for (what, planned, given) in [
-        ("machine", made.machine.as_str(), machine),
+        ("machine", plan.target.machine.as_str(), machine),
         ("model", &made.model, &model.name),
         ("batch", &made.batch.to_string(), &batch.to_string()),
         ("dtype", &made.dtype, &dtype.to_string()),
@@ -65,7 +87,7 @@ pub fn units(plan: &PlanFile) -> anyhow::Result<Units> {
 
 /// How the plan cuts layers.
 pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
-    Ok(plan.made_for.grain.parse::<Grain>()?)
+    Ok(step(plan)?.grain.parse::<Grain>()?)
 }
 
 /// How weights are updated, as the command line says it.
@@ -78,7 +100,7 @@ pub fn optimizer(name: &str, momentum: Option<f64>) -> String {
 
 /// Refuses a plan that is for another graph than the one that will run, or for another optimiser.
 pub fn check(plan: &PlanFile, graph: &Graph, optimizer: &str) -> anyhow::Result<()> {
-    let planned = &plan.made_for.optimizer;
+    let planned = &step(plan)?.optimizer;
     if planned != optimizer {
         bail!(
             "the plan was made for --optimizer {planned}, this run has --optimizer {optimizer}: plan with \
@@ -97,11 +119,11 @@ pub fn check(plan: &PlanFile, graph: &Graph, optimizer: &str) -> anyhow::Result<
 
 /// What the runtime takes.
 pub fn schedule(plan: &PlanFile) -> anyhow::Result<Schedule> {
-    let graph = u64::from_str_radix(&plan.made_for.graph_fingerprint, 16)
+    let graph = u64::from_str_radix(&plan.target.graph_fingerprint, 16)
         .context("the plan's graph fingerprint is not a hexadecimal number")?;
     Ok(Schedule {
         graph,
         order: plan.orders(),
-        transfers: plan.moved()?,
+        transfers: plan.planned_transfers()?,
     })
 }

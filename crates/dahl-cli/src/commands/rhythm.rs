@@ -63,7 +63,7 @@ impl Variation {
         Noise {
             seed,
             sigma: self.spread,
-            apart: self.apart,
+            unit_sigma: self.apart,
             interruptions: Interruptions {
                 rate: self.rate,
                 length: self.length,

@@ -11,7 +11,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
 use dahl_nn::models;
 use dahl_nn::step::Kernels;
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
 use dahl_runtime::{Builder, Runtime};
 
 use super::units::{self, Cpus, Units};

@@ -10,7 +10,7 @@ use dahl_nn::step::{Kernels, Lowered, in_flight};
 use dahl_runtime::perf_store;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Fixed, Policy};
-use dahl_sim::{Interruptions, Known, Noise, Options, Outcome, Times, simulate};
+use dahl_sim::{Interruptions, Noise, Options, Prediction, TimeSource, Times, simulate};
 
 pub(super) use super::measure::StepOptions;
 use super::run_options::{about, model};
@@ -129,13 +129,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                     Varying::By(sigma) => sigma,
                     Varying::Measured => varies,
                 },
-                apart: 0.0,
+                unit_sigma: 0.0,
                 interruptions: Interruptions::default(),
             },
         }),
         states: plan.as_ref().map_or(Vec::new(), |p| p.states()),
         transfers: match &plan {
-            Some(plan) => Some(Arc::new(plan.carried(graph)?)),
+            Some(plan) => Some(Arc::new(plan.checked_transfers(graph)?)),
             None => None,
         },
         record: args.trace.is_some(),
@@ -190,7 +190,7 @@ pub(super) fn as_run(graph: &Graph, machine: &Machine) -> Options {
     Options {
         in_flight: in_flight(graph),
         launcher: works.then_some(UnitId(0)),
-        fed: true,
+        new_inputs_each_step: true,
         ..Options::default()
     }
 }
@@ -327,7 +327,7 @@ impl Report {
         machine: &Machine,
         grain: &Grain,
         graph: &Graph,
-        out: &Outcome,
+        out: &Prediction,
     ) -> Report {
         let images = f64::from(args.batch) * f64::from(args.steps);
         let makespan = out.makespan.0;
@@ -359,7 +359,7 @@ impl Report {
                 mean_watts: per(joules.0, makespan),
                 without_figures: machine.without_power(),
             },
-            durations: Known::ALL
+            durations: TimeSource::ALL
                 .iter()
                 .map(|&k| (k.name(), out.known[k as usize]))
                 .collect(),
@@ -480,7 +480,7 @@ impl Report {
                 n - 1
             );
         }
-        let durations: Vec<String> = Known::ALL
+        let durations: Vec<String> = TimeSource::ALL
             .iter()
             .map(|k| {
                 format!(

@@ -178,7 +178,7 @@ impl Search<'_> {
         let options = Options {
             // Without CPU workers nobody who launches works.
             launcher: (machine.units[0].kind == UnitKind::CPU).then_some(UnitId(0)),
-            fed: true,
+            new_inputs_each_step: true,
             in_flight: lowered.in_flight(),
             ..Options::default()
         };

@@ -15,7 +15,7 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A datum into a memory.
 #[derive(Clone, Debug)]
-pub struct Carry {
+pub(crate) struct Carry {
     /// Which memory.
     pub to: usize,
     /// The task whose memory it comes from, or [`NOBODY`] if that is another memory for certain.
@@ -41,7 +41,7 @@ pub(super) struct Leg {
 
 /// All transfers that may be needed.
 #[derive(Clone, Debug, Default)]
-pub struct Carries {
+pub(crate) struct Carries {
     /// Each of them.
     pub all: Vec<Carry>,
     /// For each task, how each datum that it reads may come.
@@ -54,7 +54,7 @@ pub struct Carries {
 
 impl Carries {
     /// The transfers of a problem whose tasks' memories are open.
-    pub fn new(frame: &Frame<'_>) -> Self {
+    pub(crate) fn new(frame: &Frame<'_>) -> Self {
         let p = frame.problem;
         let n = p.tasks.len();
         let places: Vec<Vec<usize>> = (0..n).map(|t| frame.memories_of(t)).collect();

@@ -5,12 +5,12 @@
 
 use super::carry::{Carries, NOBODY};
 use super::windows::Windows;
-use crate::network::{Network, Way};
+use crate::network::{ExecMode, Network};
 use crate::problem::Problem;
 
 /// The result of a game.
 #[derive(Clone, Debug)]
-pub struct Game {
+pub(crate) struct Game {
     /// A lower bound on `w × T + v × joules` beyond the standing ones.
     pub value: f64,
     /// What a second costs in it beside the standing watts; set by whoever plays several.
@@ -39,7 +39,7 @@ const ASKED: usize = 16;
 type Step = (usize, Option<usize>);
 
 /// Plays a game of this many rounds, or fewer if `keep_going` says no, for the weights `w` and `v`.
-pub fn play(
+pub(crate) fn play(
     net: &Network,
     carries: &Carries,
     (w, v): (f64, f64),
@@ -122,7 +122,7 @@ impl Game {
     }
 
     /// What a way of a task costs at the best prices, with joules at the weight `v`.
-    pub fn cost(&self, problem: &Problem, v: f64, task: usize, way: &Way) -> f64 {
+    pub(crate) fn cost(&self, problem: &Problem, v: f64, task: usize, way: &ExecMode) -> f64 {
         let resource = usize::from(way.resource);
         // Empty where transfers are not priced.
         let place = task * problem.memories.len() + problem.groups[resource].memory;

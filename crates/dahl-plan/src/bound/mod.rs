@@ -19,8 +19,8 @@ mod carry;
 mod game;
 mod windows;
 
-pub use carry::Carries;
-pub use game::{Game, play};
+pub(crate) use carry::Carries;
+pub(crate) use game::{Game, play};
 
 use super::network::Network;
 use super::problem::{Goal, Objective};
@@ -42,7 +42,7 @@ pub struct Bound {
 
 /// A proven line under all plans: `joules ≥ value − price × T`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// The joules at `T = 0`.
     pub value: f64,
     /// How many a second more may save; not negative.
@@ -116,7 +116,7 @@ pub(super) fn joules(seconds: f64, lines: &[Line]) -> f64 {
 }
 
 /// The bound of a network for a goal, lower than it could be if `keep_going` says no.
-pub fn bound(
+pub(crate) fn bound(
     net: &Network,
     carries: &Carries,
     goal: &Goal,
@@ -187,7 +187,7 @@ pub fn bound(
 }
 
 /// What the tasks cost when each takes its cheapest way.
-pub fn least_joules(net: &Network) -> f64 {
+pub(crate) fn least_joules(net: &Network) -> f64 {
     let least = |i: usize| {
         net.activities[i]
             .ways

@@ -36,7 +36,7 @@ fn steps(values: &[f64]) -> Vec<f64> {
 }
 
 impl Windows {
-    pub fn new(net: &Network) -> Self {
+    pub(super) fn new(net: &Network) -> Self {
         let shortest = net.shortest();
         let (head, tail) = (net.heads(&shortest), net.tails(&shortest));
         let (heads, tails) = (steps(&head), steps(&tail));
@@ -50,7 +50,7 @@ impl Windows {
     }
 
     /// The window that asks for most time.
-    pub fn best(&self, net: &Network, time_on: &[f64]) -> Window {
+    pub(super) fn best(&self, net: &Network, time_on: &[f64]) -> Window {
         let (resources, columns) = (net.resources.len(), self.tails.len());
         let mut best = Window {
             seconds: -1.0,
@@ -96,7 +96,7 @@ impl Windows {
         best
     }
 
-    pub fn inside<'a>(&'a self, w: &'a Window) -> impl Iterator<Item = usize> + 'a {
+    pub(super) fn inside<'a>(&'a self, w: &'a Window) -> impl Iterator<Item = usize> + 'a {
         let inside = |&(_, &(h, q)): &(usize, &(u8, u8))| {
             usize::from(h) >= w.head && usize::from(q) >= w.tail
         };

@@ -49,12 +49,12 @@ const DEPTH: u32 = 12;
 
 impl Analysis {
     /// How much a number was involved in contradictions, lately.
-    pub fn activity(&self, var: Var) -> f64 {
+    pub(super) fn activity(&self, var: Var) -> f64 {
         self.activity.get(var.index() / 2).copied().unwrap_or(0.0)
     }
 
     /// Learns from the trail's conflict. `None` if it needs no decision at all: there is no plan.
-    pub fn lesson(&mut self, trail: &Trail, from: Known<'_>) -> Option<Lesson> {
+    pub(super) fn lesson(&mut self, trail: &Trail, from: Known<'_>) -> Option<Lesson> {
         self.entry.resize(trail.numbers(), NONE);
         self.bound.resize(trail.numbers(), 0);
         self.activity.resize(trail.numbers() / 2, 0.0);

@@ -29,7 +29,7 @@ pub(super) struct Arcs {
 
 impl Arcs {
     /// Adds `to ≥ from + by` under these conditions, at most four.
-    pub fn add(&mut self, from: Var, to: Var, by: i64, conditions: &[Fact]) {
+    pub(super) fn add(&mut self, from: Var, to: Var, by: i64, conditions: &[Fact]) {
         let mut all = [from.at_least(0); CONDITIONS];
         all[..conditions.len()].copy_from_slice(conditions);
         for (from, to) in [(from, to), (!to, !from)] {
@@ -51,19 +51,19 @@ impl Arcs {
     }
 
     /// What follows from arcs that were added.
-    pub fn begin(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
+    pub(super) fn begin(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
         let fresh = std::mem::replace(&mut self.fresh, self.all.len());
         (fresh..self.all.len()).try_for_each(|a| self.check(a as u32, trail))
     }
 
     /// What follows from a bound that was raised.
-    pub fn raised(&self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
+    pub(super) fn raised(&self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
         let mut woken = self.woken.get(var.index()).into_iter().flatten();
         woken.try_for_each(|&a| self.check(a, trail))
     }
 
     /// Facts from which it follows by an arc that its second number is at least this; no more than is needed for that.
-    pub fn reasons(&self, arc: u32, least: i64, mut each: impl FnMut(Fact)) {
+    pub(super) fn reasons(&self, arc: u32, least: i64, mut each: impl FnMut(Fact)) {
         let arc = &self.all[arc as usize];
         each(arc.from.at_least(least - arc.by));
         arc.conditions().iter().for_each(|&c| each(c));

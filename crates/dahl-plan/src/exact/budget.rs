@@ -72,24 +72,24 @@ struct Ends {
 
 impl Budget {
     /// Numbers on which it depends.
-    pub fn numbers(&self) -> impl Iterator<Item = Var> {
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Var> {
         let ways = self.tasks.iter().flatten().filter_map(|w| w.here);
         let facts = ways.chain(self.moves.iter().map(|m| m.0));
         facts.map(|f| f.var).chain([self.end, self.cost])
     }
 
     /// No plan that is still of interest costs less.
-    pub fn floor(&self, trail: &Trail) -> f64 {
+    pub(super) fn floor(&self, trail: &Trail) -> f64 {
         trail.least(self.cost) as f64 * self.unit
     }
 
     /// That a plan costs less than this.
-    pub fn below(&self, cost: f64) -> Fact {
+    pub(super) fn below(&self, cost: f64) -> Fact {
         self.cost.at_most((cost / self.unit).ceil() as i64 - 1)
     }
 
     /// What follows from ways and ends for the cost, and from the cost for them.
-    pub fn check(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
+    pub(super) fn check(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
         let mut sums = [0.0; LINES];
         for ways in &self.tasks {
             add(&mut sums, &least(trail, ways), 1.0);

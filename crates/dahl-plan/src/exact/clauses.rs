@@ -32,12 +32,16 @@ pub(super) struct Clauses {
 
 impl Clauses {
     /// The facts of a clause; the first is the one that follows from it, if one does.
-    pub fn facts(&self, clause: u32) -> &[Fact] {
+    pub(super) fn facts(&self, clause: u32) -> &[Fact] {
         &self.all[clause as usize].facts
     }
 
     /// Adds a clause of the problem.
-    pub fn require(&mut self, trail: &mut Trail, mut facts: Vec<Fact>) -> Result<(), Conflict> {
+    pub(super) fn require(
+        &mut self,
+        trail: &mut Trail,
+        mut facts: Vec<Fact>,
+    ) -> Result<(), Conflict> {
         if trail.level() == 0 {
             facts.retain(|&f| !trail.fails(f));
         }
@@ -66,7 +70,7 @@ impl Clauses {
 
     /// Adds a clause of two facts or more that is learned: the first will hold, the second is the one
     /// that became false last.
-    pub fn learn(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
+    pub(super) fn learn(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
         self.learned += 1;
         self.add(trail, facts, spread.max(1))
     }
@@ -86,7 +90,7 @@ impl Clauses {
     }
 
     /// What follows from a bound that was raised.
-    pub fn raised(&mut self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
+    pub(super) fn raised(&mut self, trail: &mut Trail, var: Var) -> Result<(), Conflict> {
         let Some(list) = self.watches.get_mut(var.index()) else {
             return Ok(());
         };
@@ -144,7 +148,7 @@ impl Clauses {
 
     /// Forgets half of what was learned if it is more than this, those first that are of least use; only
     /// while nothing is decided.
-    pub fn forget(&mut self, trail: &Trail, most: usize) {
+    pub(super) fn forget(&mut self, trail: &Trail, most: usize) {
         if self.learned <= most {
             return;
         }

@@ -10,7 +10,7 @@ use super::trail::{Conflict, Fact, Trail};
 
 impl Search {
     /// Puts crowds apart; false if there are none.
-    pub fn spread_crowds(&mut self) -> Result<bool, Conflict> {
+    pub(super) fn spread_crowds(&mut self) -> Result<bool, Conflict> {
         let trail = &self.model.trail;
         let crowds = self.model.shares.iter().filter_map(|s| crowd(trail, s));
         let crowds: Vec<Vec<Span>> = crowds.collect();

@@ -5,7 +5,7 @@ use super::make::TICKS;
 use super::trail::Trail;
 use crate::bound::{Carries, Game, least_joules, play};
 use crate::dispatch::regrets;
-use crate::network::{Frame, Way};
+use crate::network::{ExecMode, Frame};
 use crate::problem::{Goal, Objective};
 
 /// What the dearest plan costs: so much that rounding down loses nothing of interest.
@@ -24,7 +24,7 @@ pub(super) fn budget(
     let mut most = 0.0;
     for &class in &p.tasks {
         let ways = &frame.ways[class as usize];
-        let price = |w: &Way| {
+        let price = |w: &ExecMode| {
             let mut costs = [0.0; LINES];
             costs[0] = w.joules;
             Price { here: None, costs }

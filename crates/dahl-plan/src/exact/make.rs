@@ -8,7 +8,7 @@ use super::model::{Chosen, If, Model, Share, Span};
 use super::symmetry::columns_of;
 use super::trail::{Conflict, Fact, Trail, Var};
 use super::work::{Part, Work};
-use crate::network::{Frame, Way};
+use crate::network::{ExecMode, Frame};
 use crate::problem::Goal;
 
 /// Ticks of everything done one after the other.
@@ -80,12 +80,12 @@ pub(super) fn make(
 
 impl Maker<'_, '_> {
     /// Rounded down: no plan takes less.
-    pub fn ticks(&self, seconds: f64) -> i64 {
+    pub(super) fn ticks(&self, seconds: f64) -> i64 {
         (seconds * self.model.budget.ticks).floor() as i64
     }
 
     /// Something that takes time.
-    pub fn span(&mut self, here: If) -> Span {
+    pub(super) fn span(&mut self, here: If) -> Span {
         Span {
             start: self.model.trail.number(0, TICKS),
             end: self.model.trail.number(0, TICKS),
@@ -111,7 +111,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    pub fn require(&mut self, facts: Vec<Fact>) -> Result<(), Conflict> {
+    pub(super) fn require(&mut self, facts: Vec<Fact>) -> Result<(), Conflict> {
         let m = &mut self.model;
         m.clauses.require(&mut m.trail, facts)
     }
@@ -135,7 +135,7 @@ impl Maker<'_, '_> {
         for (price, &here) in self.model.budget.tasks[t].iter_mut().zip(&heres) {
             price.here = here;
         }
-        let chosen = |(way, (w, &here)): (usize, (&Way, &If))| Chosen {
+        let chosen = |(way, (w, &here)): (usize, (&ExecMode, &If))| Chosen {
             here,
             group: usize::from(w.resource),
             way,

@@ -40,7 +40,7 @@ use make::make;
 use search::{Search, Step};
 use trail::Conflict;
 
-pub use outcome::Hint;
+pub(crate) use outcome::Hint;
 
 /// Plans within this part of each other count as equal.
 const SAME: f64 = 1e-9;
@@ -51,7 +51,7 @@ const MOST_ROUNDS: usize = 2000;
 
 /// What an exact search found.
 #[derive(Clone, Debug)]
-pub struct Exact {
+pub(crate) struct Exact {
     /// The cost of the best plan known, whoever found it; infinite if there is none.
     pub cost: f64,
     /// If a plan better than the one to beat was found: each task's memory, and the plan.
@@ -66,7 +66,7 @@ pub struct Exact {
 
 /// Looks for a plan that costs less than `beat`, which may be infinite, by more than the part `tolerance`,
 /// until there is none or `keep_going` says no. A `hint` is a plan near which to look first.
-pub fn solve(
+pub(crate) fn solve(
     frame: &Frame<'_>,
     goal: &Goal,
     beat: f64,

@@ -21,12 +21,12 @@ pub(super) struct Span {
 
 impl Span {
     /// Whether it takes place for certain.
-    pub fn is_certain(&self, trail: &Trail) -> bool {
+    pub(super) fn is_certain(&self, trail: &Trail) -> bool {
         self.here.is_none_or(|h| trail.holds(h))
     }
 
     /// Whether two overlap when everything starts as early as it can.
-    pub fn overlaps(&self, other: &Span, trail: &Trail) -> bool {
+    pub(super) fn overlaps(&self, other: &Span, trail: &Trail) -> bool {
         let before = |a: &Span, b: &Span| trail.least(a.end) <= trail.least(b.start);
         !before(self, other) && !before(other, self)
     }
@@ -85,12 +85,12 @@ pub(super) struct Model {
 
 impl Model {
     /// A new choice.
-    pub fn choice(&mut self) -> Fact {
+    pub(super) fn choice(&mut self) -> Fact {
         self.trail.number(0, 1).at_least(1)
     }
 
     /// That one goes before another, if both are.
-    pub fn put(&mut self, first: Span, second: Span, before: Fact) {
+    pub(super) fn put(&mut self, first: Span, second: Span, before: Fact) {
         let conditions: Vec<Fact> = [Some(before), first.here, second.here]
             .into_iter()
             .flatten()

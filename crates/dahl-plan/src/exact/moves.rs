@@ -18,7 +18,7 @@ struct Data {
 
 impl Maker<'_, '_> {
     /// All transfers, and if memories are limited all copies.
-    pub fn data(&mut self) -> Result<(), Conflict> {
+    pub(super) fn data(&mut self) -> Result<(), Conflict> {
         let p = self.frame.problem;
         if self.frame.copies {
             let limits = p.memories.iter().map(|m| m.capacity.unwrap_or(u64::MAX));

@@ -3,13 +3,13 @@
 use super::search::Search;
 use super::trail::Fact;
 use crate::list::in_order;
-use crate::network::{Frame, Way, What};
+use crate::network::{ActivityKind, ExecMode, Frame};
 use crate::timeline::Started;
 
 /// A plan near which to look: for each task how and when it runs, and when each datum crosses which link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hint {
-    tasks: Vec<Option<(Way, f64)>>,
+pub(crate) struct Hint {
+    tasks: Vec<Option<(ExecMode, f64)>>,
     moves: Vec<(u32, u32, f64)>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Outcome {
 
 impl Hint {
     /// A plan of a frame.
-    pub fn new(frame: &Frame<'_>, memory: &[usize], log: &[Started]) -> Option<Self> {
+    pub(crate) fn new(frame: &Frame<'_>, memory: &[usize], log: &[Started]) -> Option<Self> {
         let net = frame.network(memory)?;
         let mut hint = Hint {
             tasks: vec![None; net.tasks],
@@ -32,11 +32,11 @@ impl Hint {
         for s in log {
             let activity = &net.activities[s.activity as usize];
             match activity.what {
-                What::Task(t) => {
+                ActivityKind::Task(t) => {
                     let way = activity.ways[usize::from(s.way)];
                     hint.tasks[t as usize] = Some((way, s.start));
                 }
-                What::Transfer { datum, link } => hint.moves.push((datum, link, s.start)),
+                ActivityKind::Transfer { datum, link } => hint.moves.push((datum, link, s.start)),
             }
         }
         Some(hint)
@@ -45,7 +45,7 @@ impl Hint {
 
 impl Search {
     /// Leans towards a plan.
-    pub fn suggest(&mut self, frame: &Frame<'_>, hint: &Hint) {
+    pub(super) fn suggest(&mut self, frame: &Frame<'_>, hint: &Hint) {
         let m = &mut self.model;
         let mut when = vec![f64::INFINITY; m.trail.numbers()];
         for (t, known) in hint.tasks.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Search {
 
     /// The plan in which everything starts as early as it can: each task's memory, and what starts when. None if
     /// rounding of times leaves no room for it.
-    pub fn plan(&self, frame: &Frame<'_>) -> Option<Outcome> {
+    pub(super) fn plan(&self, frame: &Frame<'_>) -> Option<Outcome> {
         let (m, p) = (&self.model, frame.problem);
         let is_so = |here: Option<Fact>| here.is_none_or(|h| m.trail.holds(h));
         let mut ways = Vec::new();
@@ -78,23 +78,23 @@ impl Search {
             let way = all.iter().find(|w| is_so(w.here))?.way;
             ways.push(frame.ways[p.tasks[t] as usize][way]);
         }
-        let memory = |w: &Way| p.groups[usize::from(w.resource)].memory;
+        let memory = |w: &ExecMode| p.groups[usize::from(w.resource)].memory;
         let memory: Vec<usize> = ways.iter().map(memory).collect();
         let net = frame.network(&memory)?;
         let start = |i: usize| match net.activities[i].what {
-            What::Task(t) => m.trail.least(m.tasks[t as usize].0.start),
-            What::Transfer { datum, link } => {
+            ActivityKind::Task(t) => m.trail.least(m.tasks[t as usize].0.start),
+            ActivityKind::Transfer { datum, link } => {
                 let mut all = m.crossings.iter();
                 let mine = all.find(|c| (c.datum, c.link) == (datum, link));
                 mine.map_or(0, |c| m.trail.least(c.span.start))
             }
         };
         let place = |i: usize| match net.activities[i].what {
-            What::Task(t) => {
+            ActivityKind::Task(t) => {
                 let mut all = net.activities[i].ways.iter();
                 all.position(|w| *w == ways[t as usize])
             }
-            What::Transfer { .. } => Some(0),
+            ActivityKind::Transfer { .. } => Some(0),
         };
         let places: Option<Vec<usize>> = (0..net.activities.len()).map(place).collect();
         let places = places?;

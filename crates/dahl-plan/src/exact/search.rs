@@ -58,7 +58,7 @@ pub(super) enum Step {
 
 impl Search {
     /// Nothing is decided.
-    pub fn new(model: Model) -> Self {
+    pub(super) fn new(model: Model) -> Self {
         let mut works_of = vec![Vec::new(); model.trail.numbers()];
         for (w, work) in model.works.iter().enumerate() {
             for var in work.numbers() {
@@ -90,13 +90,13 @@ impl Search {
     }
 
     /// No plan costs less than this.
-    pub fn floor(&mut self) -> f64 {
+    pub(super) fn floor(&mut self) -> f64 {
         self.model.trail.back_to(0);
         self.model.budget.floor(&self.model.trail)
     }
 
     /// Plans that cost this or are late are of no interest any more.
-    pub fn limit(&mut self, limit: f64, goal: &Goal) -> Result<(), Conflict> {
+    pub(super) fn limit(&mut self, limit: f64, goal: &Goal) -> Result<(), Conflict> {
         self.restart();
         let m = &mut self.model;
         if limit.is_finite() {
@@ -110,7 +110,7 @@ impl Search {
     }
 
     /// Searches until there is a plan, or something to say.
-    pub fn step(&mut self, keep_going: &mut dyn FnMut() -> bool) -> Step {
+    pub(super) fn step(&mut self, keep_going: &mut dyn FnMut() -> bool) -> Step {
         loop {
             let mut result = self.propagate();
             if result.is_ok() {

@@ -12,17 +12,17 @@ pub(super) struct Var(pub u32);
 
 impl Var {
     /// The place of what is kept for it in a list.
-    pub fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 
     /// That it is at least this.
-    pub fn at_least(self, least: i64) -> Fact {
+    pub(super) fn at_least(self, least: i64) -> Fact {
         Fact { var: self, least }
     }
 
     /// That it is at most this.
-    pub fn at_most(self, most: i64) -> Fact {
+    pub(super) fn at_most(self, most: i64) -> Fact {
         Fact {
             var: !self,
             least: -most,
@@ -107,7 +107,7 @@ pub(super) struct Trail {
 
 impl Trail {
     /// A new number between these bounds, in all plans.
-    pub fn number(&mut self, least: i64, most: i64) -> Var {
+    pub(super) fn number(&mut self, least: i64, most: i64) -> Var {
         let var = Var(self.last.len() as u32);
         self.leaning.push(None);
         self.last.extend([NONE; 2]);
@@ -117,37 +117,37 @@ impl Trail {
     }
 
     /// How many there are, counting `x` and `−x`.
-    pub fn numbers(&self) -> usize {
+    pub(super) fn numbers(&self) -> usize {
         self.last.len()
     }
 
     /// The lower bound.
-    pub fn least(&self, var: Var) -> i64 {
+    pub(super) fn least(&self, var: Var) -> i64 {
         self.now[var.index()]
     }
 
     /// The upper bound.
-    pub fn most(&self, var: Var) -> i64 {
+    pub(super) fn most(&self, var: Var) -> i64 {
         -self.least(!var)
     }
 
     /// Both bounds in all plans.
-    pub fn always(&self, var: Var) -> (i64, i64) {
+    pub(super) fn always(&self, var: Var) -> (i64, i64) {
         (self.first[var.index()], -self.first[(!var).index()])
     }
 
     /// Whether it is known to be true.
-    pub fn holds(&self, fact: Fact) -> bool {
+    pub(super) fn holds(&self, fact: Fact) -> bool {
         self.least(fact.var) >= fact.least
     }
 
     /// Whether it is known to be false.
-    pub fn fails(&self, fact: Fact) -> bool {
+    pub(super) fn fails(&self, fact: Fact) -> bool {
         self.holds(!fact)
     }
 
     /// The entry that made a fact true, which holds; none if it always does.
-    pub fn entry_of(&self, fact: Fact) -> Option<u32> {
+    pub(super) fn entry_of(&self, fact: Fact) -> Option<u32> {
         if self.first[fact.var.index()] >= fact.least {
             return None;
         }
@@ -162,25 +162,25 @@ impl Trail {
     }
 
     /// How many decisions had been taken when a fact became true, which holds.
-    pub fn level_of(&self, fact: Fact) -> u32 {
+    pub(super) fn level_of(&self, fact: Fact) -> u32 {
         self.entry_of(fact)
             .map_or(0, |at| self.entries[at as usize].level)
     }
 
     /// How many decisions have been taken.
-    pub fn level(&self) -> u32 {
+    pub(super) fn level(&self) -> u32 {
         self.levels.len() as u32
     }
 
     /// Decides a fact that is open.
-    pub fn decide(&mut self, fact: Fact) {
+    pub(super) fn decide(&mut self, fact: Fact) {
         let begin = (self.entries.len() as u32, self.because.len() as u32);
         self.levels.push(begin);
         self.enter(fact, Reason::Given);
     }
 
     /// Notes that a fact follows from others, which hold.
-    pub fn follow(&mut self, fact: Fact, because: &[Fact]) -> Result<(), Conflict> {
+    pub(super) fn follow(&mut self, fact: Fact, because: &[Fact]) -> Result<(), Conflict> {
         if self.holds(fact) {
             return Ok(());
         }
@@ -198,14 +198,14 @@ impl Trail {
     }
 
     /// Notes that these facts, which hold, cannot hold together.
-    pub fn refuse(&mut self, facts: &[Fact]) -> Conflict {
+    pub(super) fn refuse(&mut self, facts: &[Fact]) -> Conflict {
         self.conflict.clear();
         self.conflict.extend_from_slice(facts);
         Conflict
     }
 
     /// Enters a fact that is open.
-    pub fn enter(&mut self, fact: Fact, reason: Reason) {
+    pub(super) fn enter(&mut self, fact: Fact, reason: Reason) {
         self.now[fact.var.index()] = fact.least;
         let slot = &mut self.last[fact.var.index()];
         let before = std::mem::replace(slot, self.entries.len() as u32);
@@ -218,18 +218,18 @@ impl Trail {
     }
 
     /// A choice as it was made last time, if it was.
-    pub fn leaning(&self, fact: Fact) -> Option<Fact> {
+    pub(super) fn leaning(&self, fact: Fact) -> Option<Fact> {
         let var = self.leaning[fact.var.index() / 2]?;
         Some(if var == fact.var { fact } else { !fact })
     }
 
     /// Makes a choice so, if nothing speaks against it, when its turn comes.
-    pub fn lean(&mut self, fact: Fact) {
+    pub(super) fn lean(&mut self, fact: Fact) {
         self.leaning[fact.var.index() / 2] = Some(fact.var);
     }
 
     /// Forgets all that was decided after this many decisions.
-    pub fn back_to(&mut self, level: u32) {
+    pub(super) fn back_to(&mut self, level: u32) {
         let Some(&(entries, because)) = self.levels.get(level as usize) else {
             return;
         };

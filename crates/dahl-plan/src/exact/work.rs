@@ -55,7 +55,7 @@ pub(super) struct Scratch {
 
 impl Work {
     /// A resource that does so much at once.
-    pub fn new(units: usize, parts: Vec<Part>) -> Self {
+    pub(super) fn new(units: usize, parts: Vec<Part>) -> Self {
         Work {
             units: units as i64,
             mirrored: parts.iter().map(|p| p.mirrored()).collect(),
@@ -64,7 +64,7 @@ impl Work {
     }
 
     /// Numbers on which it depends.
-    pub fn numbers(&self) -> impl Iterator<Item = Var> {
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Var> {
         let of = |p: &Part| {
             let here = p.span.here.map(|h| h.var);
             [Some(p.span.start), Some(!p.span.end), here]
@@ -75,7 +75,7 @@ impl Work {
     }
 
     /// What follows from the bounds as they are.
-    pub fn check(&self, trail: &mut Trail, room: &mut Scratch) -> Result<(), Conflict> {
+    pub(super) fn check(&self, trail: &mut Trail, room: &mut Scratch) -> Result<(), Conflict> {
         self.sweep(&self.parts, trail, room)?;
         if self.units == 1 {
             self.sweep(&self.mirrored, trail, room)?;

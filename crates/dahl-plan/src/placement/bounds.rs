@@ -46,7 +46,7 @@ impl Knapsack {
 
 /// What some CPUs can take off the accelerators, at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Relief {
+pub(super) struct Relief {
     /// Time to compute.
     pub work: u64,
     /// Time to compute and to communicate, if every net of an atom that moves were saved.
@@ -57,7 +57,7 @@ pub struct Relief {
 
 /// Answers what CPUs can take off the accelerators.
 #[derive(Debug)]
-pub struct Reliefs {
+pub(super) struct Reliefs {
     work: Knapsack,
     traffic: Knapsack,
     size: Knapsack,
@@ -65,7 +65,7 @@ pub struct Reliefs {
 
 impl Reliefs {
     /// Looks at the atoms.
-    pub fn new(instance: &Instance) -> Reliefs {
+    pub(super) fn new(instance: &Instance) -> Reliefs {
         let nets = |a: usize| -> u64 {
             let cost = |&net: &u32| instance.net[net as usize].0;
             instance.nets.of(a).iter().map(cost).sum()
@@ -78,7 +78,7 @@ impl Reliefs {
     }
 
     /// What `cpus` CPUs can take if none works longer than `load`.
-    pub fn at_most(&self, cpus: usize, load: u64) -> Relief {
+    pub(super) fn at_most(&self, cpus: usize, load: u64) -> Relief {
         Relief {
             work: self.work.at_most(cpus, load),
             traffic: self.traffic.at_most(cpus, load),
@@ -88,7 +88,7 @@ impl Reliefs {
 }
 
 /// The least largest load that the simple counts allow; at most the instance's ceiling.
-pub fn lower_bound(instance: &Instance, reliefs: &Reliefs) -> u64 {
+pub(super) fn lower_bound(instance: &Instance, reliefs: &Reliefs) -> u64 {
     let work: u64 = instance.accelerator.iter().sum();
     let size: u64 = instance.size.iter().sum();
     let cpu_only: u64 = (0..instance.len())

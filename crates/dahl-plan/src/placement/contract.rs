@@ -15,7 +15,7 @@ use super::reduce::{Aside, reduce};
 
 /// Nodes that stay together, and what they cost.
 #[derive(Clone, Debug)]
-pub struct Atom {
+pub(super) struct Atom {
     /// Indices of its nodes.
     pub nodes: Vec<usize>,
     /// Time on a CPU.
@@ -30,7 +30,7 @@ pub struct Atom {
 
 /// The contracted problem.
 #[derive(Clone, Debug)]
-pub struct Atoms {
+pub(super) struct Atoms {
     /// The atoms, numbered so that edges go from lower to higher numbers.
     pub atoms: Vec<Atom>,
     /// Which atom must not come later than which.
@@ -42,7 +42,7 @@ pub struct Atoms {
 }
 
 /// Contracts a problem.
-pub fn contract(problem: &Problem) -> Atoms {
+pub(super) fn contract(problem: &Problem) -> Atoms {
     let (class, count) = classes(problem);
     let blank = Atom {
         nodes: Vec::new(),
@@ -116,7 +116,7 @@ fn order(problem: &Problem, class: &[usize], count: usize) -> BTreeSet<(usize, u
 
 impl Atoms {
     /// The atoms with those of equal group merged, and those that a cycle of groups ties together.
-    pub fn merge(&self, group: &[usize]) -> Atoms {
+    pub(super) fn merge(&self, group: &[usize]) -> Atoms {
         let groups = group.iter().max().map_or(0, |m| m + 1);
         let mut successors = vec![Vec::new(); groups];
         for &(a, b) in &self.edges {

@@ -10,14 +10,14 @@ use super::format::Problem;
 
 /// Lists of small numbers, one per index, in one piece of memory.
 #[derive(Clone, Debug, Default)]
-pub struct Lists {
+pub(super) struct Lists {
     start: Vec<u32>,
     items: Vec<u32>,
 }
 
 impl Lists {
     /// The lists of the second members by first member.
-    pub fn new(count: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
+    pub(super) fn new(count: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
         let mut start = vec![0u32; count + 1];
         for (a, _) in pairs.clone() {
             start[a as usize + 1] += 1;
@@ -35,14 +35,14 @@ impl Lists {
     }
 
     /// One list.
-    pub fn of(&self, index: usize) -> &[u32] {
+    pub(super) fn of(&self, index: usize) -> &[u32] {
         &self.items[self.start[index] as usize..self.start[index + 1] as usize]
     }
 }
 
 /// A problem for the search: atoms in an order that respects their edges.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub(super) struct Instance {
     /// Which atom of the contracted problem each one is.
     pub origin: Vec<usize>,
     /// Time on an accelerator; 0 where none can take the atom.
@@ -77,23 +77,23 @@ pub struct Instance {
 
 /// A power of two, kept as its exponent, so that it cannot under- or overflow.
 #[derive(Clone, Copy, Debug)]
-pub struct Quantum(i32);
+pub(super) struct Quantum(i32);
 
 impl Quantum {
     /// The smallest quantum of which `value` has at most 2^`bits`.
-    pub fn new(value: f64, bits: i32) -> Quantum {
+    pub(super) fn new(value: f64, bits: i32) -> Quantum {
         // The exponent field; numbers too small to have one of their own count as the smallest.
         let exponent = ((value.to_bits() >> 52) & 0x7ff) as i32 - 1023;
         Quantum(exponent + 1 - bits)
     }
 
     /// The nearest number of quanta.
-    pub fn count(self, value: f64) -> u64 {
+    pub(super) fn count(self, value: f64) -> u64 {
         (shift(value, -self.0)).round() as u64
     }
 
     /// What a number of quanta is.
-    pub fn value(self, count: u64) -> f64 {
+    pub(super) fn value(self, count: u64) -> f64 {
         shift(count as f64, self.0)
     }
 }
@@ -111,7 +111,7 @@ fn shift(mut value: f64, mut by: i32) -> f64 {
 impl Instance {
     /// The instance with its atoms in the given order, for placements whose largest load is at most
     /// `largest`.
-    pub fn new(problem: &Problem, atoms: &Atoms, order: &[usize], largest: f64) -> Instance {
+    pub(super) fn new(problem: &Problem, atoms: &Atoms, order: &[usize], largest: f64) -> Instance {
         let n = atoms.atoms.len();
         // A sum of all items, each at most twice the ceiling, must fit.
         let items = n + atoms.nets.len() + 2;
@@ -168,19 +168,19 @@ impl Instance {
     }
 
     /// How many atoms there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.cpu.len()
     }
 
     /// How far a load in quanta may be from the load that it stands for.
-    pub fn rounding(&self) -> u64 {
+    pub(super) fn rounding(&self) -> u64 {
         (self.len() + self.net.len()) as u64
     }
 }
 
 /// Orders of the atoms to try as chains: depth first, which finishes a branch before it starts the
 /// next, and breadth first, which advances all branches together.
-pub fn orders(atoms: &Atoms) -> [Vec<usize>; 2] {
+pub(super) fn orders(atoms: &Atoms) -> [Vec<usize>; 2] {
     let n = atoms.atoms.len();
     let mut successors = vec![Vec::new(); n];
     let mut waits = vec![0; n];

@@ -14,7 +14,7 @@ use super::instance::Instance;
 
 /// Ideals and the steps between them.
 #[derive(Debug)]
-pub struct Lattice {
+pub(super) struct Lattice {
     /// Where each ideal's steps start.
     first: Vec<u32>,
     /// The atom that joins, and the ideal that this gives; atoms in rising order.
@@ -27,7 +27,7 @@ pub struct Lattice {
 
 /// What is outside an ideal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rest {
+pub(super) struct Rest {
     /// Time on accelerators.
     pub accelerator: u64,
     /// Memory on accelerators.
@@ -40,7 +40,7 @@ pub struct Rest {
 
 /// Why there is no lattice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoLattice {
+pub(super) enum NoLattice {
     /// More ideals than allowed.
     TooMany,
     /// The caller wants to stop.
@@ -55,7 +55,7 @@ impl Lattice {
     ///
     /// # Errors
     /// If there are more, or `go_on` says no.
-    pub fn new(
+    pub(super) fn new(
         instance: &Instance,
         window: usize,
         limit: usize,
@@ -144,12 +144,12 @@ impl Lattice {
     }
 
     /// How many ideals there are. The last is the set of all atoms.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.rest.len()
     }
 
     /// The atoms of an ideal, in no order.
-    pub fn atoms(&self, mut ideal: u32) -> Vec<u32> {
+    pub(super) fn atoms(&self, mut ideal: u32) -> Vec<u32> {
         let mut atoms = Vec::new();
         while ideal != 0 {
             let (before, atom) = self.born[ideal as usize];
@@ -160,7 +160,7 @@ impl Lattice {
     }
 
     /// Atoms that may join an ideal, and the ideals that this gives.
-    pub fn steps(&self, ideal: u32) -> &[(u32, u32)] {
+    pub(super) fn steps(&self, ideal: u32) -> &[(u32, u32)] {
         let ideal = ideal as usize;
         &self.steps[self.first[ideal] as usize..self.first[ideal + 1] as usize]
     }

@@ -16,7 +16,7 @@ use super::contract::Atoms;
 
 /// Nodes that are placed when all others are.
 #[derive(Clone, Debug)]
-pub struct Aside {
+pub(super) struct Aside {
     /// Indices of the nodes.
     pub nodes: Vec<usize>,
     /// A node of each atom that they may not precede.
@@ -27,7 +27,7 @@ pub struct Aside {
 const MAX_EDGES: usize = 64;
 
 /// Applies both rules until neither does anything.
-pub fn reduce(mut atoms: Atoms) -> Atoms {
+pub(super) fn reduce(mut atoms: Atoms) -> Atoms {
     // Each round handles all atoms that qualify at the same time; the number of rounds is the length of
     // the longest run of weightless atoms, which a hostile file can make long.
     for _ in 0..100 {

@@ -29,11 +29,11 @@ pub enum Kind {
 }
 
 /// One device's part, as positions of atoms in the instance's order.
-pub type Part = (Kind, Vec<u32>);
+pub(super) type Part = (Kind, Vec<u32>);
 
 /// How a search ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The best there is, its largest load, which is below the cap.
     Best(u64, Vec<Part>),
     /// Every placement has a load of at least the cap.
@@ -80,7 +80,7 @@ struct Moves {
 const PATIENCE: u32 = 1 << 16;
 
 /// Finds the placement with the least largest load below `cap`.
-pub fn search(
+pub(super) fn search(
     instance: &Instance,
     lattice: &Lattice,
     reliefs: &Reliefs,

@@ -3,7 +3,7 @@
 //! Who may make which one, and why that is safe, is said in `planned`.
 
 use dahl_core::{MemoryId, Region};
-use dahl_sched::transfers::Transfer;
+use dahl_sched::transfers::PlannedTransfer;
 
 use super::carry::Move;
 use super::directory::Entry;
@@ -109,7 +109,7 @@ impl Memories {
 
     /// What of a transfer can travel and has to: current where it comes from, missing where it goes, on its
     /// way there for nobody, and written by none.
-    fn pieces(&self, state: &StateGuard<'_>, transfer: &Transfer, key: u64) -> Vec<Region> {
+    fn pieces(&self, state: &StateGuard<'_>, transfer: &PlannedTransfer, key: u64) -> Vec<Region> {
         let (from, to) = (MemoryId(transfer.from), MemoryId(transfer.to));
         let by_host = from == MemoryId::HOST || to == MemoryId::HOST;
         let lost = |memory| state.directory.is_lost(memory);
@@ -123,7 +123,7 @@ impl Memories {
     }
 }
 
-fn travels(entry: &Entry, transfer: &Transfer) -> Vec<Region> {
+fn travels(entry: &Entry, transfer: &PlannedTransfer) -> Vec<Region> {
     let source = &entry.copies[usize::from(transfer.from)];
     let target = &entry.copies[usize::from(transfer.to)];
     let mut pieces = transfer.parts.clone();

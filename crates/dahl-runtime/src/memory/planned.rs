@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use dahl_core::MemoryId;
 use dahl_sched::policy::TaskRef;
-use dahl_sched::transfers::{Lines, Transfers};
+use dahl_sched::transfers::{TransferQueues, Transfers};
 
 use super::{Memories, StateGuard};
 use crate::instance::Instance;
@@ -37,7 +37,7 @@ use crate::sync::lock;
 
 /// Launches whose transfers are followed.
 pub(super) struct Following {
-    lines: Lines,
+    lines: TransferQueues,
     /// Those in flight, by their numbers.
     flights: Vec<(u64, Arc<Instance>)>,
     /// For every link, whether a copying thread is busy with it.
@@ -56,7 +56,7 @@ impl Following {
     fn new(transfers: &Arc<Transfers>) -> Following {
         Following {
             busy: vec![false; transfers.links().count()],
-            lines: Lines::new(transfers.clone()),
+            lines: TransferQueues::new(transfers.clone()),
             flights: Vec::new(),
         }
     }

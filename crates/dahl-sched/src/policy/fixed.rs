@@ -35,7 +35,7 @@ struct Progress {
 
 /// Why a schedule is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum ScheduleError {
     /// It has a task that the graph has not.
     #[error("the schedule names task {task}, the graph has {tasks}")]
     Unknown {
@@ -54,19 +54,19 @@ pub enum Unfit {
 
 impl Fixed {
     /// For a graph of so many tasks: for every unit, its tasks in order.
-    pub fn new(tasks: usize, order: Vec<Vec<u32>>) -> Result<Fixed, Unfit> {
+    pub fn new(tasks: usize, order: Vec<Vec<u32>>) -> Result<Fixed, ScheduleError> {
         let mut unit_of = vec![u16::MAX; tasks];
         for (u, list) in order.iter().enumerate() {
             for &task in list {
                 match unit_of.get_mut(task as usize) {
-                    None => return Err(Unfit::Unknown { task, tasks }),
-                    Some(unit) if *unit != u16::MAX => return Err(Unfit::Twice(task)),
+                    None => return Err(ScheduleError::Unknown { task, tasks }),
+                    Some(unit) if *unit != u16::MAX => return Err(ScheduleError::Twice(task)),
                     Some(unit) => *unit = u as u16,
                 }
             }
         }
         match unit_of.iter().position(|&u| u == u16::MAX) {
-            Some(task) => Err(Unfit::Missing(task as u32)),
+            Some(task) => Err(ScheduleError::Missing(task as u32)),
             None => Ok(Fixed {
                 order,
                 unit_of,

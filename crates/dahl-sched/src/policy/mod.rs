@@ -19,7 +19,7 @@ use dahl_core::{Machine, Seconds, UnitId};
 
 pub use dm::Dm;
 pub use eager::Eager;
-pub use fixed::{Fixed, Unfit};
+pub use fixed::{Fixed, ScheduleError};
 pub use follow::Follow;
 pub use ws::Ws;
 

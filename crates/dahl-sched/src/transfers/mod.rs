@@ -1,12 +1,12 @@
 //! Planned transfers: what crosses which link, in which order, decided beforehand with the tasks.
 //!
-//! Facts of a plan, found once; [`Lines`] says while a plan is followed which transfers may go now. The
+//! Facts of a plan, found once; [`TransferQueues`] says while a plan is followed which transfers may go now. The
 //! simulator and the runtime both drive it, so that what is simulated is what will run. Nothing here moves
 //! a byte, waits or knows where data is: whoever drives it does.
 //!
 //! # The rule
 //!
-//! Over each link, the transfers of a launch begin in the plan's order, each once its values are made: by a
+//! Over each link, the transfers of a launch begin in the plan's order, each once its values are producer: by a
 //! task of the launch, by one of the launch before, by an earlier transfer, or before the launch. While the
 //! first one's are not, a later launch may use the link. A task waits for the transfers that bring what it
 //! reads; whatever they did not bring it fetches itself.
@@ -19,7 +19,7 @@
 //! can always go on, and it ends; nothing in it waits for a younger one but for a transfer under way, which
 //! ends. Whoever drives it says of each transfer when it is done, also if it could not be made.
 
-mod lines;
+mod queues;
 #[cfg(test)]
 mod tests;
 
@@ -30,12 +30,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::edges::Edges;
 
-pub use lines::Lines;
+pub use queues::TransferQueues;
 
 /// What makes the values that a transfer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Made {
+pub enum Producer {
     /// They are there when a step begins.
     Before,
     /// This task, in the step before.
@@ -44,25 +44,25 @@ pub enum Made {
     Task(u32),
 }
 
-impl Made {
+impl Producer {
     /// The task, of whichever step.
     pub fn task(self) -> Option<u32> {
         match self {
-            Made::Before => None,
-            Made::LastStep(task) | Made::Task(task) => Some(task),
+            Producer::Before => None,
+            Producer::LastStep(task) | Producer::Task(task) => Some(task),
         }
     }
 }
 
 /// Parts of an array that cross a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transfer {
+pub struct PlannedTransfer {
     /// The storage, in the graph.
     pub storage: u32,
     /// Which parts of it, under its own shape.
     pub parts: Vec<Region>,
     /// Who makes their values.
-    pub made: Made,
+    pub producer: Producer,
     /// The memory they leave.
     pub from: u16,
     /// The memory they reach.
@@ -73,7 +73,7 @@ pub struct Transfer {
 
 /// Why transfers cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum TransferError {
     /// A transfer names something that is not there, or that it has nothing to do with.
     #[error("transfer {transfer}: {problem}")]
     Transfer {
@@ -91,7 +91,7 @@ pub enum Wrong {
 
 /// The transfers over one link.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct LinkQueue {
     pub ends: (u16, u16),
     pub order: Vec<u32>,
 }
@@ -100,8 +100,8 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfers {
     tasks: usize,
-    all: Vec<Transfer>,
-    lines: Vec<Line>,
+    all: Vec<PlannedTransfer>,
+    queues: Vec<LinkQueue>,
     /// For every task, transfers of what it makes: in its own launch, and in the next.
     of_task: Edges,
     in_next: Edges,
@@ -117,32 +117,36 @@ pub struct Transfers {
 
 impl Transfers {
     /// Of a graph whose tasks run in these orders, one for every unit; transfers in the order of the plan.
-    pub fn new(graph: &Graph, orders: &[Vec<u32>], all: Vec<Transfer>) -> Result<Self, Wrong> {
+    pub fn new(
+        graph: &Graph,
+        orders: &[Vec<u32>],
+        all: Vec<PlannedTransfer>,
+    ) -> Result<Self, TransferError> {
         for (i, transfer) in all.iter().enumerate() {
             if let Some(problem) = misfit(graph, transfer) {
                 let transfer = i;
-                return Err(Wrong::Transfer { transfer, problem });
+                return Err(TransferError::Transfer { transfer, problem });
             }
         }
-        let (mut lines, mut carried) = (Vec::<Line>::new(), HashMap::new());
+        let (mut queues, mut carried) = (Vec::<LinkQueue>::new(), HashMap::new());
         let (mut of_task, mut in_next) = (Vec::new(), Vec::new());
         let (mut onward, mut brings) = (Vec::new(), Vec::new());
         for (i, t) in all.iter().enumerate() {
             let (ends, i) = ((t.from, t.to), i as u32);
-            match lines.iter_mut().find(|l| l.ends == ends) {
+            match queues.iter_mut().find(|l| l.ends == ends) {
                 Some(line) => line.order.push(i),
-                None => lines.push(Line {
+                None => queues.push(LinkQueue {
                     ends,
                     order: vec![i],
                 }),
             }
             // What came here by an earlier transfer leaves again after it.
-            let what = (t.storage, t.made, &t.parts);
-            match (carried.get(&(what, t.from)), t.made) {
+            let what = (t.storage, t.producer, &t.parts);
+            match (carried.get(&(what, t.from)), t.producer) {
                 (Some(&before), _) => onward.push((before, i)),
-                (None, Made::Task(task)) => of_task.push((task, i)),
-                (None, Made::LastStep(task)) => in_next.push((task, i)),
-                (None, Made::Before) => {}
+                (None, Producer::Task(task)) => of_task.push((task, i)),
+                (None, Producer::LastStep(task)) => in_next.push((task, i)),
+                (None, Producer::Before) => {}
             }
             carried.insert((what, t.to), i);
             brings.extend(t.readers.iter().map(|&r| (r, i)));
@@ -171,11 +175,11 @@ impl Transfers {
             onward,
             is_onward,
             brings: Edges::new(graph.len(), brings),
-            lines,
+            queues,
             all,
         };
         match transfers.circle(graph, orders) {
-            Some(transfer) => Err(Wrong::Circle(transfer)),
+            Some(transfer) => Err(TransferError::Circle(transfer)),
             None => Ok(transfers),
         }
     }
@@ -187,14 +191,14 @@ impl Transfers {
 
     /// Whether they could be those of a graph on a machine of so many memories.
     pub fn fit(&self, graph: &Graph, memories: usize) -> bool {
-        let fits = |t: &Transfer| {
+        let fits = |t: &PlannedTransfer| {
             (t.storage as usize) < graph.storages.len() && usize::from(t.from.max(t.to)) < memories
         };
         self.tasks == graph.len() && self.all.iter().all(fits)
     }
 
     /// All of them, in the order of the plan.
-    pub fn all(&self) -> &[Transfer] {
+    pub fn all(&self) -> &[PlannedTransfer] {
         &self.all
     }
 
@@ -205,7 +209,7 @@ impl Transfers {
 
     /// The links that are used, by the memories at their ends.
     pub fn links(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
-        self.lines.iter().map(|l| l.ends)
+        self.queues.iter().map(|l| l.ends)
     }
 
     /// A transfer that could never begin, if there is one. Tasks are the first nodes, then come transfers.
@@ -216,7 +220,7 @@ impl Transfers {
         for order in orders {
             pairs.extend(order.windows(2).map(|w| (w[0], w[1])));
         }
-        for line in &self.lines {
+        for line in &self.queues {
             let next = line.order.windows(2);
             pairs.extend(next.map(|w| (tasks + w[0], tasks + w[1])));
         }
@@ -247,7 +251,7 @@ impl Transfers {
 }
 
 /// What a transfer names that the graph has not.
-fn misfit(graph: &Graph, t: &Transfer) -> Option<String> {
+fn misfit(graph: &Graph, t: &PlannedTransfer) -> Option<String> {
     let Some(storage) = graph.storages.get(t.storage as usize) else {
         let has = graph.storages.len();
         return Some(format!("array {} of {has}", t.storage));
@@ -273,7 +277,10 @@ fn misfit(graph: &Graph, t: &Transfer) -> Option<String> {
                 .iter()
                 .any(|a| graph.arrays[a.array as usize].storage == t.storage && how(a.mode))
     };
-    let maker = t.made.task().filter(|&w| !uses(w, |mode| mode.writes()));
+    let maker = t
+        .producer
+        .task()
+        .filter(|&w| !uses(w, |mode| mode.writes()));
     if let Some(task) = maker {
         return Some(format!(
             "task {task}, which is to make it, does not write {name}"

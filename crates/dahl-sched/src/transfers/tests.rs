@@ -24,15 +24,15 @@ fn graph() -> Arc<Graph> {
 fn transfer(
     graph: &Graph,
     storage: u32,
-    made: Made,
+    producer: Producer,
     ends: (u16, u16),
     readers: &[u32],
-) -> Transfer {
+) -> PlannedTransfer {
     let shape = &graph.storages[storage as usize].storage.shape;
-    Transfer {
+    PlannedTransfer {
         storage,
         parts: vec![Region::whole(shape)],
-        made,
+        producer,
         from: ends.0,
         to: ends.1,
         readers: readers.to_vec(),
@@ -40,12 +40,12 @@ fn transfer(
 }
 
 /// `x` to the first device, `y` by way of the host to the second, `z` back.
-fn all(graph: &Graph) -> Vec<Transfer> {
+fn all(graph: &Graph) -> Vec<PlannedTransfer> {
     vec![
-        transfer(graph, 0, Made::LastStep(2), (0, 1), &[0]),
-        transfer(graph, 1, Made::Task(0), (1, 0), &[]),
-        transfer(graph, 1, Made::Task(0), (0, 2), &[1]),
-        transfer(graph, 2, Made::Task(1), (2, 0), &[2]),
+        transfer(graph, 0, Producer::LastStep(2), (0, 1), &[0]),
+        transfer(graph, 1, Producer::Task(0), (1, 0), &[]),
+        transfer(graph, 1, Producer::Task(0), (0, 2), &[1]),
+        transfer(graph, 2, Producer::Task(1), (2, 0), &[2]),
     ]
 }
 
@@ -57,62 +57,62 @@ fn transfers() -> Transfers {
 }
 
 /// Everything that may go now, over any link.
-fn going(lines: &mut Lines) -> Vec<(u64, u32)> {
-    let links = lines.transfers().links().count();
+fn going(queues: &mut TransferQueues) -> Vec<(u64, u32)> {
+    let links = queues.transfers().links().count();
     let mut all = Vec::new();
     for link in 0..links {
-        all.extend(std::iter::from_fn(|| lines.next(link)));
+        all.extend(std::iter::from_fn(|| queues.next(link)));
     }
     all
 }
 
 #[test]
 fn each_goes_when_its_values_are_made() {
-    let mut lines = Lines::new(Arc::new(transfers()));
-    lines.begin(7);
+    let mut queues = TransferQueues::new(Arc::new(transfers()));
+    queues.begin(7);
     assert_eq!(
-        going(&mut lines),
+        going(&mut queues),
         [(7, 0)],
         "nobody is before the first launch"
     );
-    assert!(!lines.is_brought(7, 0, 1) && lines.is_under_way(7, 0));
-    assert!(lines.is_brought(7, 0, 0), "it is not meant for the host");
-    assert!(lines.is_brought(7, 2, 1) && !lines.is_brought(7, 2, 0));
-    lines.begin(8);
-    assert_eq!(going(&mut lines), [], "launch 7 will write x");
-    lines.done(7, 0);
-    assert!(lines.is_brought(7, 0, 1) && !lines.is_under_way(7, 0));
-    assert!(lines.ended(7, 0) && !lines.ended(7, 0), "once");
-    assert_eq!(going(&mut lines), [(7, 1)], "by way of the host");
-    assert!(lines.is_under_way(7, 1), "task 1 will read it in the end");
-    assert_eq!(lines.transfers().awaited_by(1), [1]);
-    lines.done(7, 1);
-    assert_eq!(going(&mut lines), [(7, 2)]);
-    lines.done(7, 2);
-    assert!(lines.ended(7, 1));
-    assert_eq!(going(&mut lines), [(7, 3)]);
-    lines.done(7, 3);
-    assert!(lines.ended(7, 2));
-    assert_eq!(lines.backlog().map(|b| b.0).collect::<Vec<_>>(), [8]);
-    assert_eq!(going(&mut lines), [(8, 0)]);
+    assert!(!queues.is_brought(7, 0, 1) && queues.is_under_way(7, 0));
+    assert!(queues.is_brought(7, 0, 0), "it is not meant for the host");
+    assert!(queues.is_brought(7, 2, 1) && !queues.is_brought(7, 2, 0));
+    queues.begin(8);
+    assert_eq!(going(&mut queues), [], "launch 7 will write x");
+    queues.done(7, 0);
+    assert!(queues.is_brought(7, 0, 1) && !queues.is_under_way(7, 0));
+    assert!(queues.ended(7, 0) && !queues.ended(7, 0), "once");
+    assert_eq!(going(&mut queues), [(7, 1)], "by way of the host");
+    assert!(queues.is_under_way(7, 1), "task 1 will read it in the end");
+    assert_eq!(queues.transfers().awaited_by(1), [1]);
+    queues.done(7, 1);
+    assert_eq!(going(&mut queues), [(7, 2)]);
+    queues.done(7, 2);
+    assert!(queues.ended(7, 1));
+    assert_eq!(going(&mut queues), [(7, 3)]);
+    queues.done(7, 3);
+    assert!(queues.ended(7, 2));
+    assert_eq!(queues.backlog().map(|b| b.0).collect::<Vec<_>>(), [8]);
+    assert_eq!(going(&mut queues), [(8, 0)]);
 }
 
 #[test]
 fn what_is_given_up_is_waited_for_by_nobody() {
-    let mut lines = Lines::new(Arc::new(transfers()));
-    lines.begin(1);
-    lines.begin(2);
-    lines.give_up(1);
-    assert!((0..3).all(|t| lines.is_brought(1, t, 0) && lines.is_brought(1, t, 1)));
-    assert_eq!(going(&mut lines), [(2, 0)]);
-    lines.give_up(2);
+    let mut queues = TransferQueues::new(Arc::new(transfers()));
+    queues.begin(1);
+    queues.begin(2);
+    queues.give_up(1);
+    assert!((0..3).all(|t| queues.is_brought(1, t, 0) && queues.is_brought(1, t, 1)));
+    assert_eq!(going(&mut queues), [(2, 0)]);
+    queues.give_up(2);
     assert!(
-        lines.knows(2) && lines.is_under_way(2, 0),
+        queues.knows(2) && queues.is_under_way(2, 0),
         "it was under way"
     );
-    lines.done(2, 0);
-    assert!(!lines.ended(2, 0) && lines.is_brought(2, 0, 1));
-    assert_eq!(lines.backlog().count(), 0);
+    queues.done(2, 0);
+    assert!(!queues.ended(2, 0) && queues.is_brought(2, 0, 1));
+    assert_eq!(queues.backlog().count(), 0);
 }
 
 #[test]
@@ -120,25 +120,25 @@ fn a_link_keeps_the_order_and_lends_itself_to_the_next_launch() {
     let graph = graph();
     let orders = ORDERS.map(<[u32]>::to_vec);
     // First x, which the step before leaves, then z by a task; y is there.
-    let first = transfer(&graph, 1, Made::Task(0), (0, 1), &[1]);
-    let then = transfer(&graph, 0, Made::Before, (0, 1), &[]);
-    let mut lines = Lines::new(Arc::new(
+    let first = transfer(&graph, 1, Producer::Task(0), (0, 1), &[1]);
+    let then = transfer(&graph, 0, Producer::Before, (0, 1), &[]);
+    let mut queues = TransferQueues::new(Arc::new(
         Transfers::new(&graph, &orders, vec![first, then]).unwrap(),
     ));
-    lines.begin(1);
-    assert_eq!(going(&mut lines), [], "the second waits for the first");
-    assert!(lines.ended(1, 0));
-    lines.begin(2);
-    assert_eq!(going(&mut lines), [(1, 0), (1, 1)]);
-    assert!(lines.ended(2, 0));
-    assert_eq!(going(&mut lines), [(2, 0), (2, 1)]);
+    queues.begin(1);
+    assert_eq!(going(&mut queues), [], "the second waits for the first");
+    assert!(queues.ended(1, 0));
+    queues.begin(2);
+    assert_eq!(going(&mut queues), [(1, 0), (1, 1)]);
+    assert!(queues.ended(2, 0));
+    assert_eq!(going(&mut queues), [(2, 0), (2, 1)]);
     // Launch 3 waits for its task: launch 4, whose task has ended, may use the link.
-    lines.begin(3);
-    lines.begin(4);
-    assert!(lines.ended(4, 0));
-    assert_eq!(lines.next(0), Some((4, 0)));
-    assert!(lines.ended(3, 0));
-    assert_eq!(lines.next(0), Some((3, 0)), "the oldest first");
+    queues.begin(3);
+    queues.begin(4);
+    assert!(queues.ended(4, 0));
+    assert_eq!(queues.next(0), Some((4, 0)));
+    assert!(queues.ended(3, 0));
+    assert_eq!(queues.next(0), Some((3, 0)), "the oldest first");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn circles_are_found() {
     let orders = ORDERS.map(<[u32]>::to_vec);
     let mut all = all(&graph);
     // What task 1 needs behind what task 2 makes, over one link.
-    all.insert(0, transfer(&graph, 0, Made::Task(2), (0, 2), &[]));
+    all.insert(0, transfer(&graph, 0, Producer::Task(2), (0, 2), &[]));
     let refused = Transfers::new(&graph, &orders, all).unwrap_err();
-    assert_eq!(refused, Wrong::Circle(0));
+    assert_eq!(refused, TransferError::Circle(0));
 }

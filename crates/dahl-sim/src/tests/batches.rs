@@ -3,7 +3,7 @@
 
 use dahl_core::{Mode, Rated};
 
-use super::super::Transfer;
+use super::super::TransferSpan;
 use super::memory::fixed;
 use super::*;
 
@@ -27,30 +27,30 @@ fn reader(seconds: i64, sizes: &[usize], written: bool) -> Arc<Graph> {
     r.finish().unwrap()
 }
 
-fn copies(outcome: &Outcome) -> Vec<(u64, u32, f64, f64)> {
-    let one = |t: &Transfer| (t.bytes.0, t.batch, t.start.0, t.end.0);
-    outcome.transfers.iter().map(one).collect()
+fn copies(prediction: &Prediction) -> Vec<(u64, u32, f64, f64)> {
+    let one = |t: &TransferSpan| (t.bytes.0, t.batch, t.start.0, t.end.0);
+    prediction.transfers.iter().map(one).collect()
 }
 
 #[test]
 fn small_copies_of_a_task_start_together_and_large_ones_follow_alone() {
     // 12 bytes take longer than a start: they wait until the batch is there.
     let graph = reader(1, &[4, 12, 8], false);
-    let outcome = fixed(&graph, &far_device(), vec![vec![], vec![0]]).unwrap();
+    let prediction = fixed(&graph, &far_device(), vec![vec![], vec![0]]).unwrap();
     let expected = [(4, 2, 0.0, 14.0), (8, 2, 14.0, 22.0), (12, 1, 22.0, 44.0)];
-    assert_eq!(copies(&outcome), expected);
-    assert_eq!(when(&outcome), [(1, 44.0, 45.0)]);
-    assert_eq!(outcome.links[0].transfers, 3);
-    assert_eq!(outcome.links[0].bytes, Bytes(24));
-    assert_eq!(outcome.links[0].busy, Seconds(44.0));
+    assert_eq!(copies(&prediction), expected);
+    assert_eq!(when(&prediction), [(1, 44.0, 45.0)]);
+    assert_eq!(prediction.links[0].transfers, 3);
+    assert_eq!(prediction.links[0].bytes, Bytes(24));
+    assert_eq!(prediction.links[0].busy, Seconds(44.0));
 }
 
 #[test]
 fn results_come_home_together() {
     let graph = reader(1, &[4, 8], true);
-    let outcome = fixed(&graph, &far_device(), vec![vec![1], vec![0]]).unwrap();
-    assert_eq!(copies(&outcome), [(4, 2, 1.0, 15.0), (8, 2, 15.0, 23.0)]);
-    assert_eq!(when(&outcome), [(1, 0.0, 1.0), (0, 23.0, 24.0)]);
+    let prediction = fixed(&graph, &far_device(), vec![vec![1], vec![0]]).unwrap();
+    assert_eq!(copies(&prediction), [(4, 2, 1.0, 15.0), (8, 2, 15.0, 23.0)]);
+    assert_eq!(when(&prediction), [(1, 0.0, 1.0), (0, 23.0, 24.0)]);
 }
 
 #[test]
@@ -64,6 +64,6 @@ fn dmda_knows_that_they_start_together() {
         flops_f64: 10.0,
         bandwidth: 1.0,
     });
-    let outcome = run(&graph, &machine, "dmda", 1);
-    assert_eq!(when(&outcome), [(1, 22.0, 25.5)]);
+    let prediction = run(&graph, &machine, "dmda", 1);
+    assert_eq!(when(&prediction), [(1, 22.0, 25.5)]);
 }

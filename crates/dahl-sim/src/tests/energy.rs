@@ -38,16 +38,17 @@ fn energy_is_base_plus_busy_plus_idle_plus_transfers() {
         ..Options::default()
     };
     let fixed = Fixed::new(2, vec![vec![0], vec![1]]).unwrap();
-    let outcome = simulate(&graph, &machine, &times(&graph, &machine), &fixed, &options).unwrap();
+    let prediction =
+        simulate(&graph, &machine, &times(&graph, &machine), &fixed, &options).unwrap();
     // b travels for 4 s, then 4 s on the device.
-    assert_eq!(outcome.makespan, Seconds(8.0));
-    assert_eq!(outcome.base, Joules(80.0));
-    assert_eq!(outcome.units[0].joules, Joules(2.0 * 4.0 + 6.0 * 1.0));
-    assert_eq!(outcome.units[1].joules, Joules(4.0 * 32.0 + 4.0 * 2.0));
-    assert_eq!(outcome.links[0].joules, Joules(2.0));
-    assert_eq!(outcome.joules(), Joules(80.0 + 14.0 + 136.0 + 2.0));
+    assert_eq!(prediction.makespan, Seconds(8.0));
+    assert_eq!(prediction.base, Joules(80.0));
+    assert_eq!(prediction.units[0].joules, Joules(2.0 * 4.0 + 6.0 * 1.0));
+    assert_eq!(prediction.units[1].joules, Joules(4.0 * 32.0 + 4.0 * 2.0));
+    assert_eq!(prediction.links[0].joules, Joules(2.0));
+    assert_eq!(prediction.joules(), Joules(80.0 + 14.0 + 136.0 + 2.0));
     // The trace's power, over time, is the same energy.
-    let trace = outcome.to_trace(&graph, &machine);
+    let trace = prediction.to_trace(&graph, &machine);
     assert!(trace.simulated);
     assert_eq!((trace.tasks.len(), trace.transfers.len()), (2, 1));
     let mut last = 0;
@@ -79,9 +80,9 @@ fn frequency_states_trade_time_for_watts() {
         ..Options::default()
     };
     let table = times(&graph, &machine);
-    let outcome = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
-    assert_eq!(outcome.makespan, Seconds(8.0));
-    assert_eq!(outcome.units[0].joules, Joules(4.0 * 1.5 + 4.0 * 4.0));
+    let prediction = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
+    assert_eq!(prediction.makespan, Seconds(8.0));
+    assert_eq!(prediction.units[0].joules, Joules(4.0 * 1.5 + 4.0 * 4.0));
     options.states = vec![0, 2];
     let fixed = Fixed::new(2, vec![vec![0, 1]]).unwrap();
     let error = simulate(&graph, &machine, &table, &fixed, &options).unwrap_err();
@@ -95,7 +96,7 @@ fn frequency_states_trade_time_for_watts() {
 
 #[test]
 fn durations_say_where_they_come_from() {
-    use crate::Known;
+    use crate::TimeSource;
     use dahl_sched::model::{Key, PerfModel};
     let graph = graph();
     let mut machine = powered();
@@ -113,11 +114,11 @@ fn durations_say_where_they_come_from() {
     let table = Times::estimate(&graph, &machine, Some(&model), false).unwrap();
     let (cpu, gpu) = (UnitId(0), UnitId(1));
     assert_eq!(table.get(0, cpu), Some(Seconds(7.0)));
-    assert_eq!(table.known(0, cpu), Known::Measured);
-    assert_eq!(table.known(1, cpu), Known::Fitted);
+    assert_eq!(table.known(0, cpu), TimeSource::Measured);
+    assert_eq!(table.known(1, cpu), TimeSource::Fitted);
     assert_eq!(
         (table.get(1, gpu), table.known(1, gpu)),
-        (Some(Seconds(2.0)), Known::Static)
+        (Some(Seconds(2.0)), TimeSource::Static)
     );
     // What only a CPU has runs elsewhere only if that is assumed.
     let arena = Arena::new();
@@ -130,6 +131,6 @@ fn durations_say_where_they_come_from() {
     let assumed = Times::estimate(&graph, &machine, None, true).unwrap();
     assert_eq!(
         (assumed.get(0, gpu), assumed.known(0, gpu)),
-        (Some(Seconds(3.0)), Known::Assumed)
+        (Some(Seconds(3.0)), TimeSource::Assumed)
     );
 }

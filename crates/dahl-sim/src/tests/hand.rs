@@ -2,7 +2,7 @@
 
 use dahl_core::{Mode, Rated};
 
-use dahl_sched::policy::{Fixed, Unfit};
+use dahl_sched::policy::{Fixed, ScheduleError};
 
 use super::super::{Interruptions, Noise, SimError};
 use super::*;
@@ -27,9 +27,9 @@ fn a_chain_takes_the_sum_and_a_fork_the_longest_way() {
             Seconds(11.0)
         );
         for cores in [2, 3, 64] {
-            let outcome = run(&graph, &Machine::cpus(cores), policy, 1);
-            assert_eq!(outcome.makespan, Seconds(9.0), "{policy} on {cores}");
-            let busy: f64 = outcome.units.iter().map(|u| u.busy.0).sum();
+            let prediction = run(&graph, &Machine::cpus(cores), policy, 1);
+            assert_eq!(prediction.makespan, Seconds(9.0), "{policy} on {cores}");
+            let busy: f64 = prediction.units.iter().map(|u| u.busy.0).sum();
             assert_eq!(busy, 11.0);
         }
     }
@@ -51,9 +51,9 @@ fn dm_uses_the_fast_unit_for_what_is_long() {
         bandwidth: 1.0,
     });
     // The first two on the fast unit (2 s, 1 s); the third would end at 4 s on either.
-    let outcome = run(&graph, &machine, "dm", 1);
+    let prediction = run(&graph, &machine, "dm", 1);
     assert_eq!(
-        when(&outcome),
+        when(&prediction),
         [(1, 0.0, 2.0), (1, 2.0, 3.0), (0, 0.0, 4.0)]
     );
     // Whoever comes first takes the long one: 8 s on the slow unit.
@@ -108,9 +108,9 @@ fn launches_follow_each_other_task_by_task() {
     task(&r, 1, &[v.with(Mode::Read), t.with(Mode::Write)]);
     let graph = r.finish().unwrap();
     // Per launch 5 s of work; v's chain is 2 + 1 per launch, as v waits for its reader.
-    let outcome = run(&graph, &Machine::cpus(2), "dm", 4);
-    assert_eq!(outcome.tasks(), 12);
-    assert_eq!(outcome.makespan, Seconds(12.0));
+    let prediction = run(&graph, &Machine::cpus(2), "dm", 4);
+    assert_eq!(prediction.tasks(), 12);
+    assert_eq!(prediction.makespan, Seconds(12.0));
     // With one launch in flight there is a barrier after each: 3 s a launch, and units wait.
     let options = Options {
         steps: 4,
@@ -143,14 +143,14 @@ fn a_launcher_that_works_launches_between_its_tasks() {
         ..Options::default()
     };
     let go = |launcher| run_with(&graph, &machine, "eager", &options(launcher));
-    let starts = |o: &Outcome| o.launches.iter().map(|l| l.0.0).collect::<Vec<_>>();
+    let starts = |o: &Prediction| o.launches.iter().map(|l| l.0.0).collect::<Vec<_>>();
     assert_eq!(starts(&go(None)), [0.0, 0.0, 5.0]);
-    let outcome = go(Some(FIRST));
-    assert_eq!(outcome.tasks(), 6);
-    assert_eq!(outcome.makespan, Seconds(15.0));
-    assert_eq!(starts(&outcome)[..2], [0.0, 0.0]);
+    let prediction = go(Some(FIRST));
+    assert_eq!(prediction.tasks(), 6);
+    assert_eq!(prediction.makespan, Seconds(15.0));
+    assert_eq!(starts(&prediction)[..2], [0.0, 0.0]);
     // The third waits for the first to end, at 5 s, and for the launching unit to be free.
-    assert!(starts(&outcome)[2] >= 5.0);
+    assert!(starts(&prediction)[2] >= 5.0);
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn a_launcher_that_was_woken_in_vain_still_launches() {
                 ..Options::default()
             };
             let table = times(&graph, &machine);
-            let outcome = simulate(&graph, &machine, &table, &*policy, &options).unwrap();
-            assert_eq!(outcome.tasks(), 42);
+            let prediction = simulate(&graph, &machine, &table, &*policy, &options).unwrap();
+            assert_eq!(prediction.tasks(), 42);
         }
     }
 }
@@ -198,18 +198,21 @@ fn a_schedule_is_followed_exactly() {
         ..Options::default()
     };
     let fixed = Fixed::new(4, vec![vec![3, 0, 2], vec![], vec![1]]).unwrap();
-    let outcome = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
+    let prediction = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
     let on = |unit: u16| -> Vec<(usize, u32)> {
-        let of = outcome.runs.iter().filter(|r| r.unit == unit);
+        let of = prediction.runs.iter().filter(|r| r.unit == unit);
         of.map(|r| (r.task.launch, r.task.task)).collect()
     };
     assert_eq!(on(0), [(0, 3), (0, 0), (0, 2), (1, 3), (1, 0), (1, 2)]);
     assert_eq!(on(2), [(0, 1), (1, 1)]);
-    assert_eq!(outcome.makespan, Seconds(6.0));
-    assert_eq!(Fixed::new(2, vec![vec![0]]).unwrap_err(), Unfit::Missing(1));
+    assert_eq!(prediction.makespan, Seconds(6.0));
+    assert_eq!(
+        Fixed::new(2, vec![vec![0]]).unwrap_err(),
+        ScheduleError::Missing(1)
+    );
     assert_eq!(
         Fixed::new(2, vec![vec![0, 0]]).unwrap_err(),
-        Unfit::Twice(0)
+        ScheduleError::Twice(0)
     );
     assert_eq!(
         Fixed::new(1, vec![vec![7]]).unwrap_err().to_string(),
@@ -256,11 +259,11 @@ fn noise_is_seeded_and_does_not_depend_on_who_runs_what() {
         Some(Noise {
             seed,
             sigma: 0.1,
-            apart: 0.0,
+            unit_sigma: 0.0,
             interruptions: Interruptions::default(),
         })
     };
-    let busy = |o: &Outcome| o.units.iter().map(|u| u.busy.0).sum::<f64>();
+    let busy = |o: &Prediction| o.units.iter().map(|u| u.busy.0).sum::<f64>();
     let (one, two) = (go(1, noise(1), "ws"), go(4, noise(1), "dm"));
     assert!((busy(&one) - busy(&two)).abs() < 1e-9);
     assert_ne!(busy(&one), busy(&go(1, noise(2), "ws")));
@@ -315,8 +318,8 @@ fn what_cannot_be_simulated_is_named() {
 fn an_empty_graph_takes_no_time() {
     let graph = Recorder::new().finish().unwrap();
     for policy in ["eager", "ws", "dmda"] {
-        let outcome = run(&graph, &with_device(10), policy, 3);
-        assert_eq!((outcome.makespan, outcome.tasks()), (Seconds(0.0), 0));
-        assert_eq!(outcome.launches.len(), 3);
+        let prediction = run(&graph, &with_device(10), policy, 3);
+        assert_eq!((prediction.makespan, prediction.tasks()), (Seconds(0.0), 0));
+        assert_eq!(prediction.launches.len(), 3);
     }
 }

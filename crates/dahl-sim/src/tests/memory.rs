@@ -8,7 +8,7 @@ use super::super::SimError;
 use super::*;
 
 /// All tasks on the last unit, in order.
-fn on_device(graph: &Graph, machine: &Machine) -> Result<Outcome, SimError> {
+fn on_device(graph: &Graph, machine: &Machine) -> Result<Prediction, SimError> {
     let mut order = vec![Vec::new(); machine.units.len()];
     order[machine.units.len() - 1] = (0..graph.len() as u32).collect();
     fixed(graph, machine, order)
@@ -19,7 +19,7 @@ pub(super) fn fixed(
     graph: &Graph,
     machine: &Machine,
     order: Vec<Vec<u32>>,
-) -> Result<Outcome, SimError> {
+) -> Result<Prediction, SimError> {
     let options = Options {
         record: true,
         ..Options::default()
@@ -39,17 +39,17 @@ fn data_travels_once_and_results_come_back_when_needed() {
     let graph = r.finish().unwrap();
     let machine = with_device(100);
     // Two on the device: a in (8 s), 1 s, 1 s. Then b out (4 s) and 1 s on the CPU.
-    let outcome = fixed(&graph, &machine, vec![vec![2], vec![0, 1]]).unwrap();
+    let prediction = fixed(&graph, &machine, vec![vec![2], vec![0, 1]]).unwrap();
     assert_eq!(
-        when(&outcome),
+        when(&prediction),
         [(1, 8.0, 9.0), (1, 9.0, 10.0), (0, 14.0, 15.0)]
     );
-    assert_eq!(outcome.links[0].bytes, Bytes(8));
-    assert_eq!(outcome.links[1].bytes, Bytes(4));
-    assert_eq!(outcome.memories[1].peak, Bytes(12));
-    assert_eq!(outcome.units[1].waited, Seconds(8.0));
-    assert_eq!(outcome.units[0].waited, Seconds(4.0));
-    assert_eq!(outcome.units[1].busy, Seconds(2.0));
+    assert_eq!(prediction.links[0].bytes, Bytes(8));
+    assert_eq!(prediction.links[1].bytes, Bytes(4));
+    assert_eq!(prediction.memories[1].peak, Bytes(12));
+    assert_eq!(prediction.units[1].waited, Seconds(8.0));
+    assert_eq!(prediction.units[0].waited, Seconds(4.0));
+    assert_eq!(prediction.units[1].busy, Seconds(2.0));
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn the_next_task_fetches_while_one_runs() {
     task(&r, 10, &[a.with(Mode::ReadWrite)]);
     task(&r, 10, &[b.with(Mode::ReadWrite)]);
     let graph = r.finish().unwrap();
-    let outcome = on_device(&graph, &device_only(100)).unwrap();
-    assert_eq!(when(&outcome), [(0, 4.0, 14.0), (0, 14.0, 24.0)]);
-    let ahead: Vec<(bool, f64)> = outcome
+    let prediction = on_device(&graph, &device_only(100)).unwrap();
+    assert_eq!(when(&prediction), [(0, 4.0, 14.0), (0, 14.0, 24.0)]);
+    let ahead: Vec<(bool, f64)> = prediction
         .transfers
         .iter()
         .map(|t| (t.ahead, t.start.0))
@@ -83,12 +83,12 @@ fn transfers_stand_in_line_for_a_link() {
     let second = Unit::new("gpu:1", UnitKind::GPU, MemoryId(1));
     machine.units.push(second);
     let order = vec![vec![0], vec![1]];
-    let outcome = fixed(&graph, &machine, order.clone()).unwrap();
-    assert_eq!(when(&outcome), [(0, 4.0, 5.0), (1, 8.0, 9.0)]);
-    assert_eq!(outcome.links[0].busy, Seconds(8.0));
+    let prediction = fixed(&graph, &machine, order.clone()).unwrap();
+    assert_eq!(when(&prediction), [(0, 4.0, 5.0), (1, 8.0, 9.0)]);
+    assert_eq!(prediction.links[0].busy, Seconds(8.0));
     machine.links[0].at_once = 2;
-    let outcome = fixed(&graph, &machine, order).unwrap();
-    assert_eq!(when(&outcome), [(0, 4.0, 5.0), (1, 4.0, 5.0)]);
+    let prediction = fixed(&graph, &machine, order).unwrap();
+    assert_eq!(when(&prediction), [(0, 4.0, 5.0), (1, 4.0, 5.0)]);
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn two_units_that_want_the_same_data_wait_for_one_transfer() {
     machine
         .units
         .push(Unit::new("gpu:1", UnitKind::GPU, MemoryId(1)));
-    let outcome = fixed(&graph, &machine, vec![vec![0], vec![1]]).unwrap();
-    assert_eq!(outcome.links[0].transfers, 1);
-    assert_eq!(outcome.makespan, Seconds(5.0));
+    let prediction = fixed(&graph, &machine, vec![vec![0], vec![1]]).unwrap();
+    assert_eq!(prediction.links[0].transfers, 1);
+    assert_eq!(prediction.makespan, Seconds(5.0));
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn a_full_memory_gives_up_what_was_needed_longest_ago() {
     task(&r, 1, &[a.with(Mode::Read)]);
     let graph = r.finish().unwrap();
     // Room for two: c throws out a, which was changed and is written back first.
-    let outcome = on_device(&graph, &device_only(16)).unwrap();
-    let runs = when(&outcome);
+    let prediction = on_device(&graph, &device_only(16)).unwrap();
+    let runs = when(&prediction);
     assert_eq!(runs[0], (0, 8.0, 9.0));
     // b is fetched ahead from 8 to 16.
     assert_eq!(runs[1], (0, 16.0, 17.0));
@@ -132,10 +132,10 @@ fn a_full_memory_gives_up_what_was_needed_longest_ago() {
     assert_eq!(runs[2], (0, 33.0, 34.0));
     // a comes again, in b's place, which was not changed.
     assert_eq!(runs[3], (0, 42.0, 43.0));
-    assert_eq!(outcome.memories[1].peak, Bytes(16));
-    assert_eq!(outcome.memories[1].evictions, 2);
-    assert_eq!(outcome.links[1].bytes, Bytes(8));
-    assert_eq!(outcome.links[0].bytes, Bytes(32));
+    assert_eq!(prediction.memories[1].peak, Bytes(16));
+    assert_eq!(prediction.memories[1].evictions, 2);
+    assert_eq!(prediction.links[1].bytes, Bytes(8));
+    assert_eq!(prediction.links[0].bytes, Bytes(32));
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn temporaries_leave_devices_after_their_last_use() {
     task(&r, 1, &[t.with(Mode::Read), u.with(Mode::Write)]);
     task(&r, 1, &[u.with(Mode::Read), a.with(Mode::Write)]);
     let graph = r.finish().unwrap();
-    let outcome = on_device(&graph, &device_only(100)).unwrap();
+    let prediction = on_device(&graph, &device_only(100)).unwrap();
     // Nothing is brought in, for nothing is read that was not made there.
-    assert_eq!(outcome.makespan, Seconds(3.0));
-    assert_eq!(outcome.links.iter().map(|l| l.transfers).sum::<u64>(), 0);
-    assert_eq!(outcome.memories[1].peak, Bytes(16));
+    assert_eq!(prediction.makespan, Seconds(3.0));
+    assert_eq!(prediction.links.iter().map(|l| l.transfers).sum::<u64>(), 0);
+    assert_eq!(prediction.memories[1].peak, Bytes(16));
     assert_eq!(
-        outcome.memories[1].curve.last(),
+        prediction.memories[1].curve.last(),
         Some(&(Seconds(3.0), Bytes(4)))
     );
 }
@@ -193,13 +193,13 @@ fn parts_travel_alone() {
     task(&r, 1, &[a.with(Mode::Read)]);
     let graph = r.finish().unwrap();
     // The left part (4 bytes) on the device, the right one on the CPU; then the whole on the CPU.
-    let outcome = fixed(&graph, &with_device(100), vec![vec![1, 2], vec![0]]).unwrap();
+    let prediction = fixed(&graph, &with_device(100), vec![vec![1, 2], vec![0]]).unwrap();
     assert_eq!(
-        when(&outcome),
+        when(&prediction),
         [(1, 4.0, 5.0), (0, 0.0, 1.0), (0, 9.0, 10.0)]
     );
-    assert_eq!(outcome.links[0].bytes, Bytes(4));
-    assert_eq!(outcome.links[1].bytes, Bytes(4));
+    assert_eq!(prediction.links[0].bytes, Bytes(4));
+    assert_eq!(prediction.links[1].bytes, Bytes(4));
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn data_goes_from_node_to_node_by_way_of_the_hosts() {
         let link = Link::new(MemoryId(from), MemoryId(to), 2.0, Seconds(1.0));
         machine.links.push(link);
     }
-    let outcome = on_device(&graph, &machine).unwrap();
+    let prediction = on_device(&graph, &machine).unwrap();
     // 4 s over the network, then 1 + 2 s to the card.
-    assert_eq!(when(&outcome), [(0, 7.0, 8.0)]);
+    assert_eq!(when(&prediction), [(0, 7.0, 8.0)]);
     machine.links.remove(0);
     let error = on_device(&graph, &machine).unwrap_err().to_string();
     assert!(
@@ -268,11 +268,11 @@ fn what_the_host_writes_before_each_launch_travels_again() {
     );
     let graph = r.finish().unwrap();
     let machine = device_only(100);
-    let bytes = |fed: bool| {
+    let bytes = |new_inputs_each_step: bool| {
         let options = Options {
             steps: 3,
             in_flight: 1,
-            fed,
+            new_inputs_each_step,
             ..Options::default()
         };
         run_with(&graph, &machine, "eager", &options).links[0].bytes

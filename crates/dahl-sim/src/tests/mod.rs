@@ -14,7 +14,7 @@ use dahl_core::{
     Param, Recorder, Seconds, Task, Unit, UnitId, UnitKind,
 };
 
-use super::{Options, Outcome, Times, simulate};
+use super::{Options, Prediction, Times, simulate};
 use dahl_sched::policy::by_name;
 
 static ANY: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ fn times(graph: &Graph, machine: &Machine) -> Times {
     .unwrap()
 }
 
-fn run(graph: &Graph, machine: &Machine, policy: &str, steps: usize) -> Outcome {
+fn run(graph: &Graph, machine: &Machine, policy: &str, steps: usize) -> Prediction {
     let options = Options {
         steps,
         record: true,
@@ -64,7 +64,7 @@ fn run(graph: &Graph, machine: &Machine, policy: &str, steps: usize) -> Outcome 
     run_with(graph, machine, policy, &options)
 }
 
-fn run_with(graph: &Graph, machine: &Machine, policy: &str, options: &Options) -> Outcome {
+fn run_with(graph: &Graph, machine: &Machine, policy: &str, options: &Options) -> Prediction {
     let policy = by_name(policy, machine).unwrap();
     simulate(graph, machine, &times(graph, machine), &*policy, options).unwrap()
 }
@@ -92,8 +92,8 @@ fn device_only(capacity: u64) -> Machine {
 }
 
 /// Unit and time of every task, in program order.
-fn when(outcome: &Outcome) -> Vec<(u16, f64, f64)> {
-    let mut runs = outcome.runs.clone();
+fn when(prediction: &Prediction) -> Vec<(u16, f64, f64)> {
+    let mut runs = prediction.runs.clone();
     runs.sort_by_key(|r| r.task);
     runs.iter().map(|r| (r.unit, r.start.0, r.end.0)).collect()
 }

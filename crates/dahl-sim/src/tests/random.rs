@@ -62,11 +62,11 @@ pub(super) fn machine(cpus: usize, devices: &[(usize, u64)]) -> Machine {
     machine
 }
 
-pub(super) fn verify(graph: &Graph, machine: &Machine, outcome: &Outcome, steps: usize) {
+pub(super) fn verify(graph: &Graph, machine: &Machine, prediction: &Prediction, steps: usize) {
     let n = graph.len();
-    assert_eq!(outcome.runs.len(), n * steps);
+    assert_eq!(prediction.runs.len(), n * steps);
     let mut at = vec![None; n * steps];
-    for run in &outcome.runs {
+    for run in &prediction.runs {
         let place = run.task.launch * n + run.task.task as usize;
         assert!(at[place].replace(run).is_none(), "ran twice");
         let unit = &machine.units[usize::from(run.unit)];
@@ -91,7 +91,7 @@ pub(super) fn verify(graph: &Graph, machine: &Machine, outcome: &Outcome, steps:
         }
     }
     for unit in 0..machine.units.len() as u16 {
-        let of = outcome.runs.iter().filter(|r| r.unit == unit);
+        let of = prediction.runs.iter().filter(|r| r.unit == unit);
         let mut of: Vec<_> = of.collect();
         of.sort_by(|a, b| {
             a.start
@@ -101,11 +101,11 @@ pub(super) fn verify(graph: &Graph, machine: &Machine, outcome: &Outcome, steps:
         });
         assert!(of.windows(2).all(|w| w[0].end <= w[1].start), "two at once");
     }
-    for (memory, used) in machine.memories.iter().zip(&outcome.memories) {
+    for (memory, used) in machine.memories.iter().zip(&prediction.memories) {
         assert!(memory.capacity.is_none_or(|c| used.peak.0 <= c.0));
     }
     for link in 0..machine.links.len() {
-        let of = outcome
+        let of = prediction
             .transfers
             .iter()
             .filter(|t| usize::from(t.link) == link);
@@ -151,17 +151,17 @@ proptest! {
         let work: f64 = graph.tasks.iter().map(|t| graph.classes[t.class as usize].cost.flops).sum();
         for (name, _, make) in POLICIES {
             let go = || simulate(&graph, &machine, &table, &*make(&machine), &options).unwrap();
-            let outcome = go();
-            verify(&graph, &machine, &outcome, launches);
-            prop_assert_eq!(&outcome, &go(), "{} twice", name);
-            let busy: f64 = outcome.units.iter().map(|u| u.busy.0).sum();
+            let prediction = go();
+            verify(&graph, &machine, &prediction, launches);
+            prop_assert_eq!(&prediction, &go(), "{} twice", name);
+            let busy: f64 = prediction.units.iter().map(|u| u.busy.0).sum();
             prop_assert!((busy - work * launches as f64).abs() < 1e-9);
             if *name != "eager" {
                 continue;
             }
             // Its own placement and order of the first launch, as a schedule.
             let mut order = vec![Vec::new(); machine.units.len()];
-            let mut first: Vec<_> = outcome.runs.iter().filter(|r| r.task.launch == 0).collect();
+            let mut first: Vec<_> = prediction.runs.iter().filter(|r| r.task.launch == 0).collect();
             first.sort_by(|a, b| a.taken.0.total_cmp(&b.taken.0).then(a.end.0.total_cmp(&b.end.0)));
             first.iter().for_each(|r| order[usize::from(r.unit)].push(r.task.task));
             let fixed = Fixed::new(graph.len(), order.clone()).unwrap();

@@ -8,8 +8,8 @@
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, Graph, Joules, Seconds, UnitId};
 use dahl_energy::Energy;
-use dahl_plan::expect::Expected;
-use dahl_plan::file::PlanFile;
+use dahl_plan::Expected;
+use dahl_plan::PlanFile;
 use dahl_sim::{Options, Times};
 
 use super::steps::{Steps, Usual, ran};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dahl_core::Graph;
 use dahl_core::trace::{TaskRun, Trace};
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
 
 use crate::commands::stretches::MOST;
 

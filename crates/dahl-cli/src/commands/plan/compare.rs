@@ -5,11 +5,11 @@
 //! are brought in each of them, as plans do. What policies do in the last of these steps is also what plans begin with.
 
 use dahl_core::{Joules, Machine, Seconds};
-use dahl_plan::file::Other;
-use dahl_plan::problem::{Goal, Problem};
-use dahl_plan::schedule::Schedule;
-use dahl_plan::seed::Seed;
-use dahl_plan::solve::alone;
+use dahl_plan::Alternative;
+use dahl_plan::Schedule;
+use dahl_plan::WarmStart;
+use dahl_plan::alone;
+use dahl_plan::{Goal, Problem};
 use dahl_sched::policy;
 use dahl_sim::{Options, simulate};
 
@@ -29,9 +29,9 @@ pub struct Rivals {
     /// The cut.
     pub step: Candidate,
     /// What comes of it, as far as a plan is compared with that.
-    run_time: Vec<Other>,
+    run_time: Vec<Alternative>,
     /// What they do, for plans to begin with.
-    pub seeds: Vec<Seed>,
+    pub seeds: Vec<WarmStart>,
 }
 
 impl Rivals {
@@ -54,7 +54,7 @@ impl Rivals {
 
 /// The others, as far as they are possible on this machine: with the plan's own cuts, and where `usual` is
 /// another cut, the one that runs have by default, with that one too.
-pub fn others(step: &Rivals, usual: Option<&Rivals>, goal: &Goal) -> Vec<Other> {
+pub fn others(step: &Rivals, usual: Option<&Rivals>, goal: &Goal) -> Vec<Alternative> {
     let mut all = with_cuts(step, goal);
     for mut other in usual.map_or(Vec::new(), |usual| with_cuts(usual, goal)) {
         other.name.push_str(" at the default grain");
@@ -63,10 +63,10 @@ pub fn others(step: &Rivals, usual: Option<&Rivals>, goal: &Goal) -> Vec<Other> 
     all
 }
 
-fn with_cuts(rivals: &Rivals, goal: &Goal) -> Vec<Other> {
+fn with_cuts(rivals: &Rivals, goal: &Goal) -> Vec<Alternative> {
     let problem = &rivals.step.lowered.problem;
     let mut all = Vec::new();
-    let mut fastest: Option<Other> = None;
+    let mut fastest: Option<Alternative> = None;
     for (g, group) in problem.groups.iter().enumerate() {
         if group.units > 1
             && let Some(s) = alone(problem, goal, g)
@@ -87,8 +87,8 @@ fn with_cuts(rivals: &Rivals, goal: &Goal) -> Vec<Other> {
     all
 }
 
-fn other(name: String, s: &Schedule) -> Other {
-    Other {
+fn other(name: String, s: &Schedule) -> Alternative {
+    Alternative {
         name,
         seconds: Seconds(s.seconds),
         joules: Joules(s.energy.total()),
@@ -105,13 +105,17 @@ fn single(problem: &Problem, group: usize) -> Problem {
 }
 
 /// What a policy comes to, and what it does in the last step.
-fn simulated(step: &Candidate, machine: &Machine, name: &str) -> Option<(Other, Option<Seed>)> {
+fn simulated(
+    step: &Candidate,
+    machine: &Machine,
+    name: &str,
+) -> Option<(Alternative, Option<WarmStart>)> {
     let run = |steps| {
         let policy = policy::by_name(name, machine).ok()?;
         let options = Options {
             steps,
             in_flight: 1,
-            fed: true,
+            new_inputs_each_step: true,
             record: steps > 1,
             ..Options::default()
         };
@@ -119,10 +123,10 @@ fn simulated(step: &Candidate, machine: &Machine, name: &str) -> Option<(Other, 
     };
     let (first, all) = (run(1)?, run(1 + STEPS)?);
     let per_step = |all: f64, first: f64| (all - first) / STEPS as f64;
-    let other = Other {
+    let other = Alternative {
         name: format!("the policy {name} (simulated)"),
         seconds: Seconds(per_step(all.makespan.0, first.makespan.0)),
         joules: Joules(per_step(all.joules().0, first.joules().0)),
     };
-    Some((other, Seed::of_run(&step.lowered, &all.runs)))
+    Some((other, WarmStart::of_run(&step.lowered, &all.runs)))
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dahl_plan::explain::{Does, units, words};
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
+use dahl_plan::explain::{UnitSummary, sentences, unit_summaries};
 
 use crate::print;
 
@@ -25,7 +25,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
     let plan = PlanFile::from_json(&text).with_context(|| name)?;
     if args.json {
-        return print::json(&serde_json::json!({ "words": words(&plan), "units": units(&plan) }));
+        return print::json(
+            &serde_json::json!({ "words": sentences(&plan), "units": unit_summaries(&plan) }),
+        );
     }
     show(&plan);
     Ok(())
@@ -34,7 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Prints a plan for people.
 pub fn show(plan: &PlanFile) {
     let mut table = print::table(&["units", "used", "tasks", "busy", "states", "mostly"]);
-    for d in units(plan) {
+    for d in unit_summaries(plan) {
         table.add_row([
             d.units.clone(),
             format!("{} of {}", d.used, d.count),
@@ -53,12 +55,12 @@ pub fn show(plan: &PlanFile) {
     }
     print::align_right(&mut memories, 1..=2);
     println!("{memories}\n");
-    for sentence in words(plan) {
+    for sentence in sentences(plan) {
         println!("{sentence}");
     }
 }
 
-fn states(does: &Does) -> String {
+fn states(does: &UnitSummary) -> String {
     let all: Vec<(String, f64)> = does
         .states
         .iter()

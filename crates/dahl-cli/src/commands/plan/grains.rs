@@ -10,9 +10,9 @@ use anyhow::Context;
 use dahl_core::{DType, Machine};
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
-use dahl_plan::lowered::Lowered;
-use dahl_plan::problem::{Goal, Objective, PlanError};
-use dahl_plan::solve::{Effort, look_from, solve};
+use dahl_plan::GraphProblem;
+use dahl_plan::{Goal, Objective, PlanError};
+use dahl_plan::{Limits, plan};
 use dahl_sched::model::PerfModel;
 use dahl_sim::Times;
 
@@ -42,7 +42,7 @@ pub struct Candidate {
     pub paced: Machine,
     /// What that is, if it was measured.
     pub adds: Option<rhythm::Expected>,
-    pub lowered: Lowered,
+    pub lowered: GraphProblem,
 }
 
 impl Lowering<'_> {
@@ -59,7 +59,7 @@ impl Lowering<'_> {
         let graph = &*step.graph;
         let mut times = Times::estimate(graph, self.machine, self.known.as_ref(), self.assume)?;
         let (paced, adds) = paced(self.own, self.machine, &mut times, "plan", graph)?;
-        let lowered = Lowered::new(graph, &paced, &times);
+        let lowered = GraphProblem::new(graph, &paced, &times);
         Ok(Candidate {
             grain: grain.clone(),
             step,
@@ -73,14 +73,14 @@ impl Lowering<'_> {
 
 /// What a cut costs when it is planned with little effort.
 fn tried(candidate: &Candidate, goal: &Goal) -> Result<f64, PlanError> {
-    let effort = Effort {
+    let limits = Limits {
         rounds: 30,
-        bound_rounds: 60,
-        exact: 0,
-        ..Effort::default()
+        bound_iterations: 60,
+        exact_tasks: 0,
+        ..Limits::default()
     };
     let problem = &candidate.lowered.problem;
-    let cost = |goal: &Goal| solve(problem, goal, &effort, &mut || true).map(|s| s.cost);
+    let cost = |goal: &Goal| plan(problem, goal, &limits, &mut || true).map(|s| s.cost);
     if goal.deadline.is_none() {
         return cost(goal);
     }
@@ -94,7 +94,11 @@ fn tried(candidate: &Candidate, goal: &Goal) -> Result<f64, PlanError> {
     if !goal.in_time(seconds) {
         return Ok(late);
     }
-    let found = look_from(problem, goal, &effort, &[], &mut || true);
+    let quiet = Limits {
+        explain: false,
+        ..limits
+    };
+    let found = plan(problem, goal, &quiet, &mut || true);
     Ok(found.map_or(late, |s| s.cost))
 }
 

@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use dahl_core::{DType, Machine, Seconds};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_plan::expect::{Expected, Unexpected};
-use dahl_plan::file::{For, PlanFile, fingerprint};
-use dahl_plan::frontier::{frontier, svg};
-use dahl_plan::problem::{Goal, Objective};
-use dahl_plan::solve::{Effort, Solution, look_from, solve_from};
+use dahl_plan::{Expected, FollowError};
+use dahl_plan::{Goal, Objective};
+use dahl_plan::{Limits, Plan, plan as plan_step};
+use dahl_plan::{PlanFile, PlanTarget};
+use dahl_plan::{frontier, svg};
 use dahl_sim::Options;
 
 use super::compare::{self, Rivals};
 use super::explain;
 use super::grains::{self, Lowering};
+use crate::commands::follow::PlannedStep;
 use crate::commands::{check_writable, machine, run_options, simulate};
 use crate::print;
 
@@ -146,11 +147,11 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         None => grains::choose(&lowering, &goal, &mut || begin.elapsed() < limit / 3)?,
     };
     let mut rivals = Rivals::new(step, &machine);
-    let effort = Effort {
+    let limits = Limits {
         gap: args.gap,
         seed: args.seed,
         rounds: u64::MAX,
-        ..Effort::default()
+        ..Limits::default()
     };
     // Cuts were compared with little effort each; the usual one gets a chance with as much as the best.
     let mut usual = match rivals.step.grain {
@@ -161,11 +162,21 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     let first = if compete { limit * 2 / 3 } else { limit };
     let problem = &rivals.step.lowered.problem;
     let mut keep_going = || begin.elapsed() < first;
-    let mut solution = solve_from(problem, &goal, &effort, &rivals.seeds, &mut keep_going)?;
+    let from_rivals = Limits {
+        warm_starts: &rivals.seeds,
+        ..limits
+    };
+    let mut solution = plan_step(problem, &goal, &from_rivals, &mut keep_going)?;
     let mut keep_going = || begin.elapsed() < limit;
     if let Some(rival) = usual.as_mut().filter(|_| compete)
         && let problem = &rival.step.lowered.problem
-        && let Some(better) = look_from(problem, &goal, &effort, &rival.seeds, &mut keep_going)
+        && let warm_starts = &rival.seeds
+        && let quiet = (Limits {
+            warm_starts,
+            explain: false,
+            ..limits
+        })
+        && let Ok(better) = plan_step(problem, &goal, &quiet, &mut keep_going)
         && better.cost < solution.cost
     {
         solution = better;
@@ -175,9 +186,9 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     usual = usual.filter(|_| rivals.step.grain != Grain::Auto);
     let others = compare::others(&rivals, usual.as_ref(), &goal);
     let step = rivals.step;
-    let made_for = made_for(args, &model, &machine, &goal, &step);
+    let target = target(args, &model, &machine, &goal, &step)?;
     let mut plan = PlanFile::new(
-        made_for,
+        target,
         &step.step.graph,
         &machine,
         &step.lowered,
@@ -194,11 +205,11 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     let points = match &args.frontier {
         None => Vec::new(),
         Some(picture) => {
-            let light = Effort {
+            let light = Limits {
                 rounds: 1500,
-                bound_rounds: 500,
-                exact: 0,
-                ..effort
+                bound_iterations: 500,
+                exact_tasks: 0,
+                ..limits
             };
             let end = begin.elapsed() + limit;
             let mut all = frontier(&step.lowered.problem, args.deadline, 9, &light, &mut || {
@@ -213,7 +224,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     };
     if args.json {
         let mut value = serde_json::to_value(&plan)?;
-        let point = |s: &Solution| {
+        let point = |s: &Plan| {
             serde_json::json!({
                 "seconds": s.schedule.seconds,
                 "joules": s.schedule.energy.total(),
@@ -246,7 +257,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
             "To follow it on that machine: dahl train {} --batch {} --optimizer {} --plan {}",
             model.display(),
             args.batch,
-            plan.made_for.optimizer,
+            args.step.optimizer(),
             path.display()
         );
     }
@@ -254,7 +265,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
 }
 
 /// What a run is expected to take, with what was measured of this machine's runs if it is for that.
-fn expected(plan: &PlanFile, step: &grains::Candidate) -> Result<Expected, Unexpected> {
+fn expected(plan: &PlanFile, step: &grains::Candidate) -> Result<Expected, FollowError> {
     let (graph, machine) = (&*step.step.graph, &step.paced);
     let run = Options {
         noise: step.adds.map(|adds| adds.varies.noise(0)),
@@ -263,25 +274,32 @@ fn expected(plan: &PlanFile, step: &grains::Candidate) -> Result<Expected, Unexp
     Expected::of(plan, graph, machine, &step.times, &run)
 }
 
-fn made_for(
+fn target(
     args: &ModelArgs,
     model: &Model,
     machine: &Machine,
     goal: &Goal,
     step: &grains::Candidate,
-) -> For {
-    For {
+) -> anyhow::Result<PlanTarget> {
+    let planned = PlannedStep {
         model: model.name.clone(),
         batch: args.batch as usize,
         dtype: args.dtype.to_string(),
         grain: step.grain.to_string(),
         optimizer: args.step.optimizer(),
-        machine: machine.name.clone(),
-        machine_fingerprint: fingerprint(machine),
-        graph_fingerprint: format!("{:016x}", step.step.graph.fingerprint()),
-        objective: goal.objective,
-        deadline: goal.deadline.map(Seconds),
-    }
+    };
+    let title = format!(
+        "{}, batch {}, {}",
+        planned.model, planned.batch, planned.dtype
+    );
+    let planned = serde_json::to_value(planned)?;
+    Ok(PlanTarget::new(
+        title,
+        planned,
+        &step.step.graph,
+        machine,
+        goal,
+    ))
 }
 
 fn save(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
@@ -291,8 +309,8 @@ fn save(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Adds the plan itself to the frontier, where nothing there beats it.
-fn merge(points: &mut Vec<Solution>, plan: Solution) {
-    let key = |s: &Solution| (s.schedule.seconds, s.schedule.energy.total());
+fn merge(points: &mut Vec<Plan>, plan: Plan) {
+    let key = |s: &Plan| (s.schedule.seconds, s.schedule.energy.total());
     let (seconds, joules) = key(&plan);
     if points
         .iter()
@@ -305,25 +323,21 @@ fn merge(points: &mut Vec<Solution>, plan: Solution) {
     points.sort_by(|a, b| key(a).0.total_cmp(&key(b).0));
 }
 
-fn drawn(plan: &PlanFile, points: &[Solution]) -> String {
-    let f = &plan.made_for;
-    let title = format!(
-        "{} on {}, batch {}, {}",
-        f.model, f.machine, f.batch, f.dtype
-    );
+fn drawn(plan: &PlanFile, points: &[Plan]) -> String {
+    let title = format!("{} on {}", plan.target.title, plan.target.machine);
     let points: Vec<(f64, f64)> = points
         .iter()
         .map(|s| (s.schedule.seconds, s.schedule.energy.total()))
         .collect();
     let others: Vec<(String, f64, f64)> = plan
-        .others
+        .alternatives
         .iter()
         .map(|o| (o.name.clone(), o.seconds.0, o.joules.0))
         .collect();
     svg(&title, &points, &others)
 }
 
-fn show_frontier(points: &[Solution]) {
+fn show_frontier(points: &[Plan]) {
     if points.is_empty() {
         return;
     }

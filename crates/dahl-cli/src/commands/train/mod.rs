@@ -18,7 +18,7 @@ use dahl_nn::schedule::Schedule;
 use dahl_nn::step::Step;
 use dahl_nn::train::{Session, Training};
 use dahl_nn::weights;
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
 use dahl_runtime::Runtime;
 
 use super::follow::{self, Measured, Outcome};

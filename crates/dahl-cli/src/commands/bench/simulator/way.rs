@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dahl_core::{Machine, Seconds, UnitId};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
-use dahl_plan::file::PlanFile;
+use dahl_plan::PlanFile;
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::{self, Fixed, Policy};
 use dahl_sim::{Interruptions, Noise, Options, Times, simulate};
@@ -168,14 +168,14 @@ impl Way {
             None => Noise {
                 seed,
                 sigma: varies,
-                apart: 0.0,
+                unit_sigma: 0.0,
                 interruptions: Interruptions::default(),
             },
         };
         let stretch = graph.len() as u64 * self.steps;
         let repeats = (SIMULATED / stretch.max(1)).clamp(4, 100);
         let transfers = match &self.plan {
-            Some(plan) => Some(Arc::new(plan.carried(graph)?)),
+            Some(plan) => Some(Arc::new(plan.checked_transfers(graph)?)),
             None => None,
         };
         let mut total = 0.0;

@@ -1,9 +1,9 @@
 //! Training steps on cores and a card: proofs that come soon, counted in questions and not by a clock.
 
-use dahl_plan::exact;
-use dahl_plan::network::Frame;
-use dahl_plan::problem::*;
-use dahl_plan::schedule::{Schedule, verify};
+use crate::exact;
+use crate::network::Frame;
+use crate::problem::*;
+use crate::schedule::{Schedule, verify};
 
 /// A training step of so many samples through so many layers, on three cores and a card with a memory of its
 /// own, which holds so many bytes.

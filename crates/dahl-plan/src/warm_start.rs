@@ -5,32 +5,32 @@
 //! the problem's equations, which may cost a little more than the simulation, where small copies travel
 //! together and units are chosen one by one.
 
+use super::graph_problem::GraphProblem;
 use super::list::{self, Choice};
-use super::lowered::Lowered;
 use super::network::Frame;
-use dahl_sim::Run;
+use dahl_sim::TaskSpan;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seed {
+pub struct WarmStart {
     /// Each task's group of units.
     pub groups: Vec<usize>,
     /// When each task starts.
     pub starts: Vec<f64>,
 }
 
-impl Seed {
+impl WarmStart {
     /// What the last launch of a run did; `None` if tasks of it are missing.
-    pub fn of_run(lowered: &Lowered, runs: &[Run]) -> Option<Seed> {
-        let tasks = lowered.problem.tasks.len();
+    pub fn of_run(graph_problem: &GraphProblem, runs: &[TaskSpan]) -> Option<WarmStart> {
+        let tasks = graph_problem.problem.tasks.len();
         let launch = runs.iter().map(|r| r.task.launch).max()?;
-        let mut seed = Seed {
+        let mut seed = WarmStart {
             groups: vec![usize::MAX; tasks],
             starts: vec![0.0; tasks],
         };
         for run in runs.iter().filter(|r| r.task.launch == launch) {
             let task = run.task.task as usize;
-            let mut groups = lowered.units.iter();
+            let mut groups = graph_problem.units.iter();
             let group = groups.position(|g| g.iter().any(|u| u.0 == run.unit))?;
             *seed.groups.get_mut(task)? = group;
             seed.starts[task] = run.start.0;

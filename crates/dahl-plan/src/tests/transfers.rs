@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::file::{FileError, PlanFile};
+use crate::problem::Objective;
 use dahl_core::{Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
-use dahl_plan::file::{FileError, PlanFile};
-use dahl_plan::problem::Objective;
 use dahl_sched::policy::Fixed;
-use dahl_sched::transfers::Made;
-use dahl_sim::{Options, Outcome, simulate};
+use dahl_sched::transfers::Producer;
+use dahl_sim::{Options, Prediction, simulate};
 
 use super::graphs::{machine, planned, step, times};
 
@@ -34,14 +34,14 @@ fn with_two_cards() -> Machine {
 }
 
 /// Follows a plan for some steps, one after the other.
-fn follow(plan: &PlanFile, graph: &Graph, machine: &Machine, steps: usize) -> Outcome {
+fn follow(plan: &PlanFile, graph: &Graph, machine: &Machine, steps: usize) -> Prediction {
     let fixed = Fixed::new(graph.len(), plan.orders()).unwrap();
     let options = Options {
         steps,
         in_flight: 1,
-        fed: true,
+        new_inputs_each_step: true,
         states: plan.states(),
-        transfers: Some(Arc::new(plan.carried(graph).unwrap())),
+        transfers: Some(Arc::new(plan.checked_transfers(graph).unwrap())),
         record: true,
         ..Options::default()
     };
@@ -80,7 +80,7 @@ fn they_go_ahead_of_their_tasks_and_in_the_plans_order() {
         for (number, link) in machine.links.iter().enumerate() {
             let name = |m: MemoryId| machine.memories[usize::from(m.0)].name.as_str();
             let over = (name(link.from), name(link.to));
-            let here = |t: &&dahl_plan::carried::Transfer| (&*t.from, &*t.to) == over;
+            let here = |t: &&crate::transfers::TransferEntry| (&*t.from, &*t.to) == over;
             let wanted: Vec<_> = plan.transfers.iter().filter(here).collect();
             let made = out
                 .transfers
@@ -117,9 +117,9 @@ fn several_steps_in_flight_bring_the_next_inputs_early() {
     let fixed = Fixed::new(graph.len(), plan.orders()).unwrap();
     let options = Options {
         steps: 6,
-        fed: true,
+        new_inputs_each_step: true,
         states: plan.states(),
-        transfers: Some(Arc::new(plan.carried(&graph).unwrap())),
+        transfers: Some(Arc::new(plan.checked_transfers(&graph).unwrap())),
         ..Options::default()
     };
     let out = simulate(&graph, &machine, &times(&graph, &machine), &fixed, &options).unwrap();
@@ -156,7 +156,7 @@ fn files_that_name_what_is_not_there_are_refused() {
         (|p| p.transfers[0].parts.clear(), "transfer 0: no part of"),
         (|p| p.transfers[0].bytes.0 += 1, "17 B"),
         (
-            |p| p.transfers[0].made = Made::Task(77),
+            |p| p.transfers[0].producer = Producer::Task(77),
             "task 77, which is to make it",
         ),
         (
@@ -187,7 +187,7 @@ fn transfers_that_would_wait_for_ever_are_refused() {
     let output = accesses.iter().find(|a| a.mode.writes()).unwrap();
     let mut back = first.clone();
     back.storage = graph.arrays[output.array as usize].storage;
-    (back.made, back.readers) = (Made::Task(task), Vec::new());
+    (back.producer, back.readers) = (Producer::Task(task), Vec::new());
     plan.transfers.insert(0, back);
     let refusal = plan.refusal(&graph, &machine).unwrap();
     assert!(refusal.contains("could never begin"), "{refusal}");

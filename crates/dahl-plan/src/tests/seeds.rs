@@ -1,28 +1,28 @@
 //! Plans that the planner is given to begin with.
 
-use dahl_plan::lowered::Lowered;
-use dahl_plan::problem::{Goal, Objective};
-use dahl_plan::schedule::{Schedule, verify};
-use dahl_plan::seed::Seed;
-use dahl_plan::solve::{Effort, solve, solve_from};
+use crate::graph_problem::GraphProblem;
+use crate::problem::{Goal, Objective};
+use crate::schedule::{Schedule, verify};
+use crate::solve::{Limits, plan};
+use crate::warm_start::WarmStart;
 use dahl_sched::policy;
 use dahl_sim::{Options, simulate};
 
-use crate::graphs::{machine, step, times};
-use crate::random::{self, Dice};
+use super::graphs::{machine, step, times};
+use super::random::{self, Dice};
 
 /// First plans alone.
-fn first() -> Effort {
-    Effort {
+fn first() -> Limits<'static> {
+    Limits {
         rounds: 0,
-        bound_rounds: 100,
-        exact: 0,
-        ..Effort::default()
+        bound_iterations: 100,
+        exact_tasks: 0,
+        ..Limits::default()
     }
 }
 
-fn seed_of(plan: &Schedule) -> Seed {
-    Seed {
+fn seed_of(plan: &Schedule) -> WarmStart {
+    WarmStart {
         groups: plan.runs.iter().map(|r| usize::from(r.group)).collect(),
         starts: plan.runs.iter().map(|r| r.start).collect(),
     }
@@ -33,13 +33,13 @@ fn plans_are_no_worse_than_what_policies_do() {
     for (parts, cores) in [(3, 1), (6, 2), (9, 3), (14, 2)] {
         let (graph, machine) = (step(parts), machine(cores, true));
         let times = times(&graph, &machine);
-        let lowered = Lowered::new(&graph, &machine, &times);
+        let graph_problem = GraphProblem::new(&graph, &machine, &times);
         for name in ["eager", "dm", "dmda", "dmdas"] {
             let run = |steps| {
                 let options = Options {
                     steps,
                     in_flight: 1,
-                    fed: true,
+                    new_inputs_each_step: true,
                     record: true,
                     ..Options::default()
                 };
@@ -47,7 +47,7 @@ fn plans_are_no_worse_than_what_policies_do() {
                 simulate(&graph, &machine, &times, &*policy, &options).unwrap()
             };
             let (before, all) = (run(3), run(4));
-            let seed = Seed::of_run(&lowered, &all.runs).unwrap();
+            let seed = WarmStart::of_run(&graph_problem, &all.runs).unwrap();
             assert_eq!(seed.groups.len(), graph.len());
             for objective in [Objective::Time, Objective::Energy] {
                 let goal = Goal {
@@ -57,8 +57,17 @@ fn plans_are_no_worse_than_what_policies_do() {
                 let seconds = all.makespan.0 - before.makespan.0;
                 let simulated = goal.cost(seconds, all.joules().0 - before.joules().0);
                 let seeds = [seed.clone()];
-                let problem = &lowered.problem;
-                let plan = solve_from(problem, &goal, &first(), &seeds, &mut || true).unwrap();
+                let problem = &graph_problem.problem;
+                let plan = plan(
+                    problem,
+                    &goal,
+                    &Limits {
+                        warm_starts: &seeds,
+                        ..first()
+                    },
+                    &mut || true,
+                )
+                .unwrap();
                 assert!(
                     plan.cost <= simulated * (1.0 + 1e-9),
                     "{parts} parts, {cores} cores, {name}, {objective}: {} {simulated}",
@@ -75,30 +84,48 @@ fn good_seeds_help_and_others_do_no_harm() {
     for seed in 0..30 {
         let mut dice = Dice::new(90_000 + seed);
         let (p, g) = random::problem(&mut dice, 8);
-        let best = Effort {
+        let best = Limits {
             rounds: 300,
-            bound_rounds: 100,
-            ..Effort::default()
+            bound_iterations: 100,
+            ..Limits::default()
         };
-        let Ok(best) = solve(&p, &g, &best, &mut || true) else {
+        let Ok(best) = plan(&p, &g, &best, &mut || true) else {
             continue;
         };
-        let Ok(without) = solve(&p, &g, &first(), &mut || true) else {
+        let Ok(without) = plan(&p, &g, &first(), &mut || true) else {
             continue;
         };
-        let foreign = Seed {
+        let foreign = WarmStart {
             groups: vec![0; p.tasks.len() + 1],
             starts: vec![0.0; p.tasks.len() + 1],
         };
-        let nowhere = Seed {
+        let nowhere = WarmStart {
             groups: vec![p.groups.len(); p.tasks.len()],
             starts: vec![0.0; p.tasks.len()],
         };
         let useless = [foreign, nowhere];
-        let same = solve_from(&p, &g, &first(), &useless, &mut || true).unwrap();
+        let same = plan(
+            &p,
+            &g,
+            &Limits {
+                warm_starts: &useless,
+                ..first()
+            },
+            &mut || true,
+        )
+        .unwrap();
         assert_eq!(same, without, "seed {seed}");
         let seeds = [seed_of(&best.schedule)];
-        let with = solve_from(&p, &g, &first(), &seeds, &mut || true).unwrap();
+        let with = plan(
+            &p,
+            &g,
+            &Limits {
+                warm_starts: &seeds,
+                ..first()
+            },
+            &mut || true,
+        )
+        .unwrap();
         verify(&p, &with.schedule).unwrap();
         let cost = without.cost;
         assert!(with.cost <= cost * (1.0 + 1e-9), "seed {seed}");

@@ -1,11 +1,11 @@
 //! Solving as a whole: bounds, refusals, repeatability, the frontier.
 
-use dahl_plan::frontier::{frontier, svg};
-use dahl_plan::problem::*;
-use dahl_plan::schedule::verify;
-use dahl_plan::solve::{Effort, solve};
+use crate::frontier::{frontier, svg};
+use crate::problem::*;
+use crate::schedule::verify;
+use crate::solve::{Limits, plan};
 
-use crate::random::{self, Dice};
+use super::random::{self, Dice};
 
 fn class(name: &str, seconds: Vec<Vec<f64>>) -> Class {
     Class {
@@ -49,11 +49,11 @@ fn goal(objective: Objective, deadline: Option<f64>) -> Goal {
     }
 }
 
-fn light() -> Effort {
-    Effort {
+fn light() -> Limits<'static> {
+    Limits {
         rounds: 300,
-        bound_rounds: 300,
-        ..Effort::default()
+        bound_iterations: 300,
+        ..Limits::default()
     }
 }
 
@@ -62,13 +62,13 @@ fn hand_computed_costs() {
     let p = independent(6);
     // Standing watts 3. All on the thrifty pair: 6 s, 6 × 2 s × 2 W = 24 J, in all 42 J. Each task on the
     // fast pair costs 10 J instead of 4 and saves at most a second of 3 J.
-    let s = solve(&p, &goal(Objective::Energy, None), &light(), &mut || true).unwrap();
+    let s = plan(&p, &goal(Objective::Energy, None), &light(), &mut || true).unwrap();
     assert!((s.cost - 42.0).abs() < 1e-9 && s.gap < 1e-9, "{s:?}");
     // Fastest: two on each thrifty unit's time of 2 s is one each, four on the fast pair: 2 s.
-    let s = solve(&p, &goal(Objective::Time, None), &light(), &mut || true).unwrap();
+    let s = plan(&p, &goal(Objective::Time, None), &light(), &mut || true).unwrap();
     assert!((s.cost - 2.0).abs() < 1e-9 && s.gap < 1e-9, "{s:?}");
     // Within 4 s: four on the thrifty pair (16 J), two on the fast one (20 J), 12 J standing.
-    let s = solve(
+    let s = plan(
         &p,
         &goal(Objective::Energy, Some(4.0)),
         &light(),
@@ -80,7 +80,7 @@ fn hand_computed_costs() {
 
 #[test]
 fn refusals_name_the_limit_and_by_how_much() {
-    let refused = |p: &Problem, g: Goal| match solve(p, &g, &light(), &mut || true) {
+    let refused = |p: &Problem, g: Goal| match plan(p, &g, &light(), &mut || true) {
         Err(e) => e.to_string(),
         Ok(s) => panic!("found {s:?}"),
     };
@@ -116,18 +116,18 @@ fn the_same_seed_gives_the_same_plan_and_bounds_hold() {
     for seed in 0..150 {
         let mut dice = Dice::new(10_000 + seed);
         let (p, g) = random::problem(&mut dice, 9);
-        let search = Effort {
-            exact: 0,
+        let search = Limits {
+            exact_tasks: 0,
             ..light()
         };
-        let once = solve(&p, &g, &search, &mut || true);
-        assert_eq!(once, solve(&p, &g, &search, &mut || true));
+        let once = plan(&p, &g, &search, &mut || true);
+        assert_eq!(once, plan(&p, &g, &search, &mut || true));
         let Ok(found) = once else { continue };
         assert_eq!(
             verify(&p, &found.schedule).as_ref(),
             Ok(&found.schedule.peak)
         );
-        let best = solve(&p, &g, &light(), &mut || true).unwrap();
+        let best = plan(&p, &g, &light(), &mut || true).unwrap();
         let near = 1.0 + 1e-9;
         assert!(
             best.cost <= found.cost * near,
@@ -181,14 +181,14 @@ fn time_to_spare_is_spent_on_slower_states() {
         }],
         ..Problem::default()
     };
-    let search = Effort {
+    let search = Limits {
         rounds: 0,
-        exact: 0,
+        exact_tasks: 0,
         ..light()
     };
     for (deadline, joules) in [(4.0, 96.0), (6.0, 64.0), (8.0, 32.0)] {
         let goal = goal(Objective::Energy, Some(deadline));
-        let s = solve(&p, &goal, &search, &mut || true).unwrap();
+        let s = plan(&p, &goal, &search, &mut || true).unwrap();
         assert!(
             s.schedule.seconds <= deadline * (1.0 + 1e-9) && (s.cost - joules).abs() < 1e-9,
             "{deadline} s: {s:?}"
@@ -211,15 +211,15 @@ fn equal_units_end_together() {
             p.edges.push((t - 3 - dice.below(9) as u32, t));
         }
     }
-    let effort = Effort {
+    let limits = Limits {
         gap: 1e-6,
         rounds: 2000,
         // By trying everything it would take for ever.
-        exact: 0,
-        ..Effort::default()
+        exact_tasks: 0,
+        ..Limits::default()
     };
     for objective in [Objective::Time, Objective::Energy] {
-        let found = solve(&p, &goal(objective, None), &effort, &mut || true).unwrap();
+        let found = plan(&p, &goal(objective, None), &limits, &mut || true).unwrap();
         verify(&p, &found.schedule).unwrap();
         assert!(found.gap <= 1.001e-6, "{objective}: {}", found.gap);
     }

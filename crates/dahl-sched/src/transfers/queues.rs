@@ -42,7 +42,7 @@ impl Flight {
     }
 
     /// A transfer's values are made.
-    fn made(&mut self, transfer: u32) -> bool {
+    fn produced(&mut self, transfer: u32) -> bool {
         let stage = &mut self.stages[transfer as usize];
         let waits = *stage == Stage::Waits;
         if waits {
@@ -54,7 +54,7 @@ impl Flight {
 
 /// The transfers of launches in flight, by the rule of [`transfers`](super).
 #[derive(Clone, Debug)]
-pub struct Lines {
+pub struct TransferQueues {
     transfers: Arc<Transfers>,
     /// The oldest first.
     flights: VecDeque<Flight>,
@@ -62,10 +62,10 @@ pub struct Lines {
     spare: Vec<Flight>,
 }
 
-impl Lines {
+impl TransferQueues {
     /// Nothing is in flight.
-    pub fn new(transfers: Arc<Transfers>) -> Lines {
-        Lines {
+    pub fn new(transfers: Arc<Transfers>) -> TransferQueues {
+        TransferQueues {
             transfers,
             flights: VecDeque::new(),
             spare: Vec::new(),
@@ -86,20 +86,20 @@ impl Lines {
             left: 0,
             given_up: false,
             stages: vec![Stage::Waits; t.all.len()],
-            begun: vec![0; t.lines.len()],
+            begun: vec![0; t.queues.len()],
         });
         (flight.launch, flight.left, flight.given_up) = (launch, t.tasks, false);
         flight.ended.fill(0);
         flight.begun.fill(0);
         let before = self.flights.back();
         for (i, stage) in flight.stages.iter_mut().enumerate() {
-            let is_made = match t.all[i].made {
+            let is_made = match t.all[i].producer {
                 _ if t.is_onward[i] => false,
-                super::Made::Before => true,
-                super::Made::LastStep(task) => {
+                super::Producer::Before => true,
+                super::Producer::LastStep(task) => {
                     before.is_none_or(|b| b.given_up || b.has_ended(task))
                 }
-                super::Made::Task(_) => false,
+                super::Producer::Task(_) => false,
             };
             *stage = if is_made { Stage::Ready } else { Stage::Waits };
         }
@@ -123,13 +123,13 @@ impl Lines {
         flight.left -= 1;
         let mut any = false;
         for &i in self.transfers.of_task.of(task) {
-            any |= flight.made(i);
+            any |= flight.produced(i);
         }
         // What is under way without readers is waited for.
         let is_over = flight.left == 0 && !flight.is_going();
         if let Some(next) = self.flights.get_mut(at + 1) {
             for &i in self.transfers.in_next.of(task) {
-                any |= next.made(i);
+                any |= next.produced(i);
             }
         }
         if is_over {
@@ -151,7 +151,7 @@ impl Lines {
             if let Some(next) = self.flights.get_mut(at + 1) {
                 for task in 0..self.transfers.tasks as u32 {
                     let all = self.transfers.in_next.of(task);
-                    all.iter().for_each(|&i| _ = next.made(i));
+                    all.iter().for_each(|&i| _ = next.produced(i));
                 }
             }
             if is_over {
@@ -170,9 +170,9 @@ impl Lines {
     }
 
     /// The next transfer over a link, numbered as in [`Transfers::links`], and its launch: it is under way
-    /// from now on, until [`Lines::done`].
+    /// from now on, until [`TransferQueues::done`].
     pub fn next(&mut self, link: usize) -> Option<(u64, u32)> {
-        let order = &self.transfers.lines[link].order;
+        let order = &self.transfers.queues[link].order;
         for flight in &mut self.flights {
             let begun = &mut flight.begun[link];
             let Some(&first) = order.get(*begun) else {
@@ -196,7 +196,7 @@ impl Lines {
         let flight = &mut self.flights[at];
         flight.stages[transfer as usize] = Stage::Done;
         for &i in self.transfers.onward.of(transfer) {
-            flight.made(i);
+            flight.produced(i);
         }
         if (flight.given_up || flight.left == 0) && !flight.is_going() {
             self.remove(at);
@@ -234,8 +234,8 @@ impl Lines {
     pub fn backlog(&self) -> impl Iterator<Item = (u64, usize, Vec<u32>)> + '_ {
         self.flights.iter().map(|f| {
             let left = f.stages.iter().filter(|s| **s != Stage::Done).count();
-            let lines = self.transfers.lines.iter().zip(&f.begun);
-            let first = lines.filter_map(|(l, &b)| l.order.get(b).copied());
+            let queues = self.transfers.queues.iter().zip(&f.begun);
+            let first = queues.filter_map(|(l, &b)| l.order.get(b).copied());
             (f.launch, left, first.collect())
         })
     }

@@ -1,14 +1,14 @@
 //! The exact solver against trying everything.
 
-use dahl_plan::bound::{Carries, bound};
-use dahl_plan::exact;
-use dahl_plan::fix::fix;
-use dahl_plan::network::{Frame, Network, Way};
-use dahl_plan::problem::{Goal, Problem};
-use dahl_plan::schedule::{Schedule, verify};
-use dahl_plan::timeline::Timeline;
+use crate::bound::{Carries, bound};
+use crate::exact;
+use crate::fix::fix;
+use crate::network::{ExecMode, Frame, Network};
+use crate::problem::{Goal, Problem};
+use crate::schedule::{Schedule, verify};
+use crate::timeline::Timeline;
 
-use crate::random::{self, Dice};
+use super::random::{self, Dice};
 
 /// Tries every way of every task and every set of starts at every end. Cuts off only what already costs
 /// as much as the best. `None` if that takes too many steps.
@@ -21,7 +21,7 @@ struct Everything<'a> {
 const MOST_STEPS: u32 = 150_000;
 
 impl Everything<'_> {
-    fn assign(&mut self, frame: &Frame<'_>, chosen: &mut Vec<Way>) {
+    fn assign(&mut self, frame: &Frame<'_>, chosen: &mut Vec<ExecMode>) {
         let p = frame.problem;
         if self.steps > MOST_STEPS {
             return;
@@ -47,7 +47,7 @@ impl Everything<'_> {
             for (s, &seconds) in times.iter().enumerate() {
                 let group = &p.groups[g];
                 let joules = (group.busy_watts[s] - group.idle_watts) * seconds;
-                chosen.push(Way {
+                chosen.push(ExecMode {
                     resource: g as u16,
                     state: s as u8,
                     seconds,

@@ -15,7 +15,7 @@ use dahl_sim::cells::Cells;
 
 /// A problem, and the machine's units behind its groups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lowered {
+pub struct GraphProblem {
     /// The problem.
     pub problem: Problem,
     /// The units of each group.
@@ -35,9 +35,9 @@ pub struct Atom {
     pub(super) cells: Vec<u32>,
 }
 
-impl Lowered {
+impl GraphProblem {
     /// One step of a graph on a machine, with tasks as long as `times` says.
-    pub fn new(graph: &Graph, machine: &Machine, times: &Times) -> Lowered {
+    pub fn new(graph: &Graph, machine: &Machine, times: &Times) -> GraphProblem {
         let units = groups(graph, machine, times);
         let Data {
             data,
@@ -103,7 +103,7 @@ impl Lowered {
                 seconds: seconds.collect(),
             });
         }
-        Lowered {
+        GraphProblem {
             problem,
             units,
             atoms,

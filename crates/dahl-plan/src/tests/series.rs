@@ -1,11 +1,11 @@
 //! Problems that fall into parts, solved part by part, against trying everything.
 
-use dahl_plan::problem::*;
-use dahl_plan::schedule::verify;
-use dahl_plan::solve::{Effort, solve};
+use crate::problem::*;
+use crate::schedule::verify;
+use crate::solve::{Limits, plan};
 
-use crate::exact::exhaustive;
-use crate::random::{self, Dice};
+use super::exact::exhaustive;
+use super::random::{self, Dice};
 
 /// A random problem in one memory, where some tasks wait for all before them and all after them wait for these.
 fn in_parts(dice: &mut Dice) -> (Problem, Goal) {
@@ -28,10 +28,10 @@ fn in_parts(dice: &mut Dice) -> (Problem, Goal) {
 #[test]
 fn parts_together_are_the_best_plan() {
     // One first plan without improvements: what is better is found by the proof.
-    let effort = Effort {
+    let limits = Limits {
         rounds: 0,
-        bound_rounds: 100,
-        ..Effort::default()
+        bound_iterations: 100,
+        ..Limits::default()
     };
     let (mut sums, mut products, mut deadlines, mut late) = (0, 0, 0, 0);
     for seed in 0..240 {
@@ -44,7 +44,7 @@ fn parts_together_are_the_best_plan() {
             (Objective::Energy, Some(_)) => deadlines += 1,
             _ => sums += 1,
         }
-        match solve(&problem, &goal, &effort, &mut || true) {
+        match plan(&problem, &goal, &limits, &mut || true) {
             Ok(found) => {
                 verify(&problem, &found.schedule).unwrap();
                 let near = (found.cost - expected).abs() <= 1e-8 * expected;

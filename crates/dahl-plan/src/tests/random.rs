@@ -1,7 +1,7 @@
 //! Random problems, small enough to try every plan.
 
+use crate::problem::*;
 use dahl_core::random::Random;
-use dahl_plan::problem::*;
 
 /// Numbers drawn one after another.
 pub struct Dice(Random, u64);

@@ -8,15 +8,15 @@ use dahl_core::{Bytes, Graph, Region, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
-use super::lowered::Lowered;
+use super::graph_problem::GraphProblem;
 use super::problem::{Origin, Problem};
-use super::schedule::{Move, Schedule};
-use dahl_sched::transfers::{self, Made, Transfers, Wrong};
+use super::schedule::{Schedule, ScheduledTransfer};
+use dahl_sched::transfers::{PlannedTransfer, Producer, TransferError, Transfers};
 use dahl_sim::cells::Cells;
 
 /// One transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Transfer {
+pub struct TransferEntry {
     /// Memory it leaves.
     pub from: String,
     /// Memory it reaches.
@@ -26,9 +26,9 @@ pub struct Transfer {
     /// The same: its place among the graph's storages.
     pub storage: u32,
     /// Which parts, under the storage's own shape: where each starts and ends along each of four axes.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Corners>,
     /// Who makes the values.
-    pub made: Made,
+    pub producer: Producer,
     /// Tasks that read them where it goes.
     pub readers: Vec<u32>,
     /// How much.
@@ -40,29 +40,33 @@ pub struct Transfer {
 }
 
 /// Where a part of an array starts and ends.
-pub type Part = [[usize; 4]; 2];
+pub(crate) type Corners = [[usize; 4]; 2];
 
 /// The transfers of a schedule, in its order.
-pub(super) fn named(graph: &Graph, lowered: &Lowered, schedule: &Schedule) -> Vec<Transfer> {
+pub(super) fn named(
+    graph: &Graph,
+    graph_problem: &GraphProblem,
+    schedule: &Schedule,
+) -> Vec<TransferEntry> {
     if schedule.moves.is_empty() {
         return Vec::new();
     }
-    let (p, cells) = (&lowered.problem, Cells::new(graph));
+    let (p, cells) = (&graph_problem.problem, Cells::new(graph));
     let memory = |t: u32| p.groups[usize::from(schedule.runs[t as usize].group)].memory;
-    let one = |m: &Move| {
+    let one = |m: &ScheduledTransfer| {
         let (datum, link) = (&p.data[m.datum as usize], &p.links[m.link as usize]);
-        let atom = &lowered.atoms[lowered.atom_of[m.datum as usize] as usize];
+        let atom = &graph_problem.atoms[graph_problem.atom_of[m.datum as usize] as usize];
         let storage = atom.storage as usize;
         let boxes = atom.cells.iter();
         let boxes = boxes.filter_map(|&c| cells.region(storage, c)).collect();
         let readers = datum.readers.iter().copied();
-        Transfer {
+        TransferEntry {
             from: p.memories[link.from].name.clone(),
             to: p.memories[link.to].name.clone(),
             array: graph.storages[storage].storage.label(),
             storage: atom.storage,
             parts: joined(boxes).iter().map(|r| [r.start(), r.end()]).collect(),
-            made: made(p, m.datum),
+            producer: producer(p, m.datum),
             readers: readers.filter(|&r| memory(r) == link.to).collect(),
             bytes: Bytes(datum.bytes),
             start: Seconds(m.start),
@@ -72,12 +76,12 @@ pub(super) fn named(graph: &Graph, lowered: &Lowered, schedule: &Schedule) -> Ve
     schedule.moves.iter().map(one).collect()
 }
 
-fn made(problem: &Problem, datum: u32) -> Made {
+fn producer(problem: &Problem, datum: u32) -> Producer {
     match problem.data[datum as usize].origin {
-        Origin::Task(task) => Made::Task(task),
-        Origin::Memory(_) => Made::Before,
-        Origin::LeftBy(last) => match made(problem, last) {
-            Made::Task(task) => Made::LastStep(task),
+        Origin::Task(task) => Producer::Task(task),
+        Origin::Memory(_) => Producer::Before,
+        Origin::LeftBy(last) => match producer(problem, last) {
+            Producer::Task(task) => Producer::LastStep(task),
             other => other,
         },
     }
@@ -110,9 +114,9 @@ fn joined(mut boxes: Vec<Region>) -> Vec<Region> {
 
 impl PlanFile {
     /// The transfers as the plan's own numbers, which fit its graph if nobody changed them.
-    pub fn moved(&self) -> Result<Vec<transfers::Transfer>, Wrong> {
-        let one = |(i, t): (usize, &Transfer)| {
-            let wrong = |problem: String| Wrong::Transfer {
+    pub fn planned_transfers(&self) -> Result<Vec<PlannedTransfer>, TransferError> {
+        let one = |(i, t): (usize, &TransferEntry)| {
+            let wrong = |problem: String| TransferError::Transfer {
                 transfer: i,
                 problem,
             };
@@ -120,14 +124,14 @@ impl PlanFile {
                 let none = || wrong(format!("there is no memory {name:?} in the plan"));
                 self.memory(name).ok_or_else(none)
             };
-            let part = |&[start, end]: &Part| {
+            let part = |&[start, end]: &Corners| {
                 let none = || wrong(format!("{start:?} to {end:?} is no part of {}", t.array));
                 Region::new(start, end).ok_or_else(none)
             };
-            Ok(transfers::Transfer {
+            Ok(PlannedTransfer {
                 storage: t.storage,
                 parts: t.parts.iter().map(part).collect::<Result<_, _>>()?,
-                made: t.made,
+                producer: t.producer,
                 from: memory(&t.from)?,
                 to: memory(&t.to)?,
                 readers: t.readers.clone(),
@@ -137,15 +141,15 @@ impl PlanFile {
     }
 
     /// The transfers, to be followed.
-    pub fn carried(&self, graph: &Graph) -> Result<Transfers, Wrong> {
-        let all = Transfers::new(graph, &self.orders(), self.moved()?)?;
+    pub fn checked_transfers(&self, graph: &Graph) -> Result<Transfers, TransferError> {
+        let all = Transfers::new(graph, &self.orders(), self.planned_transfers()?)?;
         for (transfer, (t, said)) in all.all().iter().zip(&self.transfers).enumerate() {
             let elements: usize = t.parts.iter().map(Region::len).sum();
             let dtype = graph.storages[t.storage as usize].storage.dtype;
             let bytes = Bytes((elements * dtype.size()) as u64);
             if bytes != said.bytes {
                 let problem = format!("parts of {bytes} are said to be {}", said.bytes);
-                return Err(Wrong::Transfer { transfer, problem });
+                return Err(TransferError::Transfer { transfer, problem });
             }
         }
         Ok(all)

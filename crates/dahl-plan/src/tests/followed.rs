@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
+use crate::file::PlanFile;
+use crate::problem::Objective;
+use crate::solve::Limits;
 use dahl_core::graph::boundary::edges_between;
 use dahl_core::{
     Arena, Bytes, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode,
     Operand, Param, Recorder, Region, Seconds, Task, Unit, UnitId, UnitKind,
 };
-use dahl_plan::file::PlanFile;
-use dahl_plan::problem::Objective;
-use dahl_plan::solve::Effort;
 use dahl_sched::policy::Fixed;
-use dahl_sim::{Interruptions, Noise, Options, Outcome, Times, simulate};
+use dahl_sim::{Interruptions, Noise, Options, Prediction, Times, simulate};
 
-use crate::graphs::planned_with;
-use crate::random::Dice;
+use super::graphs::planned_with;
+use super::random::Dice;
 
 /// Elements of every array.
 const LENGTH: usize = 12;
@@ -95,19 +95,19 @@ fn times(graph: &Graph, machine: &Machine) -> Times {
 }
 
 fn quick_plan(graph: &Graph, machine: &Machine) -> PlanFile {
-    let effort = Effort {
+    let limits = Limits {
         rounds: 30,
-        bound_rounds: 1,
-        exact: 0,
-        ..Effort::default()
+        bound_iterations: 1,
+        exact_tasks: 0,
+        ..Limits::default()
     };
     let times = times(graph, machine);
-    planned_with(graph, machine, &times, Objective::Time, &effort).2
+    planned_with(graph, machine, &times, Objective::Time, &limits).2
 }
 
 /// Every task once and after all it waits for, where the plan has it; one at a time on each unit and link, and
 /// no memory overfull.
-fn verify(graph: &Graph, machine: &Machine, plan: &PlanFile, out: &Outcome, launches: usize) {
+fn verify(graph: &Graph, machine: &Machine, plan: &PlanFile, out: &Prediction, launches: usize) {
     let n = graph.len();
     assert_eq!(out.runs.len(), n * launches);
     let mut at = vec![None; n * launches];
@@ -165,14 +165,14 @@ fn plans_are_followed_with_little_room_and_varying_durations() {
             steps: launches,
             in_flight: 1 + dice.below(3),
             launcher: dice.chance(50).then_some(UnitId(0)),
-            fed: dice.chance(50),
+            new_inputs_each_step: dice.chance(50),
             noise: Some(Noise {
                 seed,
                 sigma: dice.below(50) as f64 / 100.0,
-                apart: 0.0,
+                unit_sigma: 0.0,
                 interruptions: Interruptions::default(),
             }),
-            transfers: Some(Arc::new(plan.carried(&graph).unwrap())),
+            transfers: Some(Arc::new(plan.checked_transfers(&graph).unwrap())),
             record: true,
             ..Options::default()
         };

@@ -4,16 +4,16 @@ use dahl_core::{Bytes, Link, Machine, Seconds};
 
 use dahl_sched::batch::is_small;
 
-/// The ways, by first and last memory.
+/// The routes, by first and last memory.
 #[derive(Debug)]
-pub(super) struct Ways {
+pub(super) struct Routes {
     memories: usize,
-    ways: Vec<Option<Way>>,
+    routes: Vec<Option<Route>>,
 }
 
 /// A way from one memory to another.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct Route {
     /// Numbers of links, in order, and the links themselves: side by side, where prices are asked for.
     numbers: Vec<u16>,
     links: Vec<Link>,
@@ -22,15 +22,15 @@ struct Way {
     start: f64,
 }
 
-impl Way {
-    fn new(machine: &Machine, numbers: Vec<u16>) -> Way {
+impl Route {
+    fn new(machine: &Machine, numbers: Vec<u16>) -> Route {
         let links = numbers
             .iter()
             .map(|&l| machine.links[usize::from(l)].clone());
-        let mut way = Way {
+        let mut way = Route {
             links: links.collect(),
             numbers,
-            ..Way::default()
+            ..Route::default()
         };
         (way.far, way.start) = (way.duration(MEBIBYTE), way.duration(0));
         way
@@ -42,23 +42,23 @@ impl Way {
     }
 }
 
-/// What ways are compared by.
+/// What routes are compared by.
 const MEBIBYTE: u64 = 1 << 20;
 
-impl Ways {
-    /// The fastest ways for a mebibyte.
-    pub fn new(machine: &Machine) -> Ways {
+impl Routes {
+    /// The fastest routes for a mebibyte.
+    pub fn new(machine: &Machine) -> Routes {
         let n = machine.memories.len();
         let mut cost = vec![f64::INFINITY; n * n];
-        let mut ways: Vec<Option<Vec<u16>>> = vec![None; n * n];
+        let mut routes: Vec<Option<Vec<u16>>> = vec![None; n * n];
         for m in 0..n {
             cost[m * n + m] = 0.0;
-            ways[m * n + m] = Some(Vec::new());
+            routes[m * n + m] = Some(Vec::new());
         }
         for (i, link) in machine.links.iter().enumerate() {
             let at = usize::from(link.from.0) * n + usize::from(link.to.0);
             cost[at] = link.duration(Bytes(MEBIBYTE)).0;
-            ways[at] = Some(vec![i as u16]);
+            routes[at] = Some(vec![i as u16]);
         }
         // Floyd and Warshall's algorithm; memories are few.
         for via in 0..n {
@@ -67,24 +67,24 @@ impl Ways {
                     let sum = cost[from * n + via] + cost[via * n + to];
                     if sum < cost[from * n + to]
                         && let (Some(first), Some(then)) =
-                            (&ways[from * n + via], &ways[via * n + to])
+                            (&routes[from * n + via], &routes[via * n + to])
                     {
                         let whole = [first.as_slice(), then.as_slice()].concat();
                         cost[from * n + to] = sum;
-                        ways[from * n + to] = Some(whole);
+                        routes[from * n + to] = Some(whole);
                     }
                 }
             }
         }
-        let way = |numbers: Option<Vec<u16>>| numbers.map(|n| Way::new(machine, n));
-        Ways {
+        let way = |numbers: Option<Vec<u16>>| numbers.map(|n| Route::new(machine, n));
+        Routes {
             memories: n,
-            ways: ways.into_iter().map(way).collect(),
+            routes: routes.into_iter().map(way).collect(),
         }
     }
 
-    fn way(&self, from: usize, to: usize) -> Option<&Way> {
-        self.ways[from * self.memories + to].as_ref()
+    fn way(&self, from: usize, to: usize) -> Option<&Route> {
+        self.routes[from * self.memories + to].as_ref()
     }
 
     /// The nearest to a memory of those in a mask.

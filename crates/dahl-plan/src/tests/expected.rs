@@ -1,10 +1,10 @@
 //! What a run that follows a plan is expected to take, where that is known by hand.
 
+use crate::expected::Expected;
+use crate::explain::sentences;
+use crate::file::PlanFile;
+use crate::problem::Objective;
 use dahl_core::{Graph, Machine, Seconds, UnitId};
-use dahl_plan::expect::Expected;
-use dahl_plan::explain::words;
-use dahl_plan::file::PlanFile;
-use dahl_plan::problem::Objective;
 use dahl_sim::{Interruptions, Noise, Options};
 
 use super::graphs::{machine, planned, step, times};
@@ -26,7 +26,7 @@ fn noise(sigma: f64) -> Option<Noise> {
     Some(Noise {
         seed: 1,
         sigma,
-        apart: 0.0,
+        unit_sigma: 0.0,
         interruptions: Interruptions::default(),
     })
 }
@@ -117,15 +117,15 @@ fn units_wait_for_the_slower_one_where_durations_vary() {
 fn what_is_expected_is_kept_and_told() {
     let machine = machine(2, false);
     let (graph, mut plan) = by_turns(&machine);
-    assert!(!words(&plan).join(" ").contains("expected"));
+    assert!(!sentences(&plan).join(" ").contains("expected"));
     plan.expected = Some(expected(&plan, &graph, &machine, &run(2)));
     let read = PlanFile::from_json(&planned_text(&plan)).unwrap();
     assert_eq!(read.expected, plan.expected);
-    let told = words(&plan).join(" ");
+    let told = sentences(&plan).join(" ");
     assert!(told.contains("In a run that follows it, 7.00 s"), "{told}");
     assert!(!told.contains("miss"), "{told}");
-    plan.made_for.deadline = Some(Seconds(6.9));
-    let told = words(&plan).join(" ");
+    plan.target.deadline = Some(Seconds(6.9));
+    let told = sentences(&plan).join(" ");
     assert!(
         told.contains("expected to miss the deadline of 6.90 s"),
         "{told}"

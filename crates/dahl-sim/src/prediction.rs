@@ -55,7 +55,7 @@ impl MemoryUse {
 
 /// A task that ran.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct TaskSpan {
     /// Which task; launches count from 0.
     pub task: TaskRef,
     /// The task whose end made it ready; `None` if that was the launch itself.
@@ -74,7 +74,7 @@ pub struct Run {
 
 /// A copy that was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Transfer {
+pub struct TransferSpan {
     /// Number of the link.
     pub link: u16,
     /// How much.
@@ -93,10 +93,10 @@ pub struct Transfer {
 
 /// The whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct Prediction {
     /// From the first launch to the end of the last task.
     pub makespan: Seconds,
-    /// Tasks by where their durations come from, in the order of [`super::Known::ALL`].
+    /// Tasks by where their durations come from, in the order of [`super::TimeSource::ALL`].
     pub known: [u64; 4],
     /// By unit.
     pub units: Vec<UnitUse>,
@@ -111,12 +111,12 @@ pub struct Outcome {
     /// Arrays whose parts were too many to follow one by one.
     pub coarse: usize,
     /// Every task, by its end, if that was asked for.
-    pub runs: Vec<Run>,
+    pub runs: Vec<TaskSpan>,
     /// Every transfer, by the end of its batch, if that was asked for.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<TransferSpan>,
 }
 
-impl Outcome {
+impl Prediction {
     /// All energy: base, units and transfers. Figures that the machine lacks count nothing; see
     /// [`Machine::without_power`].
     pub fn joules(&self) -> Joules {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::explain::{sentences, unit_summaries};
+use crate::file::{FileError, PlanFile, PlanTarget};
+use crate::graph_problem::GraphProblem;
+use crate::problem::{Goal, Objective, Origin};
+use crate::solve::{Limits, Plan, plan};
 use dahl_core::{
     Arena, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode, Operand,
     Param, Power, Rated, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
 };
-use dahl_plan::explain::{units, words};
-use dahl_plan::file::{FileError, For, PlanFile, fingerprint};
-use dahl_plan::lowered::Lowered;
-use dahl_plan::problem::{Goal, Objective, Origin};
-use dahl_plan::solve::{Effort, Solution, solve};
 use dahl_sched::policy::Fixed;
 use dahl_sim::{Options, Times, simulate};
 
@@ -84,13 +84,13 @@ pub fn planned(
     graph: &Graph,
     machine: &Machine,
     objective: Objective,
-) -> (Lowered, Solution, PlanFile) {
+) -> (GraphProblem, Plan, PlanFile) {
     planned_with(
         graph,
         machine,
         &times(graph, machine),
         objective,
-        &Effort::default(),
+        &Limits::default(),
     )
 }
 
@@ -99,35 +99,31 @@ pub fn planned_with(
     machine: &Machine,
     times: &Times,
     objective: Objective,
-    effort: &Effort,
-) -> (Lowered, Solution, PlanFile) {
-    let lowered = Lowered::new(graph, machine, times);
+    limits: &Limits<'_>,
+) -> (GraphProblem, Plan, PlanFile) {
+    let graph_problem = GraphProblem::new(graph, machine, times);
     let goal = Goal {
         objective,
         deadline: None,
     };
-    let solution = solve(&lowered.problem, &goal, effort, &mut || true).unwrap();
-    let made_for = For {
-        model: "test".into(),
-        batch: 3,
-        dtype: "f32".into(),
-        grain: "auto".into(),
-        optimizer: "sgd".into(),
-        machine: machine.name.clone(),
-        machine_fingerprint: fingerprint(machine),
-        graph_fingerprint: format!("{:016x}", graph.fingerprint()),
-        objective,
-        deadline: None,
-    };
-    let file = PlanFile::new(made_for, graph, machine, &lowered, &solution, Vec::new());
-    (lowered, solution, file)
+    let solution = plan(&graph_problem.problem, &goal, limits, &mut || true).unwrap();
+    let target = PlanTarget::new("test", "step".into(), graph, machine, &goal);
+    let file = PlanFile::new(
+        target,
+        graph,
+        machine,
+        &graph_problem,
+        &solution,
+        Vec::new(),
+    );
+    (graph_problem, solution, file)
 }
 
 #[test]
 fn weights_are_where_the_last_step_left_them() {
     let (graph, machine) = (step(3), machine(2, false));
-    let lowered = Lowered::new(&graph, &machine, &times(&graph, &machine));
-    let data = &lowered.problem.data;
+    let graph_problem = GraphProblem::new(&graph, &machine, &times(&graph, &machine));
+    let data = &graph_problem.problem.data;
     // Three inputs, three outputs, the weights as found and after each of three updates.
     let left = data
         .iter()
@@ -141,7 +137,7 @@ fn weights_are_where_the_last_step_left_them() {
     assert_eq!(data.iter().filter(|d| d.replaces.is_some()).count(), 3);
     assert!(data.iter().all(|d| d.bytes == 16));
     assert_eq!(
-        lowered.units,
+        graph_problem.units,
         [[dahl_core::UnitId(0), dahl_core::UnitId(1)]]
     );
 }
@@ -184,7 +180,7 @@ fn slower_states_cost_no_time_where_memory_binds() {
         &machine,
         &times,
         Objective::Energy,
-        &Effort::default(),
+        &Limits::default(),
     );
     let updates = file.tasks.iter().skip(3);
     assert!(updates.clone().all(|t| t.state == 1), "{file:?}");
@@ -193,7 +189,7 @@ fn slower_states_cost_no_time_where_memory_binds() {
         &machine,
         &times,
         Objective::Time,
-        &Effort::default(),
+        &Limits::default(),
     );
     assert_eq!(fast.seconds, Seconds(15.0));
     let fixed = Fixed::new(graph.len(), file.orders()).unwrap();
@@ -212,15 +208,20 @@ fn slower_states_cost_no_time_where_memory_binds() {
 #[test]
 fn a_card_that_is_worth_it_does_the_work_and_keeps_the_weights() {
     let (graph, machine) = (step(4), machine(2, true));
-    let (lowered, solution, file) = planned(&graph, &machine, Objective::Time);
+    let (graph_problem, solution, file) = planned(&graph, &machine, Objective::Time);
     assert!(solution.gap < 1e-9);
     let gpu = file.units.iter().position(|u| u.name == "gpu:0").unwrap();
     assert!(file.units[gpu].order.len() >= 4, "{file:?}");
     // Weights stay where they are updated: no transfer carries them there.
     let update = file.tasks.last().unwrap().unit;
     assert_eq!(update, gpu);
-    let carried = |d: &u32| matches!(lowered.problem.data[*d as usize].origin, Origin::LeftBy(_));
-    let into = |l: u32| lowered.problem.links[l as usize].to == 1;
+    let carried = |d: &u32| {
+        matches!(
+            graph_problem.problem.data[*d as usize].origin,
+            Origin::LeftBy(_)
+        )
+    };
+    let into = |l: u32| graph_problem.problem.links[l as usize].to == 1;
     assert!(
         !solution
             .schedule
@@ -228,10 +229,10 @@ fn a_card_that_is_worth_it_does_the_work_and_keeps_the_weights() {
             .iter()
             .any(|m| into(m.link) && carried(&m.datum))
     );
-    let text = words(&file).join("\n");
+    let text = sentences(&file).join("\n");
     assert!(text.contains("No plan of this graph costs less"), "{text}");
     assert_eq!(
-        units(&file).iter().map(|d| d.tasks).sum::<usize>(),
+        unit_summaries(&file).iter().map(|d| d.tasks).sum::<usize>(),
         graph.len()
     );
 }
@@ -253,15 +254,15 @@ fn files_round_trip_and_are_refused_where_they_do_not_fit() {
         other.contains("cpu:0 cpu:1; the machine has cpu:0 cpu:1 cpu:2"),
         "{other}"
     );
-    // Those of before plans said what a run is expected to take, and what transfers carry.
-    for version in [1, 2] {
-        let old = text.replacen("\"version\": 3", &format!("\"version\": {version}"), 1);
+    // Those of before plans had what a run is expected to take, what transfers carry, and the step as a value.
+    for version in [1, 2, 3] {
+        let old = text.replacen("\"version\": 4", &format!("\"version\": {version}"), 1);
         let refused = PlanFile::from_json(&old).unwrap_err();
         assert!(
             matches!(refused, FileError::Version(v) if v == version),
             "{refused:?}"
         );
-        assert!(refused.to_string().contains("make the plan again"));
+        assert!(refused.to_string().contains("plan again"));
     }
     let mut twice = file.clone();
     let unit = twice.tasks[0].unit;

@@ -13,9 +13,9 @@ use dahl_core::{Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
-use dahl_sched::policy::{Fixed, Unfit};
-use dahl_sched::transfers::Wrong;
-use dahl_sim::{Options, Outcome, SimError, Times, simulate};
+use dahl_sched::policy::{Fixed, ScheduleError};
+use dahl_sched::transfers::TransferError;
+use dahl_sim::{Options, Prediction, SimError, Times, simulate};
 
 /// Tasks that are simulated where durations vary: rare interruptions need seconds of virtual time to even out.
 const TASKS: usize = 400_000;
@@ -41,13 +41,13 @@ pub struct Expected {
 
 /// Why a plan cannot be followed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unexpected {
+pub enum FollowError {
     /// It is no schedule of the graph.
     #[error(transparent)]
-    Unfit(#[from] Unfit),
+    ScheduleError(#[from] ScheduleError),
     /// Its transfers are none of the graph.
     #[error(transparent)]
-    Wrong(#[from] Wrong),
+    TransferError(#[from] TransferError),
     /// The simulator refuses.
     #[error(transparent)]
     Refused(#[from] SimError),
@@ -62,15 +62,15 @@ impl Expected {
         machine: &Machine,
         times: &Times,
         run: &Options,
-    ) -> Result<Expected, Unexpected> {
-        let transfers = Arc::new(plan.carried(graph)?);
-        let simulated = |steps, in_flight| -> Result<Outcome, Unexpected> {
+    ) -> Result<Expected, FollowError> {
+        let transfers = Arc::new(plan.checked_transfers(graph)?);
+        let simulated = |steps, in_flight| -> Result<Prediction, FollowError> {
             let fixed = Fixed::new(graph.len(), plan.orders())?;
             let transfers = Some(transfers.clone());
             let options = Options {
                 steps,
                 in_flight,
-                fed: true,
+                new_inputs_each_step: true,
                 states: plan.states(),
                 transfers,
                 record: false,
@@ -91,7 +91,8 @@ impl Expected {
             1 => None,
             _ => Some((simulated(FIRST, 1)?, simulated(FIRST + steps, 1)?)),
         };
-        let makespan = |a: &Outcome, b: &Outcome| Seconds(per_step(b.makespan.0, a.makespan.0));
+        let makespan =
+            |a: &Prediction, b: &Prediction| Seconds(per_step(b.makespan.0, a.makespan.0));
         let seconds = makespan(&first, &all);
         let units = first.units.iter().zip(&all.units).zip(&machine.units);
         Ok(Expected {
