@@ -27,7 +27,7 @@ const MOST_SAMPLES: usize = 1 << 16;
 
 /// A kind of doubt; each is told once, with how often it arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub(crate) enum Doubt {
     /// A counter may have wrapped more than once between two readings.
     Wraps,
     /// A counter went backwards without a wrap.
@@ -42,7 +42,7 @@ pub enum Doubt {
 
 /// The account of a domain.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub(crate) struct Account {
     quantity: Quantity,
     ceiling: Watts,
     sampled: bool,
@@ -60,7 +60,7 @@ pub struct Account {
 
 /// Energy of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub(crate) struct Span {
     /// Its beginning.
     pub from: Seconds,
     /// Its end.
@@ -71,7 +71,7 @@ pub struct Span {
 
 impl Span {
     /// Mean power.
-    pub fn watts(&self) -> Watts {
+    pub(crate) fn watts(&self) -> Watts {
         Watts(self.joules.0 / (self.to - self.from).0)
     }
 
@@ -87,7 +87,7 @@ impl Span {
 
 impl Account {
     /// An empty account; power samples stand for `interval` or a little less.
-    pub fn new(domain: &Domain, interval: Seconds) -> Self {
+    pub(crate) fn new(domain: &Domain, interval: Seconds) -> Self {
         Account {
             quantity: domain.quantity,
             ceiling: domain.ceiling,
@@ -103,7 +103,7 @@ impl Account {
     }
 
     /// Takes a reading in.
-    pub fn enter(&mut self, now: Seconds, reading: Result<u64, Trouble>) {
+    pub(crate) fn enter(&mut self, now: Seconds, reading: Result<u64, Trouble>) {
         match reading {
             Ok(value) => {
                 self.recover(now);
@@ -262,7 +262,7 @@ impl Account {
     }
 
     /// Ends the last sample, which may be too short to stand alone: power over a moment says little.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let Some((span, (now, _))) = self
             .last
             .and_then(|last| Some((self.open_span(last.0)?, last)))
@@ -277,12 +277,12 @@ impl Account {
     }
 
     /// Joules so far; `None` if it never moved, which is no measurement: see [`Account::why_not`].
-    pub fn joules(&self) -> Option<Joules> {
+    pub(crate) fn joules(&self) -> Option<Joules> {
         (self.joules.0 > 0.0).then_some(self.joules)
     }
 
     /// Why there are no joules, after `elapsed`.
-    pub fn why_not(&self, elapsed: Seconds) -> Option<Trouble> {
+    pub(crate) fn why_not(&self, elapsed: Seconds) -> Option<Trouble> {
         if self.joules().is_some() {
             return None;
         }
@@ -297,7 +297,7 @@ impl Account {
     }
 
     /// What makes the joules doubtful.
-    pub fn doubts(&self) -> Vec<String> {
+    pub(crate) fn doubts(&self) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
         for (_, text, times) in &self.doubts {
             out.push(match times {
@@ -312,7 +312,7 @@ impl Account {
     }
 
     /// Energy from one sample to the next.
-    pub fn samples(&self) -> &[Span] {
+    pub(crate) fn samples(&self) -> &[Span] {
         &self.samples
     }
 }

@@ -187,7 +187,7 @@ pub struct Report {
 /// - a package contains its cores and its graphics, not its memory and not a card;
 /// - a chip with processor and graphics in one is a package by another name;
 /// - a model counts only where no processor was measured; one of cards, where no card was.
-pub fn settle(domains: &mut [DomainEnergy]) {
+pub(crate) fn settle(domains: &mut [DomainEnergy]) {
     let known = |d: &DomainEnergy| d.joules.is_some();
     let packages: Vec<String> = domains
         .iter()
@@ -235,7 +235,7 @@ pub fn settle(domains: &mut [DomainEnergy]) {
 }
 
 /// The total of settled domains. `watts` is how the model describes itself.
-pub fn total(
+pub(crate) fn total(
     domains: &[DomainEnergy],
     watts: &str,
     findings: &[Finding],

@@ -31,7 +31,7 @@ impl Tree {
     }
 
     /// The tree under this folder, its files read by somebody else: tests refuse and fail this way.
-    pub fn with_reader(root: impl Into<PathBuf>, reader: Reader) -> Self {
+    pub(crate) fn with_reader(root: impl Into<PathBuf>, reader: Reader) -> Self {
         Tree {
             root: root.into(),
             reader,
@@ -39,7 +39,7 @@ impl Tree {
     }
 
     /// Whether this is the machine's own, so that asking its kernel and drivers makes sense, too.
-    pub fn is_the_system(&self) -> bool {
+    pub(crate) fn is_the_system(&self) -> bool {
         self.root == Path::new("/sys")
     }
 
@@ -102,7 +102,7 @@ fn garbage(path: &Path, what: &str) -> Trouble {
 }
 
 /// An error of the system's, in words.
-pub fn trouble(path: &Path, error: &io::Error) -> Trouble {
+pub(crate) fn trouble(path: &Path, error: &io::Error) -> Trouble {
     let path = path.display();
     // A file of a device that was unplugged while open says "no such device" in one of two ways.
     #[cfg(unix)]

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The name of this source.
-pub const NAME: &str = "hwmon";
+pub(crate) const NAME: &str = "hwmon";
 
 const FOLDER: &str = "class/hwmon";
 
@@ -49,7 +49,7 @@ fn number(tree: &Tree, file: &Path) -> Result<u64, Trouble> {
 }
 
 /// Looks for AMD's chips. `sockets` says whether to read processors, too: not where RAPL does.
-pub fn discover(tree: &Tree, sockets: bool) -> Found {
+pub(crate) fn discover(tree: &Tree, sockets: bool) -> Found {
     let chips = tree.names(FOLDER).unwrap_or_default();
     let mut found = Found::default();
     let mut meter = Hwmon {

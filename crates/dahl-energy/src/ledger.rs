@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// Whether any domain is worth reading before the end.
-    pub fn is_worth_sampling(&self) -> bool {
+    pub(crate) fn is_worth_sampling(&self) -> bool {
         let mut domains = self.meters.iter().flat_map(|m| m.domains());
         domains.any(|d| d.sampled)
     }

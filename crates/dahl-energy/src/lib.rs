@@ -18,16 +18,16 @@
 //! nothing), add a part to the whole that contains it, hide that a figure is a model's, or stop a run
 //! because a meter fails.
 
-pub mod account;
-pub mod energy;
-pub mod files;
-pub mod hwmon;
-pub mod ledger;
-pub mod model;
-pub mod nvml;
-pub mod perf_event;
-pub mod rapl;
-pub mod sampler;
+mod account;
+mod energy;
+mod files;
+mod hwmon;
+mod ledger;
+mod model;
+mod nvml;
+mod perf_event;
+mod rapl;
+mod sampler;
 #[cfg(test)]
 mod tests;
 
@@ -39,8 +39,8 @@ use serde::Serialize;
 pub use energy::{DomainEnergy, Energy, Part, PartKind, PowerSample, Report};
 pub use files::Tree;
 pub use ledger::{Ledger, Meters};
-pub use model::{Clock, WattsModel};
-pub use sampler::{Options, Sampler};
+pub use model::{BUSY, Clock, IDLE, WattsModel};
+pub use sampler::{Options, Sampler, measure};
 
 /// The most a domain is believed to draw where nothing says otherwise.
 pub const PLAUSIBLE: Watts = Watts(1000.0);
@@ -146,7 +146,7 @@ impl Trouble {
     }
 
     /// The same, with the command that helps if it is a matter of permission.
-    pub fn or_run(mut self, command: &str) -> Self {
+    pub(crate) fn or_run(mut self, command: &str) -> Self {
         if self.kind == TroubleKind::Denied {
             self.remedy = Some(command.into());
         }
@@ -228,7 +228,7 @@ impl Found {
     }
 
     /// Whether it reads what processors use.
-    pub fn has_processors(&self) -> bool {
+    pub(crate) fn has_processors(&self) -> bool {
         let domains = self.meter.iter().flat_map(|m| m.domains());
         domains
             .into_iter()

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Domain, Meter, Quantity, Scope, Trouble, TroubleKind};
 
 /// The name of this source.
-pub const NAME: &str = "model";
+pub(crate) const NAME: &str = "model";
 
 /// Watts of a core that computes, where no machine file says otherwise. This and [`IDLE`] are the means
 /// over the processors of a large cloud, per core as the system counts them (hardware threads), of whole
@@ -120,15 +120,8 @@ impl fmt::Display for WattsModel {
     }
 }
 
-/// Energy of units that were busy for so long each; units beyond the list were idle.
-pub fn joules(watts: &WattsModel, busy: &[Seconds], elapsed: Seconds) -> Joules {
-    let one = |b: Seconds| Seconds(b.0.clamp(0.0, elapsed.0.max(0.0)));
-    let busy = busy.iter().take(watts.units).map(|&b| one(b)).sum();
-    watts.pooled(busy, elapsed)
-}
-
 /// All cores that this machine's system has online.
-pub fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     #[cfg(unix)]
     {
         // SAFETY: asks for a number.
@@ -187,7 +180,7 @@ fn used(who: libc::c_int) -> Result<Seconds, Trouble> {
 }
 
 /// The model as a meter, whose counter is in nanojoules.
-pub struct ModelMeter {
+pub(crate) struct ModelMeter {
     watts: WattsModel,
     clock: Clock,
     /// Busy time and time of the first reading.
@@ -199,7 +192,7 @@ const NANO: f64 = 1e-9;
 
 impl ModelMeter {
     /// A meter that multiplies.
-    pub fn new(watts: WattsModel, clock: Clock) -> Self {
+    pub(crate) fn new(watts: WattsModel, clock: Clock) -> Self {
         let domain = Domain {
             name: format!("{} {}s", watts.units, watts.unit),
             scope: Scope::Modelled,
@@ -221,7 +214,7 @@ impl ModelMeter {
 
 impl ModelMeter {
     /// The same of graphics cards. The domain's name states the watts.
-    pub fn of_gpus(watts: WattsModel, clock: Clock) -> Self {
+    pub(crate) fn of_gpus(watts: WattsModel, clock: Clock) -> Self {
         let mut meter = ModelMeter::new(watts, clock);
         let [domain] = &mut meter.domains;
         let plural = if meter.watts.units == 1 { "" } else { "s" };
@@ -259,16 +252,12 @@ mod tests {
         watts.busy = Watts(8.5);
         watts.idle = Watts(2.1);
         assert_eq!(watts.to_string(), "8.5 W busy, 2.1 W idle per core");
-        let busy = [Seconds(4.0), Seconds(1.0)];
         let expected = 8.5 * 5.0 + 2.1 * 15.0;
-        assert!((joules(&watts, &busy, Seconds(10.0)).0 - expected).abs() < 1e-9);
-        assert!((watts.pooled(Seconds(5.0), Seconds(10.0)).0 - expected).abs() < 1e-9);
-        // Units that are not listed were idle; a unit cannot be busy for longer than the run.
-        assert!((joules(&watts, &[], Seconds(1.0)).0 - 4.2).abs() < 1e-9);
-        assert!((joules(&watts, &[Seconds(99.0)], Seconds(1.0)).0 - 10.6).abs() < 1e-9);
-        assert!((watts.pooled(Seconds(99.0), Seconds(1.0)).0 - 17.0).abs() < 1e-9);
-        watts.base = Watts(20.0);
-        assert!((watts.pooled(Seconds(99.0), Seconds(1.0)).0 - 37.0).abs() < 1e-9);
+        let joules = |busy, elapsed| watts.pooled(Seconds(busy), Seconds(elapsed)).0;
+        assert!((joules(5.0, 10.0) - expected).abs() < 1e-9);
+        // Units cannot be busy for longer than the run.
+        assert!((joules(0.0, 1.0) - 4.2).abs() < 1e-9);
+        assert!((joules(99.0, 1.0) - 17.0).abs() < 1e-9);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use dahl_core::{Seconds, Watts};
 use super::{Domain, Finding, Found, Meter, Quantity, Scope, Trouble, TroubleKind};
 
 /// The name of this source.
-pub const NAME: &str = "nvml";
+pub(crate) const NAME: &str = "nvml";
 
 /// What a card may draw that does not say.
 const PLAUSIBLE_CARD: Watts = Watts(2000.0);
@@ -79,7 +79,7 @@ impl Drop for Nvml {
 }
 
 /// Looks for the library and its GPUs.
-pub fn discover() -> Found {
+pub(crate) fn discover() -> Found {
     match load() {
         Ok(api) => discover_with(api),
         Err(why) => Found::nothing(NAME, why),

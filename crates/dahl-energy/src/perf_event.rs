@@ -17,16 +17,16 @@ use super::{
 };
 
 /// The name of this source.
-pub const NAME: &str = "perf";
+pub(crate) const NAME: &str = "perf";
 
 const FOLDER: &str = "bus/event_source/devices/power";
 
 /// The command that opens the events until the next boot.
-pub const REMEDY: &str = "sudo sysctl kernel.perf_event_paranoid=0";
+pub(crate) const REMEDY: &str = "sudo sysctl kernel.perf_event_paranoid=0";
 
 /// An event of the kernel's, on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub(crate) struct Event {
     /// The number of the unit that counts.
     pub kind: u32,
     /// What it counts.
@@ -36,10 +36,10 @@ pub struct Event {
 }
 
 /// Reads a counter.
-pub type Counter = Box<dyn FnMut() -> io::Result<u64> + Send>;
+pub(crate) type Counter = Box<dyn FnMut() -> io::Result<u64> + Send>;
 
 /// Opens a counter.
-pub type Opener = Arc<dyn Fn(Event) -> io::Result<Counter>>;
+pub(crate) type Opener = Arc<dyn Fn(Event) -> io::Result<Counter>>;
 
 struct PerfEvents {
     domains: Vec<Domain>,
@@ -61,7 +61,7 @@ impl Meter for PerfEvents {
 }
 
 /// Looks for events, and opens them if the tree is the machine's own.
-pub fn discover(tree: &Tree) -> Found {
+pub(crate) fn discover(tree: &Tree) -> Found {
     if !tree.is_the_system() {
         let text = "perf events: not asked, since the tree is not this machine's";
         return Found::nothing(NAME, Trouble::new(TroubleKind::Missing, text));
@@ -70,7 +70,7 @@ pub fn discover(tree: &Tree) -> Found {
 }
 
 /// Looks for events and opens them so.
-pub fn discover_with(tree: &Tree, open: Opener) -> Found {
+pub(crate) fn discover_with(tree: &Tree, open: Opener) -> Found {
     let events = format!("{FOLDER}/events");
     let (kind, cpus, names) = match head(tree, &events) {
         Ok(head) => head,

@@ -17,12 +17,12 @@ use super::{
 };
 
 /// The name of this source.
-pub const NAME: &str = "rapl";
+pub(crate) const NAME: &str = "rapl";
 
 const FOLDER: &str = "class/powercap";
 
 /// The command that opens the counters until the next boot.
-pub const REMEDY: &str = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj";
+pub(crate) const REMEDY: &str = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj";
 
 /// How far above its limits a package may go for a moment.
 const TURBO: f64 = 2.0;
@@ -52,7 +52,7 @@ impl Meter for Rapl {
 }
 
 /// Looks for zones.
-pub fn discover(tree: &Tree) -> Found {
+pub(crate) fn discover(tree: &Tree) -> Found {
     let names = match tree.names(FOLDER) {
         Ok(names) => names,
         Err(t) if t.kind == TroubleKind::Missing => return Found::nothing(NAME, absent()),

@@ -64,7 +64,7 @@ impl Options {
     }
 
     /// The same with these meters.
-    pub fn start_with(&self, mut meters: Meters) -> Sampler {
+    pub(crate) fn start_with(&self, mut meters: Meters) -> Sampler {
         if let Some((watts, clock)) = self.gpus.clone() {
             let model = ModelMeter::of_gpus(watts, clock);
             meters.meters.push(Box::new(model));
@@ -126,6 +126,20 @@ impl Shared {
             next = (next + interval).max(Instant::now());
         }
     }
+}
+
+/// Runs `work` and says what this machine used meanwhile, all of its processes included where that is
+/// measured, this process alone where it is modelled.
+///
+/// ```
+/// let (sum, energy) = dahl_energy::measure(|| (0..1_000_000u64).sum::<u64>());
+/// assert_eq!(sum, 499_999_500_000);
+/// println!("{energy}"); // 12.3 mJ modelled (3.5 W busy, 0.74 W idle per core)
+/// ```
+pub fn measure<R>(work: impl FnOnce() -> R) -> (R, Energy) {
+    let sampler = Options::default().start();
+    let result = work();
+    (result, sampler.finish().energy)
 }
 
 /// Meters that are being read. Dropping it ends the thread.

@@ -5,7 +5,7 @@
 
 mod check;
 pub mod export;
-pub mod file;
+mod file;
 mod index;
 pub mod summary;
 mod synthetic;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use dahl_core::{Bytes, Machine, Power, Rated, Seconds, UnitKind, Watts};
 use dahl_energy::WattsModel;
-use dahl_energy::model::{BUSY, IDLE};
+use dahl_energy::{BUSY, IDLE};
 use dahl_runtime::discover::{self, Host};
 
 use gpus::State;

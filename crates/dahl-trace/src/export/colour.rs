@@ -1,7 +1,7 @@
 //! A colour for a codelet: the same in every trace, since it follows from the name.
 
 /// Red, green and blue, light enough for black letters on it.
-pub fn of(name: &str) -> [u8; 3] {
+pub(super) fn of(name: &str) -> [u8; 3] {
     // The hash spreads similar names over the circle of hues.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)

@@ -10,7 +10,7 @@ use crate::summary::memory::host_curve;
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+pub(super) enum What {
     /// A task, by the number of its run, begins.
     TaskBegin(u32),
     /// It ends.
@@ -26,7 +26,7 @@ pub enum What {
 }
 
 /// All events by time. At one time, what ends on a unit or lane comes before what begins there.
-pub fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
+pub(super) fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
     let mut events = Vec::with_capacity(2 * (trace.tasks.len() + trace.transfers.len()) + 1024);
     for (i, t) in trace.tasks.iter().enumerate() {
         events.push((t.start, What::TaskBegin(i as u32)));
@@ -60,7 +60,7 @@ pub fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
 
 /// Lanes for transfers: of one pair of memories, those in one lane do not overlap. Gives each
 /// transfer's lane, and each lane's memories with its number among the lanes of its pair.
-pub fn lanes(trace: &Trace) -> (Vec<u32>, Vec<(u16, u16, u32)>) {
+pub(super) fn lanes(trace: &Trace) -> (Vec<u32>, Vec<(u16, u16, u32)>) {
     let mut lanes: Vec<(u16, u16, u32)> = vec![];
     // Lanes of each pair, the one that is free first on top.
     type Free = BinaryHeap<Reverse<(Nanos, u32)>>;

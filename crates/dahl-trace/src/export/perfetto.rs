@@ -19,38 +19,38 @@ use crate::Index;
 
 /// Numbers of fields, by message.
 mod field {
-    pub const PACKET: u32 = 1;
-    pub mod packet {
-        pub const TIMESTAMP: u32 = 8;
-        pub const SEQUENCE: u32 = 10;
-        pub const EVENT: u32 = 11;
-        pub const INTERNED: u32 = 12;
-        pub const FLAGS: u32 = 13;
-        pub const TRACK: u32 = 60;
+    pub(super) const PACKET: u32 = 1;
+    pub(super) mod packet {
+        pub(crate) const TIMESTAMP: u32 = 8;
+        pub(crate) const SEQUENCE: u32 = 10;
+        pub(crate) const EVENT: u32 = 11;
+        pub(crate) const INTERNED: u32 = 12;
+        pub(crate) const FLAGS: u32 = 13;
+        pub(crate) const TRACK: u32 = 60;
     }
-    pub mod track {
-        pub const UUID: u32 = 1;
-        pub const NAME: u32 = 2;
-        pub const PROCESS: u32 = 3;
-        pub const THREAD: u32 = 4;
-        pub const PARENT: u32 = 5;
-        pub const COUNTER: u32 = 8;
+    pub(super) mod track {
+        pub(crate) const UUID: u32 = 1;
+        pub(crate) const NAME: u32 = 2;
+        pub(crate) const PROCESS: u32 = 3;
+        pub(crate) const THREAD: u32 = 4;
+        pub(crate) const PARENT: u32 = 5;
+        pub(crate) const COUNTER: u32 = 8;
     }
-    pub mod event {
-        pub const CATEGORY: u32 = 3;
-        pub const ANNOTATION: u32 = 4;
-        pub const TYPE: u32 = 9;
-        pub const NAME: u32 = 10;
-        pub const TRACK: u32 = 11;
-        pub const COUNT: u32 = 30;
-        pub const COUNT_DOUBLE: u32 = 44;
-        pub const FLOW: u32 = 47;
-        pub const FLOW_END: u32 = 48;
+    pub(super) mod event {
+        pub(crate) const CATEGORY: u32 = 3;
+        pub(crate) const ANNOTATION: u32 = 4;
+        pub(crate) const TYPE: u32 = 9;
+        pub(crate) const NAME: u32 = 10;
+        pub(crate) const TRACK: u32 = 11;
+        pub(crate) const COUNT: u32 = 30;
+        pub(crate) const COUNT_DOUBLE: u32 = 44;
+        pub(crate) const FLOW: u32 = 47;
+        pub(crate) const FLOW_END: u32 = 48;
     }
-    pub mod annotation {
-        pub const NAME: u32 = 1;
-        pub const NUMBER: u32 = 3;
-        pub const TEXT: u32 = 17;
+    pub(super) mod annotation {
+        pub(crate) const NAME: u32 = 1;
+        pub(crate) const NUMBER: u32 = 3;
+        pub(crate) const TEXT: u32 = 17;
     }
 }
 

@@ -7,18 +7,18 @@
 
 /// Writes one table.
 #[derive(Default)]
-pub struct Table {
+pub(super) struct Table {
     bytes: Vec<u8>,
 }
 
 impl Table {
     /// The bytes.
-    pub fn done(self) -> Vec<u8> {
+    pub(super) fn done(self) -> Vec<u8> {
         self.bytes
     }
 
     /// Begins a table of this many rows with room for so many bytes a row.
-    pub fn rows(&mut self, rows: usize, bytes: usize) {
+    pub(super) fn rows(&mut self, rows: usize, bytes: usize) {
         self.bytes.reserve(rows * bytes);
         self.number(rows as u64);
     }
@@ -32,12 +32,12 @@ impl Table {
     }
 
     /// A column of numbers.
-    pub fn plain(&mut self, values: impl Iterator<Item = u64>) {
+    pub(super) fn plain(&mut self, values: impl Iterator<Item = u64>) {
         values.for_each(|v| self.number(v));
     }
 
     /// A column of numbers close to their neighbours.
-    pub fn near(&mut self, values: impl Iterator<Item = u64>) {
+    pub(super) fn near(&mut self, values: impl Iterator<Item = u64>) {
         let mut last = 0u64;
         for v in values {
             let step = v.wrapping_sub(last) as i64;
@@ -47,25 +47,25 @@ impl Table {
     }
 
     /// A column of numbers that need all their bits.
-    pub fn wide(&mut self, values: impl Iterator<Item = f64>) {
+    pub(super) fn wide(&mut self, values: impl Iterator<Item = f64>) {
         values.for_each(|v| self.bytes.extend(v.to_bits().to_le_bytes()));
     }
 }
 
 /// Reads tables.
-pub struct Columns<'a> {
+pub(super) struct Columns<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Columns<'a> {
     /// Reads from the begin.
-    pub fn new(bytes: &'a [u8]) -> Columns<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Columns<'a> {
         Columns { bytes, at: 0 }
     }
 
     /// Makes sure that nothing is left.
-    pub fn finish(&self) -> Result<(), String> {
+    pub(super) fn finish(&self) -> Result<(), String> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
             n => Err(format!("{n} bytes are left over")),
@@ -73,7 +73,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The number of rows of the next table, of at least `columns` bytes each.
-    pub fn rows(&mut self, columns: usize) -> Result<usize, String> {
+    pub(super) fn rows(&mut self, columns: usize) -> Result<usize, String> {
         let rows = self.number()?;
         let most = (self.bytes.len() - self.at) / columns;
         if rows > most as u64 {
@@ -103,7 +103,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads a column into a field of each row.
-    pub fn plain<R, T: TryFrom<u64>>(
+    pub(super) fn plain<R, T: TryFrom<u64>>(
         &mut self,
         rows: &mut [R],
         put: impl Fn(&mut R, T),
@@ -116,7 +116,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads a column that [`Table::near`] wrote.
-    pub fn near<R, T: TryFrom<u64>>(
+    pub(super) fn near<R, T: TryFrom<u64>>(
         &mut self,
         rows: &mut [R],
         put: impl Fn(&mut R, T),
@@ -131,7 +131,11 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads a column that [`Table::wide`] wrote.
-    pub fn wide<R>(&mut self, rows: &mut [R], put: impl Fn(&mut R, f64)) -> Result<(), String> {
+    pub(super) fn wide<R>(
+        &mut self,
+        rows: &mut [R],
+        put: impl Fn(&mut R, f64),
+    ) -> Result<(), String> {
         for row in rows {
             let Some(bytes) = self.bytes.get(self.at..self.at + 8) else {
                 return Err("a column ends too early".into());

@@ -27,7 +27,7 @@ const FRAME: usize = 4 + 8 + 8;
 
 /// The kinds of sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub(super) enum Section {
     Head = 1,
     GraphNames = 2,
     Graph = 3,
@@ -54,14 +54,14 @@ impl Section {
 }
 
 /// Writes what comes before the sections.
-pub fn begin(out: &mut impl Write, sections: u32) -> io::Result<()> {
+pub(super) fn begin(out: &mut impl Write, sections: u32) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&sections.to_le_bytes())
 }
 
 /// Writes a section.
-pub fn put(out: &mut impl Write, section: Section, raw: &[u8]) -> io::Result<()> {
+pub(super) fn put(out: &mut impl Write, section: Section, raw: &[u8]) -> io::Result<()> {
     let mut packer =
         DeflateEncoder::new(Vec::with_capacity(raw.len() / 3 + 64), Compression::fast());
     packer.write_all(raw)?;
@@ -83,7 +83,7 @@ fn checksum(frame: &[u8], packed: &[u8]) -> u32 {
 }
 
 /// Reads sections one after the other.
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     left: u32,
@@ -91,7 +91,7 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads what comes before the sections.
-    pub fn new(bytes: &'a [u8]) -> Result<Reader<'a>, TraceError> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Reader<'a>, TraceError> {
         if !bytes.starts_with(MAGIC) {
             return Err(TraceError::NotATrace);
         }
@@ -172,13 +172,13 @@ impl<'a> Reader<'a> {
     }
 
     /// A section in JSON.
-    pub fn json<T: DeserializeOwned>(&mut self, section: Section) -> Result<T, TraceError> {
+    pub(super) fn json<T: DeserializeOwned>(&mut self, section: Section) -> Result<T, TraceError> {
         let bytes = self.section(section)?;
         serde_json::from_slice(&bytes).map_err(|e| self.damaged(section.name(), e))
     }
 
     /// A section in columns, which `build` reads to the end.
-    pub fn table<T>(
+    pub(super) fn table<T>(
         &mut self,
         section: Section,
         build: impl FnOnce(&mut Columns) -> Result<T, String>,
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Makes sure that nothing is left.
-    pub fn finish(&self) -> Result<(), TraceError> {
+    pub(super) fn finish(&self) -> Result<(), TraceError> {
         if self.left > 0 || self.at < self.bytes.len() {
             return Err(self.damaged("end", "more than a trace has"));
         }

@@ -18,7 +18,7 @@ const MODES: [Mode; 4] = [Mode::Read, Mode::Write, Mode::ReadWrite, Mode::Reduce
 const NO_TASK: TaskId = TaskId { launch: 0, task: 0 };
 
 /// The tasks, accesses and edges of a graph.
-pub fn graph(g: &TraceGraph) -> Vec<u8> {
+pub(super) fn graph(g: &TraceGraph) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(g.tasks.len(), 6);
     t.near(g.tasks.iter().map(|x| x.class.into()));
@@ -47,7 +47,7 @@ pub fn graph(g: &TraceGraph) -> Vec<u8> {
 }
 
 /// Reads what [`graph`] wrote.
-pub fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph> {
+pub(super) fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph> {
     let task = TraceTask {
         class: 0,
         section: 0,
@@ -93,7 +93,7 @@ pub fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph> {
 }
 
 /// The launches.
-pub fn launches(rows: &[Launch]) -> Vec<u8> {
+pub(super) fn launches(rows: &[Launch]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 6);
     t.near(rows.iter().map(|x| x.step));
@@ -103,7 +103,7 @@ pub fn launches(rows: &[Launch]) -> Vec<u8> {
 }
 
 /// Reads what [`launches`] wrote.
-pub fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
+pub(super) fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
     let empty = Launch {
         step: 0,
         graph: 0,
@@ -117,7 +117,7 @@ pub fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
 }
 
 /// The tasks that ran.
-pub fn tasks(rows: &[TaskRun]) -> Vec<u8> {
+pub(super) fn tasks(rows: &[TaskRun]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 22);
     t.near(rows.iter().map(|x| x.id.launch.into()));
@@ -133,7 +133,7 @@ pub fn tasks(rows: &[TaskRun]) -> Vec<u8> {
 }
 
 /// Reads what [`tasks`] wrote.
-pub fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
+pub(super) fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
     let empty = TaskRun {
         id: NO_TASK,
         released_by: NO_TASK,
@@ -158,7 +158,7 @@ pub fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
 }
 
 /// The transfers.
-pub fn transfers(rows: &[Transfer]) -> Vec<u8> {
+pub(super) fn transfers(rows: &[Transfer]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 24);
     t.plain(rows.iter().map(|x| x.from.into()));
@@ -178,7 +178,7 @@ pub fn transfers(rows: &[Transfer]) -> Vec<u8> {
 }
 
 /// Reads what [`transfers`] wrote.
-pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
+pub(super) fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
     let empty = Transfer {
         from: 0,
         to: 0,
@@ -208,7 +208,7 @@ pub fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
 }
 
 /// The memory samples.
-pub fn memory(rows: &[MemorySample]) -> Vec<u8> {
+pub(super) fn memory(rows: &[MemorySample]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 8);
     t.near(rows.iter().map(|x| x.at));
@@ -218,7 +218,7 @@ pub fn memory(rows: &[MemorySample]) -> Vec<u8> {
 }
 
 /// Reads what [`memory`] wrote.
-pub fn read_memory(c: &mut Columns) -> Read<Vec<MemorySample>> {
+pub(super) fn read_memory(c: &mut Columns) -> Read<Vec<MemorySample>> {
     let empty = MemorySample {
         at: 0,
         memory: 0,
@@ -232,7 +232,7 @@ pub fn read_memory(c: &mut Columns) -> Read<Vec<MemorySample>> {
 }
 
 /// The power samples.
-pub fn power(rows: &[PowerSample]) -> Vec<u8> {
+pub(super) fn power(rows: &[PowerSample]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 14);
     t.near(rows.iter().map(|x| x.at));
@@ -242,7 +242,7 @@ pub fn power(rows: &[PowerSample]) -> Vec<u8> {
 }
 
 /// Reads what [`power`] wrote.
-pub fn read_power(c: &mut Columns) -> Read<Vec<PowerSample>> {
+pub(super) fn read_power(c: &mut Columns) -> Read<Vec<PowerSample>> {
     let empty = PowerSample {
         at: 0,
         domain: 0,

@@ -10,7 +10,7 @@ use dahl_core::UnitKind;
 use dahl_core::trace::{TaskRun, Trace, TraceUnit};
 
 /// The groups of a trace's runs.
-pub struct Labels {
+pub(super) struct Labels {
     /// Codelets and implementations.
     pub codelets: Vec<(String, String)>,
     /// Codelets, implementations and shapes.
@@ -27,7 +27,7 @@ pub struct Labels {
 
 impl Labels {
     /// Numbers the groups.
-    pub fn of(trace: &Trace) -> Labels {
+    pub(super) fn of(trace: &Trace) -> Labels {
         let (mut codelets, mut classes, mut layers) =
             (Names::default(), Names::default(), Names::default());
         let kinds: BTreeSet<UnitKind> = trace.units.iter().map(|u| u.kind).collect();
@@ -65,17 +65,17 @@ impl Labels {
     }
 
     /// The run's number in `codelets`.
-    pub fn codelet(&self, trace: &Trace, run: &TaskRun) -> usize {
+    pub(super) fn codelet(&self, trace: &Trace, run: &TaskRun) -> usize {
         self.both(trace, run).0 as usize
     }
 
     /// The run's number in `classes`.
-    pub fn class(&self, trace: &Trace, run: &TaskRun) -> usize {
+    pub(super) fn class(&self, trace: &Trace, run: &TaskRun) -> usize {
         self.both(trace, run).1 as usize
     }
 
     /// The run's number in `layers`.
-    pub fn layer(&self, trace: &Trace, run: &TaskRun) -> usize {
+    pub(super) fn layer(&self, trace: &Trace, run: &TaskRun) -> usize {
         let graph = trace.launches[run.id.launch as usize].graph as usize;
         let section = trace.graphs[graph].tasks[run.id.task as usize].section as usize;
         self.of_section[graph][section] as usize

@@ -44,13 +44,13 @@ impl Spread {
 }
 
 /// The smallest value that a share `q` of the sorted values does not exceed.
-pub fn quantile(sorted: &[u64], q: f64) -> u64 {
+pub(super) fn quantile(sorted: &[u64], q: f64) -> u64 {
     let rank = (q * sorted.len() as f64).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// `a / b`, or 0 where there is nothing to divide by.
-pub fn ratio(a: f64, b: f64) -> f64 {
+pub(super) fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 

@@ -69,7 +69,7 @@ const LAYERS: [Layer; 6] = [
 const SAMPLES: usize = 4;
 
 /// A network as the scheduler needs it.
-pub struct Network {
+pub(super) struct Network {
     pub graph: TraceGraph,
     /// Mean nanoseconds of a task on a CPU, by class.
     pub nanos: Vec<f64>,
@@ -79,7 +79,7 @@ pub struct Network {
 
 impl Network {
     /// About `tasks` tasks, at least one a layer and direction.
-    pub fn of(tasks: usize) -> Network {
+    pub(super) fn of(tasks: usize) -> Network {
         let updates = LAYERS.iter().filter(|l| l.weights != NONE).count();
         let parts = (tasks.saturating_sub(updates) / (2 * LAYERS.len())).max(1);
         let mut net = Builder::new(parts);

@@ -44,7 +44,7 @@ struct Scheduler<'a> {
 }
 
 /// Fills in launches, tasks and transfers.
-pub fn run(trace: &mut Trace, network: &Network, tasks: usize, random: Random) {
+pub(super) fn run(trace: &mut Trace, network: &Network, tasks: usize, random: Random) {
     let length = network.graph.tasks.len();
     let mut waiting = vec![0; length];
     network

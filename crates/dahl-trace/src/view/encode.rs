@@ -17,7 +17,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Adds a column: how many numbers, then the numbers.
-    pub fn numbers(&mut self, values: impl ExactSizeIterator<Item = u64>) {
+    pub(super) fn numbers(&mut self, values: impl ExactSizeIterator<Item = u64>) {
         varint(&mut self.bytes, values.len() as u64);
         for value in values {
             varint(&mut self.bytes, value);
@@ -25,13 +25,13 @@ impl Columns {
     }
 
     /// Adds a column of bytes.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
         varint(&mut self.bytes, bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Writes the columns as text: deflate, then base64.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         // Columns of small differences gain little from the slower levels.
         let mut packed = DeflateEncoder::new(Vec::new(), Compression::new(4));
         packed.write_all(&self.bytes)?;

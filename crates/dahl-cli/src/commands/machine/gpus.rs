@@ -4,7 +4,7 @@ use dahl_core::{
     Bytes, Link, Machine, Memory, MemoryId, Power, Rated, Seconds, Unit, UnitKind, Watts,
 };
 use dahl_energy::WattsModel;
-use dahl_energy::model::{BUSY, IDLE};
+use dahl_energy::{BUSY, IDLE};
 use dahl_runtime::memory_name;
 use serde::Serialize;
 
