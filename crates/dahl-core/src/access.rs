@@ -44,6 +44,16 @@ impl Merge {
 }
 
 impl Mode {
+    /// What a task does with the operand, as messages and tables say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Read => "read",
+            Mode::Write => "write",
+            Mode::ReadWrite => "read and write",
+            Mode::Reduce => "reduce",
+        }
+    }
+
     /// Whether the task changes the array.
     pub const fn writes(self) -> bool {
         !matches!(self, Mode::Read)

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Merge, Mode};
+use crate::declare::Declaration;
 use crate::dtype::DType;
 use crate::machine::UnitKind;
 use crate::operands::Operands;
@@ -157,8 +158,15 @@ impl fmt::Debug for Implementation {
 pub struct Codelet {
     /// Its name.
     pub name: String,
-    /// What its operands and parameters must satisfy; the message says what is wrong.
+    /// What its operands and parameters are; none if it takes whatever it is given.
+    pub declaration: Option<Declaration>,
+    /// What the extents of its operands and its parameters must satisfy; the message says what is wrong.
     pub rule: fn(&Call) -> Result<(), String>,
+    /// What whole arrays must satisfy besides. Tiles need not: how much of the input a tile must hold
+    /// depends on where it lies, which a call does not say.
+    pub whole: fn(&Call) -> Result<(), String>,
+    /// The codelets that compute its gradients; none if it has none.
+    pub gradients: &'static [&'static str],
     /// What one task costs.
     pub cost: fn(&Call) -> Cost,
     /// How its results come together where tasks reduce into one region.
@@ -172,7 +180,10 @@ impl Codelet {
     pub fn new(name: impl Into<String>) -> Self {
         Codelet {
             name: name.into(),
+            declaration: None,
             rule: |_| Ok(()),
+            whole: |_| Ok(()),
+            gradients: &[],
             cost: |call| Cost {
                 flops: 0.0,
                 bytes: call.bytes(),
@@ -180,6 +191,34 @@ impl Codelet {
             merge: Merge::Add,
             implementations: Vec::new(),
         }
+    }
+
+    /// Declares operands and parameters.
+    pub fn declare(mut self, declaration: Declaration) -> Self {
+        self.declaration = Some(declaration);
+        self
+    }
+
+    /// Whether it can be applied so: first the declaration, then the rule, and for whole arrays
+    /// what they must satisfy besides.
+    pub fn check(&self, call: &Call, whole: bool) -> Result<(), String> {
+        if let Some(declaration) = &self.declaration {
+            declaration.check(call)?;
+        }
+        (self.rule)(call)?;
+        if whole { (self.whole)(call) } else { Ok(()) }
+    }
+
+    /// Sets what whole arrays must satisfy besides the rule.
+    pub fn whole(mut self, whole: fn(&Call) -> Result<(), String>) -> Self {
+        self.whole = whole;
+        self
+    }
+
+    /// Names the codelets that compute its gradients.
+    pub fn gradients(mut self, gradients: &'static [&'static str]) -> Self {
+        self.gradients = gradients;
+        self
     }
 
     /// Sets the rule.

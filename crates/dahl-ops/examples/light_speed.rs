@@ -292,12 +292,18 @@ fn main() {
             let (a, b) = (numbers(n), numbers(n));
             let mut out = vec![0.0; n];
             let t = best(|| {
-                elementwise::binary::add(view(&a, dims), view(&b, dims), cells(&mut out, dims))
+                elementwise::kernels::binary::add(
+                    view(&a, dims),
+                    view(&b, dims),
+                    cells(&mut out, dims),
+                )
             });
             report(&format!("add {place}"), t, n, 12 * n, n);
-            let t = best(|| elementwise::relu::relu(view(&a, dims), cells(&mut out, dims)));
+            let t =
+                best(|| elementwise::kernels::relu::relu(view(&a, dims), cells(&mut out, dims)));
             report(&format!("relu {place}"), t, n, 8 * n, 0);
-            let t = best(|| elementwise::unary::exp(view(&a, dims), cells(&mut out, dims)));
+            let t =
+                best(|| elementwise::kernels::unary::exp(view(&a, dims), cells(&mut out, dims)));
             report(&format!("exp {place}"), t, n, 8 * n, 0);
             let t = best(|| {
                 black_box(reduce::rows::sum(view(&a, dims)));

@@ -8,7 +8,7 @@ use dahl_ops::conv2d::{
     channels_last as last, conv_pool, conv_pool_grad, direct, direct_filter, reference,
 };
 use dahl_ops::cross_entropy::{self, Labels};
-use dahl_ops::elementwise::{relu, unary};
+use dahl_ops::elementwise::kernels::{relu, unary};
 use dahl_ops::optim::{adam, clip, sgd};
 use dahl_ops::pool::{average, max};
 use dahl_ops::simd::Lane;

@@ -7,6 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `task` | what is submitted: a codelet, arrays and their modes |
 //! | `recorder` | takes tasks, checks them, fixes implementations |
 //! | `choices` | which implementation calibration chose, call by call |
 //! | `deps` | edges from regions |
@@ -26,6 +27,7 @@ pub mod program;
 mod recorder;
 mod reduce;
 pub mod runs;
+mod task;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -41,8 +43,9 @@ pub use boundary::Boundary;
 pub use choices::{Choice, Choices};
 pub use memory::MemoryPlan;
 pub use program::Program;
-pub use recorder::{Chooser, Extra, GraphError, Operand, Recorder, Task};
+pub use recorder::{Chooser, Extra, GraphError, Recorder};
 pub use reduce::{larger, smaller};
+pub use task::{Operand, Task};
 
 /// A storage as a graph uses it.
 #[derive(Clone, Debug)]

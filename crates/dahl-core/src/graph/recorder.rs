@@ -9,9 +9,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::access::{Access, Mode};
+use crate::access::Access;
 use crate::array::{Array, Handle, Home, Storage};
-use crate::codelet::{Call, Codelet, Param};
+use crate::codelet::{Call, Codelet};
 use crate::dtype::{DType, Element};
 use crate::hash::FastBuild;
 use crate::machine::UnitKind;
@@ -22,6 +22,7 @@ use super::boundary::Boundary;
 use super::deps::Tracker;
 use super::memory::MemoryPlan;
 use super::reduce::Groups;
+use super::task::Task;
 use super::{Class, Graph, GraphArray, GraphStorage, TaskRecord, runs};
 
 /// Why a program is not a graph.
@@ -36,85 +37,6 @@ pub struct GraphError {
     pub problem: String,
     /// File and line of the submission.
     pub place: String,
-}
-
-/// An array and how a task uses it.
-#[derive(Clone, Copy, Debug)]
-pub struct Operand<'a> {
-    /// The array.
-    pub handle: &'a Handle,
-    /// The use.
-    pub mode: Mode,
-}
-
-impl Handle {
-    /// This array as an operand.
-    pub fn with(&self, mode: Mode) -> Operand<'_> {
-        Operand { handle: self, mode }
-    }
-}
-
-impl<T: Element, const R: usize> Array<'_, T, R> {
-    /// This array, to be read.
-    pub fn read(&self) -> Operand<'_> {
-        self.handle().with(Mode::Read)
-    }
-
-    /// This array, to be overwritten.
-    pub fn write(&mut self) -> Operand<'_> {
-        self.handle().with(Mode::Write)
-    }
-
-    /// This array, to be changed.
-    pub fn read_write(&mut self) -> Operand<'_> {
-        self.handle().with(Mode::ReadWrite)
-    }
-
-    /// This array, to be added to.
-    pub fn reduce(&mut self) -> Operand<'_> {
-        self.handle().with(Mode::Reduce)
-    }
-}
-
-/// A task to submit.
-#[derive(Clone, Copy, Debug)]
-pub struct Task<'a> {
-    codelet: &'a Arc<Codelet>,
-    operands: &'a [Operand<'a>],
-    params: &'a [Param],
-    priority: i32,
-    pin: Option<&'a str>,
-}
-
-impl<'a> Task<'a> {
-    /// A codelet applied to operands.
-    pub fn new(codelet: &'a Arc<Codelet>, operands: &'a [Operand<'a>]) -> Self {
-        Task {
-            codelet,
-            operands,
-            params: &[],
-            priority: 0,
-            pin: None,
-        }
-    }
-
-    /// Sets the parameters.
-    pub fn params(mut self, params: &'a [Param]) -> Self {
-        self.params = params;
-        self
-    }
-
-    /// Sets the priority; higher is more urgent, zero is usual.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Uses this implementation, whatever profile and costs say.
-    pub fn implementation(mut self, name: &'a str) -> Self {
-        self.pin = Some(name);
-        self
-    }
 }
 
 /// Chooses among implementations that can execute a call: given codelet, call and the candidates'
@@ -386,11 +308,15 @@ impl Recording {
             return Err(format!("{n} operands, at most {MAX_OPERANDS} are possible"));
         }
         let class = self.class(task)?;
+        if task.whole {
+            // Per task: a class may have been made by a tile of the same extents.
+            (task.codelet.whole)(&self.classes[class as usize].call)?;
+        }
         let first_access = self.accesses.len() as u32;
         for (i, op) in task.operands.iter().enumerate() {
             let array = self
                 .array(recorder, op.handle)
-                .map_err(|e| format!("operand {i}: {e}"))?;
+                .map_err(|e| format!("{}: {e}", task.operand_name(i)))?;
             let (region, mode) = (op.handle.region, op.mode);
             self.accesses.push(Access {
                 array,
@@ -399,7 +325,7 @@ impl Recording {
                 region,
             });
         }
-        self.check_overlap(first_access as usize)?;
+        self.check_overlap(task, first_access as usize)?;
         // Merges that this task waits for come before it in program order too.
         let codelet = self.classes[class as usize].codelet;
         let merge = self.codelets[codelet as usize].merge;
@@ -420,7 +346,7 @@ impl Recording {
     }
 
     /// What a task writes must not be another of its operands.
-    fn check_overlap(&self, first: usize) -> Result<(), String> {
+    fn check_overlap(&self, task: &Task<'_>, first: usize) -> Result<(), String> {
         let mine = &self.accesses[first..];
         for (i, a) in mine.iter().enumerate() {
             for (j, b) in mine.iter().enumerate().skip(i + 1) {
@@ -434,8 +360,11 @@ impl Recording {
                 {
                     let name = self.storages[va.storage as usize].storage.label();
                     return Err(format!(
-                        "operands {i} and {j} overlap in {name} ({} and {}), and one is written",
-                        a.region, b.region
+                        "{} and {} overlap in {name} ({} and {}), and one is written",
+                        task.operand_name(i),
+                        task.operand_name(j),
+                        a.region,
+                        b.region
                     ));
                 }
             }
@@ -529,18 +458,7 @@ impl Recording {
             self.last_class = c;
             return Ok(c);
         }
-        let call = Call {
-            operands: task
-                .operands
-                .iter()
-                .map(|o| (o.handle.shape, o.mode))
-                .collect(),
-            dtype: task
-                .operands
-                .first()
-                .map_or(DType::F32, |o| o.handle.dtype()),
-            params: task.params.to_vec(),
-        };
+        let call = task.call();
         if let Some(i) = task
             .operands
             .iter()
@@ -548,11 +466,13 @@ impl Recording {
         {
             let other = task.operands[i].handle.dtype();
             return Err(format!(
-                "operand {i} holds {other}, operand 0 holds {}",
+                "{} holds {other}, {} holds {}",
+                task.operand_name(i),
+                task.operand_name(0),
                 call.dtype
             ));
         }
-        (task.codelet.rule)(&call)?;
+        task.codelet.check(&call, false)?;
         let codelet = self.intern(task.codelet);
         let whole = &self.codelets[codelet as usize];
         let choices = choices(whole, &call, task.pin, self.chooser.as_ref());

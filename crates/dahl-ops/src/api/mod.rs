@@ -24,10 +24,9 @@
 //! let recorder = Recorder::new();
 //! dahl_ops::api::add(&recorder, &a, &b);
 //! let mistake = recorder.finish().unwrap_err().to_string();
-//! assert!(mistake.starts_with("add: operand 1 has shape 4, operand 0 has 3"));
+//! assert!(mistake.starts_with("add: b has shape 4, a has 3"));
 //! ```
 
-mod binary;
 mod conv2d;
 mod cross_entropy;
 mod linalg;
@@ -35,9 +34,20 @@ mod linear;
 mod pool;
 mod reduce;
 mod softmax;
-mod unary;
 
-pub use binary::*;
+pub use crate::elementwise::binary::{
+    add, add_assign, add_into, add_reduce, div, div_assign, div_into, mul, mul_assign, mul_into,
+    sub, sub_assign, sub_into,
+};
+pub use crate::elementwise::relu::{
+    relu, relu_assign, relu_grad, relu_grad_assign, relu_grad_into, relu_into,
+};
+pub use crate::elementwise::unary::{
+    add_value, add_value_assign, add_value_into, clip, clip_assign, clip_into, copy, copy_into,
+    exp, exp_assign, exp_into, fill, fill_assign, log, log_assign, log_into, power, power_assign,
+    power_into, round, round_assign, round_into, scale, scale_assign, scale_into, sub_value,
+    sub_value_assign, sub_value_into,
+};
 pub use conv2d::*;
 pub use cross_entropy::*;
 pub use linalg::*;
@@ -45,33 +55,15 @@ pub use linear::*;
 pub use pool::*;
 pub use reduce::*;
 pub use softmax::*;
-pub use unary::*;
 
 use std::sync::Arc;
 
-use dahl_core::{Array, Call, Codelet, Element, Operand, Param, Recorder, Task};
+use dahl_core::{Call, Codelet, Operand, Param, Recorder, Task};
 
 use crate::codelets::Lazy;
-use crate::simd::Lane;
 use crate::window::Window;
 
-fn float<T: Lane>(value: T) -> Param {
-    Param::Float(value.to_f64())
-}
-
-fn extents<T: Element, const R: usize>(x: &Array<'_, T, R>) -> [usize; R] {
-    let shape = x.shape();
-    std::array::from_fn(|i| shape.extents()[i])
-}
-
-/// A temporary of the same extents.
-#[track_caller]
-fn like<'r, T: Element, const R: usize>(
-    recorder: &'r Recorder,
-    x: &Array<'_, T, R>,
-) -> Array<'r, T, R> {
-    recorder.temporary(extents(x))
-}
+use crate::op::{extents, like};
 
 #[track_caller]
 fn submit(recorder: &Recorder, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {

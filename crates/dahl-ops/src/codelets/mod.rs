@@ -9,7 +9,6 @@ pub mod conv2d;
 pub mod conv_pool;
 pub mod cross_entropy;
 pub mod dropout;
-pub mod elementwise;
 pub mod linalg;
 pub mod linear;
 pub mod optim;
@@ -18,9 +17,14 @@ pub mod reduce;
 pub mod softmax;
 pub mod winograd;
 
+pub use crate::elementwise;
+
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-use dahl_core::{Call, Codelet, Implementation, Operands, Param, TaskError, UnitKind};
+use dahl_core::{Call, Codelet, Operands, Param};
+
+pub(crate) use crate::op::{Done, by_type, cpu, elements, only};
 
 use crate::simd::Lane;
 use crate::window::Window;
@@ -28,8 +32,11 @@ use crate::window::Window;
 /// A codelet, made when it is first used.
 pub type Lazy = LazyLock<Arc<Codelet>>;
 
+/// An operation of the table: its codelet.
+pub type Listed = dyn Deref<Target = Arc<Codelet>> + Sync;
+
 /// Every codelet of this crate.
-pub static TABLE: &[&Lazy] = &[
+pub static TABLE: &[&Listed] = &[
     &elementwise::ADD,
     &elementwise::ADD_ASSIGN,
     &elementwise::SUB,
@@ -106,42 +113,6 @@ pub static TABLE: &[&Lazy] = &[
 pub fn by_name(name: &str) -> Option<&'static Arc<Codelet>> {
     TABLE.iter().map(|c| &***c).find(|c| c.name == name)
 }
-
-/// What a body returns.
-pub(crate) type Done = Result<(), TaskError>;
-
-/// An implementation for CPUs; `weight` is its cost relative to the codelet's others.
-pub(crate) fn cpu(
-    name: &'static str,
-    weight: fn(&Call) -> f64,
-    scratch: fn(&Call) -> usize,
-    body: fn(&Operands<'_>) -> Done,
-) -> Implementation {
-    Implementation {
-        name,
-        kind: UnitKind::CPU,
-        supports: |_| true,
-        weight,
-        scratch,
-        body: Arc::new(body),
-    }
-}
-
-/// The only implementation of a codelet, without scratch memory.
-pub(crate) fn only(body: fn(&Operands<'_>) -> Done) -> Implementation {
-    cpu("vector", |_| 1.0, |_| 0, body)
-}
-
-/// Calls a generic body for the type of the task's first operand.
-macro_rules! by_type {
-    ($body:ident) => {
-        |ops: &dahl_core::Operands<'_>| match ops.dtype(0) {
-            dahl_core::DType::F32 => $body::<f32>(ops),
-            dahl_core::DType::F64 => $body::<f64>(ops),
-        }
-    };
-}
-pub(crate) use by_type;
 
 /// The parameters of a window: six whole numbers, kernel, stride and shift.
 pub fn window_params(win: &Window) -> [Param; 6] {
@@ -229,12 +200,6 @@ pub(crate) fn expect_window(call: &Call) -> Result<Window, String> {
         ));
     }
     Ok(win)
-}
-
-/// Bytes of so many elements of the call's type.
-pub(crate) fn elements(call: &Call, n: usize) -> usize {
-    // Kernels align what they need themselves; one cache line more lets `Operands` do so too.
-    n * call.dtype.size() + 64
 }
 
 /// Scratch memory of `len` elements.

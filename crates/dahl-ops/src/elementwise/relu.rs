@@ -2,50 +2,46 @@
 //!
 //! The output says all that the gradient needs (positive or not), so the input may be overwritten.
 
-use dahl_core::{View, ViewMut};
+use dahl_core::{Array, Recorder};
 
-use super::walk::{map, update};
-use crate::float::Float;
+use super::kernels::relu as kernel;
+use super::{Unary, binary_forms, both, codelet, unary_forms};
+use crate::declare::operands;
+use crate::op::Op;
+use crate::simd::Lane;
 
-/// `out = max(x, 0)`; not-a-number stays.
-pub fn relu<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| if x <= T::ZERO { T::ZERO } else { x });
-}
+/// `y = max(x, 0)`; not-a-number stays.
+pub static RELU: Op<Unary> = Op::new(|| {
+    codelet::<Unary>("relu", both!(|x, y| kernel::relu(x.a, y)), |x| {
+        masked(x.a, x.a)
+    })
+    .gradients(&["relu_grad"])
+});
 
-/// `x = max(x, 0)` in place.
-pub fn relu_assign<T: Float>(x: ViewMut<'_, T>) {
-    update([x], [], |[x], []| [if x <= T::ZERO { T::ZERO } else { x }]);
-}
-
-/// `dx = dy` where the output `y` (or any mask) is positive, else 0.
-pub fn relu_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
-    map(
-        dx,
-        [dy, y],
-        |[dy, y]| if y <= T::ZERO { T::ZERO } else { dy },
-    );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_positive_passes() {
-        let dims = [1, 1, 1, 4];
-        let (x, dy) = ([-1.0, 0.0, 2.0, f32::NAN], [5.0, 6.0, 7.0, 8.0f32]);
-        let (mut y, mut dx) = ([9.0f32; 4], [9.0f32; 4]);
-        relu(
-            View::from_slice(&x, dims),
-            ViewMut::from_slice(&mut y, dims),
-        );
-        assert_eq!(y[..3], [0.0, 0.0, 2.0]);
-        assert!(y[3].is_nan());
-        let (dy, y) = (View::from_slice(&dy, dims), View::from_slice(&y, dims));
-        relu_grad(dy, y, ViewMut::from_slice(&mut dx, dims));
-        assert_eq!(dx, [0.0, 0.0, 7.0, 8.0]);
-        let mut x = [-1.0f32, 3.0];
-        relu_assign(ViewMut::from_slice(&mut x, [1, 1, 1, 2]));
-        assert_eq!(x, [0.0, 3.0]);
+operands! {
+    /// Operands of [`RELU_GRAD`].
+    ReluGrad {
+        dy: one [Read|ReadWrite] any "the gradient by the output; without dx it is changed",
+        y: one [Read] any "the output, or any mask, as large",
+        dx: maybe [Write] any "the gradient by the input, as large",
     }
+}
+
+/// `dx = dy` where `y > 0`, else 0.
+pub static RELU_GRAD: Op<ReluGrad> = Op::new(|| {
+    codelet::<ReluGrad>(
+        "relu_grad",
+        both!(|x, d| kernel::relu_grad(x.a, x.b, d)),
+        |x| masked(x.a, x.b),
+    )
+});
+
+fn masked(x: f64, mask: f64) -> f64 {
+    if mask <= 0.0 { 0.0 } else { x }
+}
+
+unary_forms! { "`max(x, 0)`; its gradient is [`relu_grad`]", RELU: relu, relu_into, relu_assign () () }
+binary_forms! {
+    "The gradient of `y = relu(x)`: `dy` where `y` (or any mask) is positive, else 0",
+    RELU_GRAD: relu_grad, relu_grad_into, relu_grad_assign, ReluGrad { dy, y, dx }
 }

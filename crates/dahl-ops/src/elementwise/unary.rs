@@ -1,138 +1,215 @@
-//! One operand: constants, powers, bounds, rounding, exponential and logarithm.
+//! One array, element by element: with a value, powers, bounds, rounding, exponential and logarithm.
+//!
+//! ```
+//! use dahl_core::{Arena, Recorder};
+//! use dahl_ops::api::{relu_into, scale_assign};
+//!
+//! let arena = Arena::new();
+//! let x = arena.from_slice([2, 2], &[-1.0f64, 2.0, -3.0, 4.0])?;
+//! let mut y = arena.zeros::<f64, 2>([2, 2])?;
+//!
+//! let recorder = Recorder::new();
+//! relu_into(&recorder, &x, &mut y);
+//! scale_assign(&recorder, &mut y, 10.0);
+//! let graph = recorder.finish()?;
+//!
+//! let mut runtime = dahl_runtime::Runtime::builder().workers(1).build()?;
+//! runtime.launch(&graph)?;
+//! assert_eq!(*runtime.read(&y)?, [0.0, 20.0, 0.0, 40.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-use dahl_core::{View, ViewMut};
+use dahl_core::{Array, Call, Codelet, Operands, Recorder};
 
-use super::walk::map;
-use crate::float::Float;
+use super::kernels::unary;
+use super::{In, Unary, both, codelet, cost, slow, unary_forms};
+use crate::declare::{operands, params};
+use crate::op::{Done, Op, by_type, like, only};
+use crate::simd::Lane;
 
-/// `out = value`
-pub fn fill<T: Float>(value: T, mut out: ViewMut<'_, T>) {
-    match out.as_slice() {
-        Some(all) => all.fill(value),
-        None => out.fill(value),
+params! {
+    /// The parameter of an operation with a value.
+    Value {
+        value: f64, "the value";
     }
 }
 
-/// `out = x`
-pub fn copy<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
-    out.copy_from(x);
-}
-
-/// `out = value · x`
-pub fn scale<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| value * x);
-}
-
-/// `x *= value`
-pub fn scale_assign<T: Float>(value: T, x: ViewMut<'_, T>) {
-    super::walk::update([x], [], |[x], []| [value * x]);
-}
-
-/// `out = x + value`
-pub fn add_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| x + value);
-}
-
-/// `out = x − value`
-pub fn sub_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| x - value);
-}
-
-/// `out = x` to the power `p`. Powers 0.5, 1, 2, 3 and −1 avoid the general function.
-pub fn power<T: Float>(p: T, x: View<'_, T>, out: ViewMut<'_, T>) {
-    match p.to_f64() {
-        0.5 => map(out, [x], |[x]| x.sqrt()),
-        1.0 => copy(x, out),
-        2.0 => map(out, [x], |[x]| x * x),
-        3.0 => map(out, [x], |[x]| x * x * x),
-        -1.0 => map(out, [x], |[x]| T::ONE / x),
-        _ => map(out, [x], |[x]| x.powf(p)),
+params! {
+    /// The parameter of [`POWER`].
+    Exponent {
+        p: f64, "the exponent";
     }
 }
 
-/// `out = x` bounded to `low..=high`; not-a-number stays. If `low > high` all become `high`.
-pub fn clip<T: Float>(low: T, high: T, x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| {
-        let x = if x < low { low } else { x };
-        if x > high { high } else { x }
-    });
+params! {
+    /// Parameters of [`CLIP`].
+    Bounds {
+        low: f64, "the smallest result";
+        high: f64, "the largest result";
+    }
 }
 
-/// `out =` the nearest integer, halves to the even one.
-pub fn round<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| x.round_even());
+/// `y = value · x`
+pub static SCALE: Op<Unary, Value> = Op::new(|| {
+    codelet::<Unary>("scale", both!(|x, y| unary::scale(x.p, x.a, y)), |x| {
+        x.p * x.a
+    })
+});
+
+/// `y = x + value`
+pub static ADD_VALUE: Op<Unary, Value> = Op::new(|| {
+    let fast = both!(|x, y| unary::add_value(x.p, x.a, y));
+    codelet::<Unary>("add_value", fast, |x| x.a + x.p)
+});
+
+/// `y = x − value`
+pub static SUB_VALUE: Op<Unary, Value> = Op::new(|| {
+    let fast = both!(|x, y| unary::sub_value(x.p, x.a, y));
+    codelet::<Unary>("sub_value", fast, |x| x.a - x.p)
+});
+
+/// `y = xᵖ`
+pub static POWER: Op<Unary, Exponent> = Op::new(|| {
+    // Square roots are a power of their own: that of −0 is −0.
+    let plain = |x: In<f64, f64>| match x.p {
+        0.5 => x.a.sqrt(),
+        p => x.a.powf(p),
+    };
+    codelet::<Unary>("power", both!(|x, y| unary::power(x.p, x.a, y)), plain).cost(slow)
+});
+
+/// `y = x` bounded to `low..=high`; not-a-number stays.
+pub static CLIP: Op<Unary, Bounds> = Op::new(|| {
+    let plain = |x: In<f64, f64>| {
+        let a = if x.a < x.p { x.p } else { x.a };
+        if a > x.q { x.q } else { a }
+    };
+    codelet::<Unary>(
+        "clip_values",
+        both!(|x, y| unary::clip(x.p, x.q, x.a, y)),
+        plain,
+    )
+});
+
+/// The nearest integer, halves to the even one.
+pub static ROUND: Op<Unary> = Op::new(|| {
+    let fast = both!(|x, y| unary::round(x.a, y));
+    codelet::<Unary>("round", fast, |x| x.a.round_ties_even())
+});
+
+/// `y = eˣ`
+pub static EXP: Op<Unary> =
+    Op::new(|| codelet::<Unary>("exp", both!(|x, y| unary::exp(x.a, y)), |x| x.a.exp()).cost(slow));
+
+/// `y = ln x`
+pub static LOG: Op<Unary> =
+    Op::new(|| codelet::<Unary>("log", both!(|x, y| unary::log(x.a, y)), |x| x.a.ln()).cost(slow));
+
+operands! {
+    /// Operands of [`COPY`].
+    Copied {
+        x: one [Read] any "the input",
+        y: one [Write] any "the result, as large",
+    }
 }
 
-/// `out = eˣ`
-pub fn exp<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| x.exp());
+/// `y = x`
+pub static COPY: Op<Copied> = Op::new(|| {
+    let rule = |call: &Call| {
+        let Copied { x, y } = Copied::shapes(call);
+        y.expect_like(&x)
+    };
+    Codelet::new("copy")
+        .rule(rule)
+        .cost(cost)
+        .with(only(by_type!(copied)))
+});
+
+fn copied<T: Lane>(ops: &Operands<'_>) -> Done {
+    let Copied { x, y } = Copied::at(ops.len());
+    unary::copy(ops.read::<T>(x), ops.write::<T>(y));
+    Ok(())
 }
 
-/// `out = ln x`
-pub fn log<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
-    map(out, [x], |[x]| x.ln());
+operands! {
+    /// Operands of [`FILL`].
+    Filled {
+        x: one [Write] any "what is filled",
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// `x = value`
+pub static FILL: Op<Filled, Value> =
+    Op::new(|| Codelet::new("fill").cost(cost).with(only(by_type!(filled))));
 
-    fn run(op: impl Fn(View<'_, f64>, ViewMut<'_, f64>), x: [f64; 4]) -> [f64; 4] {
-        let mut out = [9.0; 4];
-        op(
-            View::from_slice(&x, [1, 1, 2, 2]),
-            ViewMut::from_slice(&mut out, [1, 1, 2, 2]),
-        );
-        out
-    }
+fn filled<T: Lane>(ops: &Operands<'_>) -> Done {
+    let Value { value } = Value::of(ops.params());
+    unary::fill(T::from_f64(value), ops.write::<T>(Filled::at(ops.len()).x));
+    Ok(())
+}
 
-    #[test]
-    fn constants() {
-        assert_eq!(run(|_, o| fill(3.0, o), [0.0; 4]), [3.0; 4]);
-        assert_eq!(run(copy, [1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(
-            run(|x, o| scale(2.0, x, o), [1.0, 2.0, 3.0, 4.0]),
-            [2.0, 4.0, 6.0, 8.0]
-        );
-        assert_eq!(
-            run(|x, o| add_value(2.0, x, o), [1.0, 2.0, 3.0, 4.0]),
-            [3.0, 4.0, 5.0, 6.0]
-        );
-        assert_eq!(
-            run(|x, o| sub_value(2.0, x, o), [1.0, 2.0, 3.0, 4.0]),
-            [-1.0, 0.0, 1.0, 2.0]
-        );
-        let mut x = [1.0, 2.0];
-        scale_assign(3.0, ViewMut::from_slice(&mut x, [1, 1, 1, 2]));
-        assert_eq!(x, [3.0, 6.0]);
+fn value<T: Lane>(value: T) -> Value {
+    Value {
+        value: value.to_f64(),
     }
+}
 
-    #[test]
-    fn rounding_goes_to_the_even_neighbour() {
-        assert_eq!(run(round, [0.5, 1.5, 2.5, -3.5]), [0.0, 2.0, 2.0, -4.0]);
-    }
+unary_forms! { "`by · x`", SCALE: scale, scale_into, scale_assign (by) value(by) }
+unary_forms! {
+    "`x + other`", ADD_VALUE: add_value, add_value_into, add_value_assign (other) value(other)
+}
+unary_forms! {
+    "`x − other`", SUB_VALUE: sub_value, sub_value_into, sub_value_assign (other) value(other)
+}
+unary_forms! {
+    "`x` to the power `p`", POWER: power, power_into, power_assign (p) Exponent { p: p.to_f64() }
+}
+unary_forms! {
+    "`x` bounded to `low..=high`; not-a-number stays", CLIP: clip, clip_into, clip_assign
+    (low, high) Bounds { low: low.to_f64(), high: high.to_f64() }
+}
+unary_forms! {
+    "The nearest integer, halves to the even one", ROUND: round, round_into, round_assign () ()
+}
+unary_forms! { "`eˣ`", EXP: exp, exp_into, exp_assign () () }
+unary_forms! { "`ln x`", LOG: log, log_into, log_assign () () }
 
-    #[test]
-    fn bounds_keep_what_is_not_a_number() {
-        let out = run(|x, o| clip(-1.0, 1.0, x, o), [-2.0, 0.5, 7.0, f64::NAN]);
-        assert_eq!(out[..3], [-1.0, 0.5, 1.0]);
-        assert!(out[3].is_nan());
-    }
+/// An array of one value. Forms: [`fill`], [`fill_assign`].
+#[track_caller]
+pub fn fill<'r, T: Lane, const R: usize>(
+    recorder: &'r Recorder,
+    extents: [usize; R],
+    value: T,
+) -> Array<'r, T, R> {
+    let mut out = recorder.temporary(extents);
+    fill_assign(recorder, &mut out, value);
+    out
+}
 
-    #[test]
-    fn powers_agree_with_the_general_function() {
-        for p in [0.5, 1.0, 2.0, 3.0, -1.0, 2.5, 0.0] {
-            let x = [0.3, 1.0, 2.0, 5.5];
-            let want = x.map(|x: f64| x.powf(p));
-            crate::compare::assert_close("power", &run(|x, o| power(p, x, o), x), &want, 0.0, 2);
-        }
-        assert_eq!(
-            run(exp, [0.0, 1.0, -1.0, 2.0]),
-            [0.0f64, 1.0, -1.0, 2.0].map(f64::exp)
-        );
-        assert_eq!(
-            run(log, [1.0, 2.0, 0.0, 3.0]),
-            [1.0f64, 2.0, 0.0, 3.0].map(f64::ln)
-        );
-    }
+/// Sets all elements to one value.
+#[track_caller]
+pub fn fill_assign<T: Lane, const R: usize>(recorder: &Recorder, x: &mut Array<'_, T, R>, to: T) {
+    FILL.submit(recorder, Filled { x: x.write() }, value(to));
+}
+
+/// The same values. Forms: [`copy`], [`copy_into`].
+#[track_caller]
+pub fn copy<'r, T: Lane, const R: usize>(
+    recorder: &'r Recorder,
+    x: &Array<'_, T, R>,
+) -> Array<'r, T, R> {
+    let mut y = like(recorder, x);
+    copy_into(recorder, x, &mut y);
+    y
+}
+
+/// The same values, written to `y`.
+#[track_caller]
+pub fn copy_into<T: Lane, const R: usize>(
+    recorder: &Recorder,
+    x: &Array<'_, T, R>,
+    y: &mut Array<'_, T, R>,
+) {
+    let (x, y) = (x.read(), y.write());
+    COPY.submit(recorder, Copied { x, y }, ());
 }

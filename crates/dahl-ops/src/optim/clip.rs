@@ -5,7 +5,7 @@
 
 use dahl_core::{View, ViewMut};
 
-use crate::elementwise::unary;
+use crate::elementwise::kernels::unary;
 use crate::float::Float;
 use crate::reduce::rows;
 use crate::simd::Lane;

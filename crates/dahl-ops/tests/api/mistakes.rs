@@ -2,6 +2,7 @@
 
 use dahl_core::{Arena, Array, Recorder};
 use dahl_ops::api::{self, Conv2d, Pool2d, Transposed};
+use dahl_ops::elementwise::Unary;
 
 /// The mistake of a program.
 fn mistake(program: impl FnOnce(&Recorder, &Arena)) -> String {
@@ -23,17 +24,39 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             |r, a| {
                 api::sub(r, &ones(a, [2, 3]), &ones(a, [3, 2]));
             },
-            "sub: operand 1 has shape 3×2, operand 0 has 2×3",
+            "sub: b has shape 3×2, a has 2×3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                api::relu_grad(r, &ones(a, [2]), &ones(a, [3]));
+            },
+            "relu_grad: y has shape 3, dy has 2",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let x = ones(a, [4]);
+                dahl_ops::elementwise::EXP.submit(
+                    r,
+                    Unary {
+                        x: x.read(),
+                        y: None,
+                    },
+                    (),
+                );
+            },
+            "exp: x is given to read, expected to read and write without a result",
         ),
         (
             line!(),
             |r, a| api::exp_into(r, &ones(a, [4]), &mut ones(a, [5])),
-            "exp: operand 1 has shape 5, operand 0 has 4",
+            "exp: y has shape 5, x has 4",
         ),
         (
             line!(),
             |r, a| api::mul_assign(r, &mut ones(a, [4]), &ones(a, [5])),
-            "mul: operand 1 has shape 5, operand 0 has 4",
+            "mul: b has shape 5, a has 4",
         ),
         (
             line!(),
