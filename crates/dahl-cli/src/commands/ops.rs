@@ -1,7 +1,7 @@
 //! `dahl ops`: the table of operations and their implementations.
 
 use anyhow::bail;
-use dahl_core::{Call, DType, Implementation, Mode, Shape};
+use dahl_core::{Call, Codelet, DType, Implementation, Mode, Shape};
 use dahl_ops::codelets;
 
 use super::gpu;
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let (Some(name), Some(shapes)) = (&args.name, &args.shapes) {
         return choose(args, name, shapes);
     }
-    let wanted = |c: &&&codelets::Lazy| args.name.as_ref().is_none_or(|n| c.name == *n);
+    let wanted = |c: &&&codelets::Listed| args.name.as_ref().is_none_or(|n| c.name == *n);
     let found: Vec<_> = codelets::TABLE.iter().filter(wanted).collect();
     if found.is_empty() {
         bail!(
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.name.as_deref().unwrap_or("")
         );
     }
-    let all = |c: &codelets::Lazy| -> Vec<Implementation> {
+    let all = |c: &Codelet| -> Vec<Implementation> {
         let own = c.implementations.iter().cloned();
         let of_gpus = gpu::kernels().and_then(|more| more(&c.name));
         own.chain(of_gpus).collect()
