@@ -31,7 +31,7 @@ pub use dtype::{DType, Element};
 pub use exec::{ExecError, Executor, Shown, Values, ValuesMut};
 pub use graph::{Graph, GraphError, Operand, Program, Recorder, Task};
 pub use machine::{
-    Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated, State,
+    FrequencyState, Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated,
 };
 pub use machine::{Unit, UnitId, UnitKind};
 pub use operands::Operands;

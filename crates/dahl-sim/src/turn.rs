@@ -2,7 +2,7 @@
 //!
 //! That is what a worker of the runtime does, in the same order: it ends a task, counts down who waits,
 //! tells the policy, and takes what the policy hands back or asks for the next. What takes time is a task
-//! and a transfer; deciding takes none but the unit's `overhead` between two tasks, and its `notice` where
+//! and a transfer; deciding takes none but the unit's `overhead` between two tasks, and its `wake_latency` where
 //! it had no work.
 
 use dahl_core::{MemoryId, Seconds, UnitId, Watts};
@@ -116,7 +116,7 @@ impl Engine<'_> {
         }
         // Who looks for work draws what working draws; who notices late was idle until then.
         let late = match std::mem::take(&mut self.units[u].roused) {
-            true => (of.notice.0 - of.overhead.0).max(0.0),
+            true => (of.wake_latency.0 - of.overhead.0).max(0.0),
             false => 0.0,
         };
         let seconds = of.overhead.0 + seconds;

@@ -217,7 +217,7 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
             });
             unit.overhead = Seconds(speeds.overhead);
             if let Some(pace) = pace {
-                (unit.overhead, unit.notice) = (Seconds(pace.overhead), Seconds(pace.notice));
+                (unit.overhead, unit.wake_latency) = (Seconds(pace.overhead), Seconds(pace.notice));
             }
         }
     }
@@ -248,7 +248,7 @@ fn this(units: Option<&Units>) -> anyhow::Result<(Machine, String)> {
     machine.check().map_err(anyhow::Error::msg)?;
     let speeds = match &profile {
         Some(_) => {
-            "flops, bandwidth, overhead and notice were measured here by `dahl calibrate`, all cores busy."
+            "flops, bandwidth, overhead and wake_latency were measured here by `dahl calibrate`, all cores busy."
         }
         None => {
             eprintln!("speeds are unknown before `dahl calibrate` has run; the file lacks them");

@@ -272,7 +272,7 @@ pub fn apply(
     let found = expected(seen, policy, all.len(), task)?;
     for id in all {
         let unit = &mut machine.units[usize::from(id.0)];
-        (unit.overhead, unit.notice) = (Seconds(found.overhead), Seconds(found.notice));
+        (unit.overhead, unit.wake_latency) = (Seconds(found.overhead), Seconds(found.notice));
         times.stretch(id, found.pace);
     }
     Some(found)

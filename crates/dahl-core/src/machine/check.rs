@@ -78,7 +78,7 @@ impl Machine {
         let named = |what: &str| format!("unit {:?}: {what}", unit.name);
         self.known(unit.memory).map_err(|e| named(&e))?;
         at_least_zero(&named("overhead"), unit.overhead.0)?;
-        at_least_zero(&named("notice"), unit.notice.0)?;
+        at_least_zero(&named("wake_latency"), unit.wake_latency.0)?;
         if let Some(power) = unit.power {
             at_least_zero(&named("idle watts"), power.idle.0)?;
             at_least_zero(&named("busy watts"), power.busy.0)?;

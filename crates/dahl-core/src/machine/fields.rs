@@ -59,6 +59,11 @@ impl<'a, 'i> Fields<'a, 'i> {
         }
     }
 
+    /// Whether a key is there; asking does not make it one that exists.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// An error about this table.
     pub fn error(&self, message: impl std::fmt::Display) -> MachineError {
         self.lines

@@ -88,7 +88,7 @@ pub struct Power {
 
 /// Another speed that a unit can run at.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct FrequencyState {
     /// Compared with the usual speed: 0.5 computes half as fast. Memory delivers as before.
     pub speed: f64,
     /// What it draws while it computes.
@@ -130,17 +130,17 @@ pub struct Unit {
     pub power: Option<Power>,
     /// Speeds beside the usual one.
     #[serde(default)]
-    pub states: Vec<State>,
+    pub states: Vec<FrequencyState>,
     /// Its highest rates, where known.
     #[serde(default)]
     pub rated: Option<Rated>,
     /// What every task costs beside its own duration: choosing it, starting it, telling successors.
     #[serde(default)]
     pub overhead: Seconds,
-    /// How long after a task became ready a unit without work begins it, `overhead` included: noticing,
-    /// waking up, fetching.
+    /// Wake-up latency: from when a task is ready to when a unit without work begins it, the dispatch
+    /// `overhead` included.
     #[serde(default)]
-    pub notice: Seconds,
+    pub wake_latency: Seconds,
 }
 
 impl Unit {
@@ -154,7 +154,7 @@ impl Unit {
             states: Vec::new(),
             rated: None,
             overhead: Seconds(0.0),
-            notice: Seconds(0.0),
+            wake_latency: Seconds(0.0),
         }
     }
 

@@ -2,13 +2,13 @@
 //!
 //! Names tie the tables together, so that lines can be moved and copied by hand. An optional key that is
 //! missing means "not known", but for `node` (the first), `at_once` (1), `flops_f64` (half of `flops`)
-//! and `overhead` and `notice` (0).
+//! and `overhead` and `wake_latency` (0).
 
 use toml::de::DeTable;
 
 use super::fields::{Fields, Lines};
+use super::{FrequencyState, Rated, Unit, UnitKind};
 use super::{Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power};
-use super::{Rated, State, Unit, UnitKind};
 use crate::units::{Bytes, Seconds, Watts};
 
 /// The version of the format.
@@ -123,11 +123,15 @@ fn units(
         _ => return Err(f.error("give both `flops` and `bandwidth`, or neither")),
     };
     unit.overhead = Seconds(f.number("overhead")?.unwrap_or(0.0));
-    unit.notice = Seconds(f.number("notice")?.unwrap_or(0.0));
+    if f.has("notice") {
+        let message = "`notice` is called `wake_latency` now: rename the key";
+        return Err(f.error_at("notice", message));
+    }
+    unit.wake_latency = Seconds(f.number("wake_latency")?.unwrap_or(0.0));
     for (table, span) in f.tables("states")? {
         let mut s = Fields::new(table, span, format!("unit {name:?}: state"), lines);
         let (speed, busy) = (s.number("speed")?, s.number("busy_watts")?);
-        unit.states.push(State {
+        unit.states.push(FrequencyState {
             speed: s.needed("speed", speed)?,
             busy: Watts(s.needed("busy_watts", busy)?),
         });

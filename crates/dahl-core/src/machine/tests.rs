@@ -16,7 +16,7 @@ fn unit() -> impl Strategy<Value = Unit> {
         rated,
         (0.0..1e-3, 0.0..1e-3),
     )
-        .prop_map(|(name, gpu, power, rated, (overhead, notice))| Unit {
+        .prop_map(|(name, gpu, power, rated, (overhead, wake_latency))| Unit {
             name,
             kind: if gpu { UnitKind::GPU } else { UnitKind::CPU },
             memory: MemoryId::HOST,
@@ -25,7 +25,7 @@ fn unit() -> impl Strategy<Value = Unit> {
                 busy: Watts(*busy),
             }),
             states: power.map_or(Vec::new(), |p| {
-                let state = |(speed, busy)| State {
+                let state = |(speed, busy)| FrequencyState {
                     speed,
                     busy: Watts(busy),
                 };
@@ -37,7 +37,7 @@ fn unit() -> impl Strategy<Value = Unit> {
                 bandwidth,
             }),
             overhead: Seconds(overhead),
-            notice: Seconds(notice),
+            wake_latency: Seconds(wake_latency),
         })
 }
 
@@ -219,6 +219,11 @@ fn mistakes_name_the_entry_and_the_line() {
             "count = 2",
             "count = 0",
             "unit \"cpu\": `count` is 0: use 1 to 60000 (m.toml:19)",
+        ),
+        (
+            "count = 2",
+            "notice = 1e-6",
+            "unit \"cpu\": `notice` is called `wake_latency` now: rename the key (m.toml:19)",
         ),
         (
             "bandwidth = 12e9",

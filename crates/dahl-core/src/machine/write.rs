@@ -51,8 +51,8 @@ pub(super) fn machine(machine: &Machine) -> String {
         if unit.overhead.0 != 0.0 {
             line(&mut out, "overhead", number(unit.overhead.0));
         }
-        if unit.notice.0 != 0.0 {
-            line(&mut out, "notice", number(unit.notice.0));
+        if unit.wake_latency.0 != 0.0 {
+            line(&mut out, "wake_latency", number(unit.wake_latency.0));
         }
         if !unit.states.is_empty() {
             let states: Vec<String> = unit

@@ -70,7 +70,7 @@ fn every_handing_over_to_another_unit_is_noticed_late() {
     let prompt = expected(&plan, &graph, &machine, &run(2));
     assert!(near(prompt.seconds.0, 7.0, 1e-9), "{prompt:?}");
     for unit in &mut machine.units {
-        unit.notice = Seconds(0.25);
+        unit.wake_latency = Seconds(0.25);
     }
     let late = expected(&plan, &graph, &machine, &run(2));
     assert!(near(late.seconds.0, 7.5, 1e-9), "{late:?}");
@@ -79,7 +79,7 @@ fn every_handing_over_to_another_unit_is_noticed_late() {
         unit.overhead = Seconds(0.125);
     }
     let slow = expected(&plan, &graph, &machine, &run(2));
-    // A task's overhead is part of the notice where there is one: five tasks in a row, two of them noticed.
+    // A task's overhead is part of the wake-up latency: five tasks in a row, two of them on a unit that slept.
     assert!(
         near(slow.seconds.0, 7.0 + 3.0 * 0.125 + 2.0 * 0.25, 1e-9),
         "{slow:?}"

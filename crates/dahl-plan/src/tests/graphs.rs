@@ -8,8 +8,8 @@ use crate::graph_problem::GraphProblem;
 use crate::problem::{Goal, Objective, Origin};
 use crate::solve::{Limits, Plan, plan};
 use dahl_core::{
-    Arena, Codelet, Cost, DType, Graph, Handle, Link, Machine, Memory, MemoryId, Mode, Operand,
-    Param, Power, Rated, Recorder, Seconds, State, Task, Unit, UnitKind, Watts,
+    Arena, Codelet, Cost, DType, FrequencyState, Graph, Handle, Link, Machine, Memory, MemoryId,
+    Mode, Operand, Param, Power, Rated, Recorder, Seconds, Task, Unit, UnitKind, Watts,
 };
 use dahl_sched::policy::Fixed;
 use dahl_sim::{Options, Times, simulate};
@@ -62,7 +62,7 @@ pub fn machine(cores: usize, card: bool) -> Machine {
             idle: Watts(1.0),
             busy: Watts(5.0),
         });
-        unit.states = vec![State {
+        unit.states = vec![FrequencyState {
             speed: 0.5,
             busy: Watts(1.5),
         }];

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use dahl_core::machine::MachineError;
 use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Node, NodeId, Power};
-use dahl_core::{Rated, Seconds, State, Unit, UnitKind, Watts};
+use dahl_core::{FrequencyState, Rated, Seconds, Unit, UnitKind, Watts};
 
 use super::VERSION;
 
@@ -279,7 +279,11 @@ impl<'a, 'i> Reader<'a, 'i> {
             });
         }
         unit.overhead = Seconds(self.real(host, "dahl_overhead", 0.0)?);
-        unit.notice = Seconds(self.real(host, "dahl_notice", 0.0)?);
+        if property(host, "dahl_notice").is_some() {
+            let message = "property dahl_notice is called dahl_wake_latency now: rename it";
+            return self.wrong(host, message);
+        }
+        unit.wake_latency = Seconds(self.real(host, "dahl_wake_latency", 0.0)?);
         let watts = self.wattages(host)?;
         if let Some(&(idle, busy)) = watts.first() {
             if watts.len() != speeds.len() {
@@ -299,7 +303,7 @@ impl<'a, 'i> Reader<'a, 'i> {
                 .iter()
                 .zip(&watts)
                 .skip(1)
-                .map(|(speed, w)| State {
+                .map(|(speed, w)| FrequencyState {
                     speed: speed / speeds[0],
                     busy: each(w.1),
                 })

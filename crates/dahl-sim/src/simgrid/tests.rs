@@ -1,7 +1,9 @@
 //! Round trips of random machines, platforms that others wrote, and damaged files.
 
 use dahl_core::random::Random;
-use dahl_core::{Bytes, Link, Memory, MemoryId, Node, NodeId, Power, Rated, Seconds, State};
+use dahl_core::{
+    Bytes, FrequencyState, Link, Memory, MemoryId, Node, NodeId, Power, Rated, Seconds,
+};
 use dahl_core::{Unit, UnitKind, Watts};
 
 use super::*;
@@ -34,7 +36,7 @@ fn unit(dice: &mut Dice, name: &str) -> Unit {
     });
     if unit.power.is_some() {
         let states = 0..dice.below(3);
-        unit.states.extend(states.map(|_| State {
+        unit.states.extend(states.map(|_| FrequencyState {
             speed: 0.1 + dice.real(2.0),
             busy: Watts(dice.real(300.0)),
         }));
@@ -45,7 +47,7 @@ fn unit(dice: &mut Dice, name: &str) -> Unit {
         bandwidth: 1e6 + d.real(1e12),
     });
     unit.overhead = Seconds(dice.real(1e-3));
-    unit.notice = Seconds(dice.real(1e-3));
+    unit.wake_latency = Seconds(dice.real(1e-3));
     unit
 }
 
@@ -163,7 +165,7 @@ fn a_platform_of_others_is_read() {
     assert_eq!((m.nodes.len(), m.units.len(), m.links.len()), (2, 3, 2));
     assert_eq!(m.units[1].name, "a:1");
     assert_eq!(m.units[0].power.unwrap().busy, Watts(10.0));
-    let state = State {
+    let state = FrequencyState {
         speed: 0.5,
         busy: Watts(7.0),
     };
@@ -172,6 +174,12 @@ fn a_platform_of_others_is_read() {
     assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));
     assert_eq!(m.links[0].joules_per_byte, Some(2e-9));
     assert_eq!((m.links[1].from, m.links[1].to), (MemoryId(1), MemoryId(0)));
+    let old = text.replace(
+        "<prop id=\"watt",
+        "<prop id=\"dahl_notice\" value=\"1\"/><prop id=\"watt",
+    );
+    let error = read(&old, "p.xml").unwrap_err().to_string();
+    assert!(error.contains("dahl_wake_latency"), "{error}");
     let odd = text.replace("<host id=\"b\" speed=\"1Gf\"/>", "<cluster id=\"c\"/>");
     let error = read(&odd, "p.xml").unwrap_err();
     assert_eq!(

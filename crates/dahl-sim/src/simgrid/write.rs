@@ -149,7 +149,12 @@ fn host(out: &mut String, id: &str, unit: &Unit, name: &str, count: Option<usize
         }
     }
     prop(out, 6, "dahl_overhead", format!("{:e}", unit.overhead.0));
-    prop(out, 6, "dahl_notice", format!("{:e}", unit.notice.0));
+    prop(
+        out,
+        6,
+        "dahl_wake_latency",
+        format!("{:e}", unit.wake_latency.0),
+    );
     out.push_str("    </host>\n");
 }
 

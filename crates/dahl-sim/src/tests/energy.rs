@@ -1,6 +1,6 @@
 //! Every joule is accounted for.
 
-use dahl_core::{Joules, Mode, Power, State, Watts};
+use dahl_core::{FrequencyState, Joules, Mode, Power, Watts};
 
 use super::*;
 use dahl_sched::policy::Fixed;
@@ -70,7 +70,7 @@ fn energy_is_base_plus_busy_plus_idle_plus_transfers() {
 fn frequency_states_trade_time_for_watts() {
     let (graph, mut machine) = (graph(), powered());
     machine.units.remove(1);
-    machine.units[0].states = vec![State {
+    machine.units[0].states = vec![FrequencyState {
         speed: 0.5,
         busy: Watts(1.5),
     }];

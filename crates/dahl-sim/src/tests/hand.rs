@@ -79,7 +79,7 @@ fn overhead_is_paid_per_task() {
     machine
         .units
         .iter_mut()
-        .for_each(|u| u.notice = Seconds(2.0));
+        .for_each(|u| u.wake_latency = Seconds(2.0));
     let late = run(&graph, &machine, "ws", 1);
     assert_eq!(late.makespan, Seconds(7.5));
     let busy: f64 = late.units.iter().map(|u| u.busy.0).sum();
