@@ -1,65 +1,25 @@
 //! Initial weights: the distributions that PyTorch's modules start from, from a seed.
 //!
-//! Weights and biases of convolutions and linear layers are uniform in ±1/√fan_in (which is what
-//! `kaiming_uniform_` with a = √5 comes to); batch norms start as the identity. The numbers are not
-//! PyTorch's own, only their distribution is. Element `i` of a parameter is a pure function of the
+//! Which distribution a parameter has is its layer's business. The numbers are not PyTorch's own, only their
+//! distribution is. Element `i` of a parameter is a pure function of the
 //! seed, the parameter's place in the model and `i`, so anybody may compute any part, and single
 //! precision is double precision rounded.
 
 use dahl_core::random::Random;
 use dahl_core::{DType, Element};
 
-use crate::model::{Model, Role};
+use crate::model::{Fill, Model, Role};
 use crate::weights::{Data, Tensor, Weights};
 
 /// Keeps these streams apart from others of the same seed: "init" in ASCII.
 const STREAM: u64 = 0x696e_6974 << 32;
-
-/// How the elements of a parameter start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fill {
-    /// Uniform in ±`bound`.
-    Uniform {
-        /// The largest magnitude.
-        bound: f64,
-    },
-    /// All the same.
-    Constant(f64),
-}
-
-impl Fill {
-    /// Element `i` of a parameter whose random numbers are `random`.
-    pub fn value(&self, random: &Random, i: usize) -> f64 {
-        match *self {
-            Fill::Uniform { bound } => (2.0 * random.uniform(i as u64) - 1.0) * bound,
-            Fill::Constant(value) => value,
-        }
-    }
-}
 
 /// How parameter `place` of the model starts: an index into [`Model::params`].
 ///
 /// # Panics
 /// If the model has no such parameter.
 pub fn fill(model: &Model, place: usize) -> Fill {
-    let param = &model.params()[place];
-    // A layer's weight is the first of its parameters; a weight of one axis is a batch norm's.
-    let weight = model.params()[..=place]
-        .iter()
-        .rev()
-        .take_while(|p| p.layer == param.layer);
-    let fan_in = weight
-        .last()
-        .and_then(|w| w.shape.get(1..))
-        .filter(|axes| !axes.is_empty())
-        .map(|axes| axes.iter().product::<usize>() as f64);
-    match (param.role, fan_in) {
-        (Role::Weight | Role::Bias, Some(fan_in)) => Fill::Uniform {
-            bound: 1.0 / fan_in.sqrt(),
-        },
-        (Role::Weight | Role::RunningVar, _) => Fill::Constant(1.0),
-        (Role::Bias | Role::RunningMean | Role::NumBatches, _) => Fill::Constant(0.0),
-    }
+    model.params()[place].init
 }
 
 /// The random numbers of parameter `place`.
@@ -90,7 +50,7 @@ pub fn weights(model: &Model, seed: u64, dtype: DType) -> Weights {
         let (fill, random) = (fill(model, place), stream(seed, place));
         let values = (0..param.len()).map(|i| fill.value(&random, i));
         let data = match (param.role, dtype) {
-            (Role::NumBatches, _) => Data::I64(values.map(|x| x as i64).collect()),
+            (Role::Counter, _) => Data::I64(values.map(|x| x as i64).collect()),
             (_, DType::F32) => Data::F32(values.map(|x| x as f32).collect()),
             (_, DType::F64) => Data::F64(values.collect()),
         };

@@ -3,6 +3,7 @@
 pub mod checkpoint;
 pub mod init;
 pub mod keys;
+pub mod layers;
 pub mod losses;
 pub mod lower;
 pub mod model;

@@ -291,7 +291,7 @@ pub fn check(weights: &Weights, model: &Model) -> Result<(), WeightsError> {
             ));
         }
         let whole = matches!(tensor.data, Data::I64(_));
-        if whole != (param.role == Role::NumBatches) {
+        if whole != (param.role == Role::Counter) {
             let found = tensor.data.file_type().0;
             let expected = if whole { "F32 or F64" } else { "I64" };
             problems.push(format!(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dahl_core::graph::Operand;
 use dahl_core::{Codelet, Handle, Param};
 
-use super::{Step, state, tiles};
+use super::{Tape, state, tiles};
 
 /// Where a loss submits its tasks.
 pub struct LossTape<'a> {
-    step: &'a Step<'a>,
+    tape: &'a Tape<'a>,
     output: Handle,
     gradient: Option<Handle>,
 }
@@ -31,12 +31,12 @@ pub struct LossPart {
 impl LossTape<'_> {
     /// Samples of the step.
     pub fn batch(&self) -> usize {
-        self.step.batch()
+        self.tape.batch()
     }
 
     /// The parts that the batch is cut into; together they are all of it.
     pub fn parts(&self) -> Vec<LossPart> {
-        let io = self.step.io;
+        let io = self.tape.io;
         let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
         let part = |(i, &n): (usize, &tiles::Piece)| LossPart {
             output: tiles::samples(&self.output, n),
@@ -50,28 +50,25 @@ impl LossTape<'_> {
 
     /// An array that lives for the step.
     pub fn temporary(&self, name: &str, extents: &[usize]) -> Handle {
-        self.step.temporary(name, extents)
+        self.tape.temporary(name, extents)
     }
 
     /// Appends a task.
     pub fn submit(&self, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
-        self.step.submit(codelet, operands, params);
+        self.tape.submit(codelet, operands, params);
     }
 }
 
-impl Step<'_> {
+impl Tape<'_> {
     /// The loss behind the last layer, and in training its gradient.
     pub(super) fn loss(&mut self, loss: &crate::losses::Loss) {
         self.recorder.section("loss");
-        let value = self.model.layers.len();
-        let gradient = self
-            .is_training()
-            .then(|| self.array_for("gradient", value));
+        let (output, gradient) = self.end();
         loss.lower(&mut LossTape {
-            step: self,
-            output: self.value(value),
+            tape: self,
+            output,
             gradient: gradient.clone(),
         });
-        self.gradients[value].extend(gradient);
+        self.give_last_gradient(gradient);
     }
 }

@@ -23,7 +23,7 @@ impl State {
         let (arena, dtype) = (Arena::new(), step.dtype);
         let (mut params, mut slots) = (Vec::new(), Vec::new());
         for p in step.model.params() {
-            if p.role == Role::NumBatches {
+            if p.role == Role::Counter {
                 params.push(None);
                 slots.push(Vec::new());
                 continue;
@@ -77,12 +77,13 @@ impl Io {
             Targets::Classes => vec![batch],
             Targets::Values => vec![batch, step.model.classes()],
         };
+        let values = step.optimizer.values_used().max(Optimizer::VALUES);
         Ok(Io {
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,
             targets: arena.alloc("targets", &targets, dtype)?,
             losses: arena.alloc("losses", &[batch], dtype)?,
             correct: arena.alloc("correct", &[loss_parts(batch)], dtype)?,
-            values: arena.alloc("optimiser values", &[Optimizer::VALUES], dtype)?,
+            values: arena.alloc("optimiser values", &[values], dtype)?,
             step: arena.alloc("step", &[1], dtype)?,
             _arena: arena,
         })

@@ -7,6 +7,8 @@ use dahl_core::split::{By, cut};
 use dahl_core::{Handle, Region};
 use dahl_ops::window::Window;
 
+use super::grain::Parts;
+
 /// Kernel, stride and padding of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -24,6 +26,24 @@ pub type Piece = (usize, usize);
 /// The pieces of an axis of length `len` in `parts` parts, as far as it goes.
 pub fn pieces(len: usize, parts: usize) -> Vec<Piece> {
     cut(0, len, By::Count(parts.clamp(1, len))).expect("between 1 and the length")
+}
+
+/// The tile of a task: samples, channels, rows, columns of what it writes.
+pub type Tile = [Piece; 4];
+
+/// All tiles of an array of these extents.
+pub fn grid(dims: [usize; 4], parts: Parts) -> Vec<Tile> {
+    let cuts = [parts.sample, parts.channel, parts.height, parts.width];
+    let cuts: [Vec<Piece>; 4] = std::array::from_fn(|axis| pieces(dims[axis], cuts[axis]));
+    let mut all = Vec::new();
+    for &n in &cuts[0] {
+        for &c in &cuts[1] {
+            for &h in &cuts[2] {
+                all.extend(cuts[3].iter().map(|&w| [n, c, h, w]));
+            }
+        }
+    }
+    all
 }
 
 /// The box with these pieces along the four axes.

@@ -4,7 +4,7 @@ use dahl_core::Mode::{Read, ReadWrite, Reduce};
 use dahl_core::{Handle, Param};
 use dahl_ops::codelets::optim;
 
-use super::{Step, tiles};
+use super::{Tape, tiles};
 
 /// Elements of a parameter that one task updates, about.
 const GRAIN: usize = 64 << 10;
@@ -24,10 +24,10 @@ fn cuts(handle: &Handle) -> Vec<[tiles::Piece; 4]> {
         .collect()
 }
 
-impl Step<'_> {
+impl Tape<'_> {
     /// A parameter's gradient is complete: updates it, or keeps it until all are.
     pub(super) fn update(&mut self, param: usize, gradient: Handle) {
-        if self.settings.clip_norm.is_some() {
+        if self.step.clip_norm.is_some() {
             self.clipped.push((param, gradient));
         } else {
             self.apply(param, &gradient);
@@ -35,7 +35,7 @@ impl Step<'_> {
     }
 
     pub(super) fn clip_and_update(&mut self) {
-        let Some(most) = self.settings.clip_norm else {
+        let Some(most) = self.step.clip_norm else {
             return;
         };
         let gradients = std::mem::take(&mut self.clipped);
@@ -57,7 +57,7 @@ impl Step<'_> {
     }
 
     fn apply(&self, param: usize, gradient: &Handle) {
-        let optimizer = &self.settings.optimizer;
+        let optimizer = &self.step.optimizer;
         let target = self.state.params[param]
             .clone()
             .expect("trained parameters are arrays");

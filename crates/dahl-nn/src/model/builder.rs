@@ -4,25 +4,14 @@
 //! program that made it, so that a chain of calls needs one `?`.
 
 use std::panic::Location;
+use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::check::{Draft, assemble};
-use super::{Kind, Model, ModelError, Place, check};
-
-/// A height and a width: a number for both, or `[h, w]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair(pub [usize; 2]);
-
-impl From<usize> for Pair {
-    fn from(n: usize) -> Self {
-        Pair([n, n])
-    }
-}
-
-impl From<[usize; 2]> for Pair {
-    fn from(pair: [usize; 2]) -> Self {
-        Pair(pair)
-    }
-}
+use super::{Model, ModelError, Place, check};
+use crate::keys::{Given, KeyError, Named, Reader};
+use crate::layers::{Layer, Pair, reader};
 
 /// A model being written down; see [`Model::builder`].
 #[derive(Debug)]
@@ -30,6 +19,8 @@ pub struct ModelBuilder {
     name: String,
     input: [usize; 3],
     drafts: Vec<Draft>,
+    /// How each of them is read from keys.
+    readers: Vec<Reader<dyn Layer>>,
     place: Place,
     wrong: Option<ModelError>,
 }
@@ -47,105 +38,25 @@ impl ModelBuilder {
             name,
             input,
             drafts: Vec::new(),
+            readers: Vec::new(),
             place: here(),
             wrong: None,
         }
     }
 
-    /// Appends a layer of any kind, which reads the one before.
+    /// Appends a layer, which reads the one before. The layers of this crate have methods of their own,
+    /// called as in files.
     #[track_caller]
-    pub fn layer(mut self, kind: Kind) -> Self {
+    pub fn layer<L: Layer + Named>(mut self, layer: L) -> Self {
         self.drafts.push(Draft {
             name: None,
-            kind,
+            layer: Arc::new(layer),
             from: None,
             place: here(),
             line: None,
         });
+        self.readers.push(reader::<L>());
         self
-    }
-
-    /// A convolution with stride 1, no padding and a bias; `.stride`, `.padding` and `.bias` change that.
-    #[track_caller]
-    pub fn conv2d(self, out_channels: usize, kernel: impl Into<Pair>) -> Self {
-        let Pair(kernel) = kernel.into();
-        self.layer(Kind::Conv2d {
-            out_channels,
-            kernel,
-            stride: [1; 2],
-            padding: [0; 2],
-            bias: true,
-        })
-    }
-
-    /// The larger of 0 and the value.
-    #[track_caller]
-    pub fn relu(self) -> Self {
-        self.layer(Kind::Relu)
-    }
-
-    /// Max pooling with a stride equal to the kernel and no padding; `.stride` and `.padding` change that.
-    #[track_caller]
-    pub fn max_pool2d(self, kernel: impl Into<Pair>) -> Self {
-        let Pair(kernel) = kernel.into();
-        self.layer(Kind::MaxPool2d {
-            kernel,
-            stride: kernel,
-            padding: [0; 2],
-        })
-    }
-
-    /// Average pooling with a stride equal to the kernel and no padding; `.stride` and `.padding` change
-    /// that.
-    #[track_caller]
-    pub fn avg_pool2d(self, kernel: impl Into<Pair>) -> Self {
-        let Pair(kernel) = kernel.into();
-        self.layer(Kind::AvgPool2d {
-            kernel,
-            stride: kernel,
-            padding: [0; 2],
-        })
-    }
-
-    /// The mean of each channel.
-    #[track_caller]
-    pub fn adaptive_avg_pool2d(self) -> Self {
-        self.layer(Kind::AdaptiveAvgPool2d)
-    }
-
-    /// Batch normalisation.
-    #[track_caller]
-    pub fn batch_norm2d(self) -> Self {
-        self.layer(Kind::BatchNorm2d)
-    }
-
-    /// Dropout with probability `p`.
-    #[track_caller]
-    pub fn dropout(self, p: f64) -> Self {
-        self.layer(Kind::Dropout { p })
-    }
-
-    /// An image as a row of numbers.
-    #[track_caller]
-    pub fn flatten(self) -> Self {
-        self.layer(Kind::Flatten)
-    }
-
-    /// A linear layer with a bias; `.bias(false)` leaves it out.
-    #[track_caller]
-    pub fn linear(self, out_features: usize) -> Self {
-        self.layer(Kind::Linear {
-            out_features,
-            bias: true,
-        })
-    }
-
-    /// The sum of two or more layers, by their names.
-    #[allow(clippy::should_implement_trait)] // a layer's name, as all methods here are
-    #[track_caller]
-    pub fn add<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
-        self.layer(Kind::Add)
-            .reads(names.into_iter().map(Into::into).collect())
     }
 
     /// Gives the last layer a name.
@@ -153,7 +64,7 @@ impl ModelBuilder {
     pub fn named(mut self, name: impl Into<String>) -> Self {
         match self.drafts.last_mut() {
             Some(draft) => draft.name = Some(name.into()),
-            None => self.refuse("named"),
+            None => self.refuse("`named` before any layer".into()),
         }
         self
     }
@@ -166,50 +77,49 @@ impl ModelBuilder {
     }
 
     #[track_caller]
-    fn reads(mut self, names: Vec<String>) -> Self {
+    pub(crate) fn reads(mut self, names: Vec<String>) -> Self {
         match self.drafts.last_mut() {
             Some(draft) => draft.from = Some(names),
-            None => self.refuse("from"),
+            None => self.refuse("`from` before any layer".into()),
+        }
+        self
+    }
+
+    /// Sets a key of the last layer, as a file would.
+    #[track_caller]
+    pub fn set(mut self, key: &str, value: impl Serialize) -> Self {
+        let (Some(draft), Some(reader)) = (self.drafts.last_mut(), self.readers.last()) else {
+            self.refuse(format!("`{key}` before any layer"));
+            return self;
+        };
+        let keys = draft.layer.keys().unwrap_or_default();
+        let given = keys.iter().fold(Given::default(), |given, key| {
+            given.set(&key.name, Some(&key.value))
+        });
+        match (reader.read)(given.set(key, Some(value))) {
+            Ok(layer) => draft.layer = layer,
+            Err(KeyError::Unknown { key, .. }) => self.refuse(format!("has no `{key}`")),
+            Err(error) => self.refuse(error.to_string()),
         }
         self
     }
 
     /// The stride of the last layer, a convolution or pooling.
     #[track_caller]
-    pub fn stride(mut self, value: impl Into<Pair>) -> Self {
-        match self.drafts.last_mut().map(|draft| &mut draft.kind) {
-            Some(
-                Kind::Conv2d { stride, .. }
-                | Kind::MaxPool2d { stride, .. }
-                | Kind::AvgPool2d { stride, .. },
-            ) => *stride = value.into().0,
-            _ => self.refuse("stride"),
-        }
-        self
+    pub fn stride(self, value: impl Into<Pair>) -> Self {
+        self.set("stride", value.into())
     }
 
     /// The padding of the last layer, a convolution or pooling.
     #[track_caller]
-    pub fn padding(mut self, value: impl Into<Pair>) -> Self {
-        match self.drafts.last_mut().map(|draft| &mut draft.kind) {
-            Some(
-                Kind::Conv2d { padding, .. }
-                | Kind::MaxPool2d { padding, .. }
-                | Kind::AvgPool2d { padding, .. },
-            ) => *padding = value.into().0,
-            _ => self.refuse("padding"),
-        }
-        self
+    pub fn padding(self, value: impl Into<Pair>) -> Self {
+        self.set("padding", value.into())
     }
 
     /// Whether the last layer, a convolution or linear, adds a bias.
     #[track_caller]
-    pub fn bias(mut self, value: bool) -> Self {
-        match self.drafts.last_mut().map(|draft| &mut draft.kind) {
-            Some(Kind::Conv2d { bias, .. } | Kind::Linear { bias, .. }) => *bias = value,
-            _ => self.refuse("bias"),
-        }
-        self
+    pub fn bias(self, value: bool) -> Self {
+        self.set("bias", value)
     }
 
     /// Checks the whole and gives the model, or the first mistake.
@@ -220,19 +130,16 @@ impl ModelBuilder {
         }
     }
 
-    /// Remembers that the last layer has no such property.
+    /// Remembers what is wrong with the last layer.
     #[track_caller]
-    fn refuse(&mut self, key: &str) {
+    fn refuse(&mut self, message: String) {
         let place = here();
         let error = match self.drafts.last() {
-            None => ModelError::Model {
-                message: format!("`{key}` before any layer"),
-                place,
-            },
+            None => ModelError::Model { message, place },
             Some(draft) => ModelError::Layer {
-                kind: draft.kind.type_name().into(),
+                kind: draft.layer.name().into(),
                 layer: check::label(draft.name.as_deref(), self.drafts.len() - 1),
-                message: format!("has no `{key}`"),
+                message,
                 place,
             },
         };

@@ -1,8 +1,10 @@
 //! From a list of layers as somebody wrote them to a model, or the first thing wrong with them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use super::{Extent, Kind, Layer, Model, ModelError, Place, extent, param};
+use super::{Entry, Extent, Model, ModelError, Place, param};
+use crate::layers::Layer;
 
 /// What `from` calls the model's input.
 pub(super) const INPUT: &str = "input";
@@ -11,7 +13,7 @@ pub(super) const INPUT: &str = "input";
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub name: Option<String>,
-    pub kind: Kind,
+    pub layer: Arc<dyn Layer>,
     /// Names of what it reads; `None` is the layer before.
     pub from: Option<Vec<String>>,
     pub place: Place,
@@ -27,7 +29,7 @@ pub(super) fn label(name: Option<&str>, index: usize) -> String {
 impl Draft {
     fn error(&self, index: usize, message: String) -> ModelError {
         ModelError::Layer {
-            kind: self.kind.type_name().into(),
+            kind: self.layer.name().into(),
             layer: label(self.name.as_deref(), index),
             message,
             place: self.place.clone(),
@@ -70,7 +72,7 @@ pub(super) fn assemble(
         }
     }
 
-    let mut layers: Vec<Layer> = Vec::with_capacity(drafts.len());
+    let mut layers: Vec<Entry> = Vec::with_capacity(drafts.len());
     let mut params = Vec::new();
     let mut keys = HashSet::new();
     let mut read = vec![false; drafts.len() + 1];
@@ -78,10 +80,11 @@ pub(super) fn assemble(
         let from = resolve(draft, i, &names).map_err(|message| draft.error(i, message))?;
         from.iter().for_each(|&value| read[value] = true);
         let inputs: Vec<Extent> = from.iter().map(|&value| extents[value]).collect();
-        let given = extent::output(&draft.kind, &inputs).map_err(|m| draft.error(i, m))?;
-        let layer = Layer {
+        let given = output(&*draft.layer, &inputs).map_err(|m| draft.error(i, m))?;
+        let layer = Entry {
             name: draft.name.clone(),
-            kind: draft.kind,
+            keys: draft.layer.keys().map_err(|m| draft.error(i, m))?,
+            layer: draft.layer.clone(),
             from,
             line: draft.line,
         };
@@ -126,6 +129,17 @@ pub(super) fn assemble(
         extents,
         params,
     })
+}
+
+/// What a layer gives when it reads values of these extents.
+fn output(layer: &dyn Layer, inputs: &[Extent]) -> Result<Extent, String> {
+    if inputs.len() > 1 && !layer.reads_many() {
+        return Err(format!(
+            "reads {} values; only add reads more than one: give `from` a single name",
+            inputs.len()
+        ));
+    }
+    layer.extent(inputs)?.checked()
 }
 
 /// Names become parts of keys, of file names and of tables.

@@ -72,7 +72,6 @@
 //! # }
 //! ```
 
-mod attributes;
 mod builder;
 mod check;
 mod error;
@@ -86,13 +85,18 @@ mod write;
 
 use std::hash::Hasher;
 use std::path::Path;
+use std::sync::Arc;
 
 use dahl_core::hash::StableHasher;
 
-pub use builder::{ModelBuilder, Pair};
+use crate::Registry;
+use crate::keys::Key;
+use crate::layers::Layer;
+
+pub use builder::ModelBuilder;
 pub use error::{ModelError, Place};
 pub use extent::Extent;
-pub use param::{Param, Role};
+pub use param::{Fill, Param, Role};
 pub use summary::Row;
 
 /// No array of a model (a value for one sample, a parameter) may have more elements than this.
@@ -106,93 +110,51 @@ pub struct Model {
     /// Channels, height and width of an input image.
     pub input: [usize; 3],
     /// The layers, each after those it reads.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<Entry>,
     /// The file it was read from.
     pub file: Option<String>,
     extents: Vec<Extent>,
     params: Vec<Param>,
 }
 
-/// One layer of a model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Layer {
+/// One layer of a model, with its place among the others.
+#[derive(Clone, Debug)]
+pub struct Entry {
     /// Its name, if it was given one; names are unique within a model.
     pub name: Option<String>,
-    /// What it does.
-    pub kind: Kind,
+    /// What it computes.
+    pub layer: Arc<dyn Layer>,
+    /// Its keys, as files and tables write them.
+    pub keys: Vec<Key>,
     /// The values it reads: 0 is the model's input, `i + 1` the output of layer `i`.
     pub from: Vec<usize>,
     /// Where it stands in the model's file, counted from 1.
     pub line: Option<usize>,
 }
 
-/// What a layer does. Semantics and defaults are those of PyTorch's module of the same name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// A cross-correlation of an image with a set of filters.
-    Conv2d {
-        /// How many filters.
-        out_channels: usize,
-        /// Height and width of a filter.
-        kernel: [usize; 2],
-        /// Step between windows.
-        stride: [usize; 2],
-        /// Zeros around the image, on each side.
-        padding: [usize; 2],
-        /// Whether a number per filter is added.
-        bias: bool,
-    },
-    /// The larger of 0 and the value.
-    Relu,
-    /// The largest value of each window.
-    MaxPool2d {
-        /// Height and width of a window.
-        kernel: [usize; 2],
-        /// Step between windows.
-        stride: [usize; 2],
-        /// What is around the image, on each side; never the largest.
-        padding: [usize; 2],
-    },
-    /// The mean of each window, padding counted as zeros.
-    AvgPool2d {
-        /// Height and width of a window.
-        kernel: [usize; 2],
-        /// Step between windows.
-        stride: [usize; 2],
-        /// Zeros around the image, on each side.
-        padding: [usize; 2],
-    },
-    /// The mean of each channel.
-    AdaptiveAvgPool2d,
-    /// Each channel brought to mean 0 and variance 1 over the batch, then scaled and shifted.
-    BatchNorm2d,
-    /// While training, sets values to zero at random and scales the others up.
-    Dropout {
-        /// The probability of a zero.
-        p: f64,
-    },
-    /// An image as a row of numbers, channel by channel.
-    Flatten,
-    /// A matrix product.
-    Linear {
-        /// How many numbers it gives.
-        out_features: usize,
-        /// Whether a number per output is added.
-        bias: bool,
-    },
-    /// The sum of what it reads.
-    Add,
-}
-
 impl Model {
     /// Reads a model from the text of a file; `file` is what errors call it.
     pub fn from_toml(text: &str, file: &str) -> Result<Model, ModelError> {
-        read::from_toml(text, file)
+        read::from_toml(text, file, &Registry::default())
+    }
+
+    /// As [`Model::from_toml`]; the file may name layers that a program has added to the registry.
+    pub fn from_toml_with(
+        text: &str,
+        file: &str,
+        registry: &Registry,
+    ) -> Result<Model, ModelError> {
+        read::from_toml(text, file, registry)
     }
 
     /// Reads a model from a file.
     pub fn load(path: &Path) -> Result<Model, ModelError> {
-        read::load(path)
+        read::load(path, &Registry::default())
+    }
+
+    /// As [`Model::load`]; the file may name layers that a program has added to the registry.
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<Model, ModelError> {
+        read::load(path, registry)
     }
 
     /// Starts a model in Rust code: channels, height and width of its input, then a call per layer.
@@ -260,9 +222,9 @@ impl Model {
         hash.write_usize(self.layers.len());
         for layer in &self.layers {
             text(&mut hash, layer.name.as_deref().unwrap_or(""));
-            text(&mut hash, layer.kind.type_name());
-            for attribute in layer.kind.attributes() {
-                attribute.words().iter().for_each(|&w| hash.write_u64(w));
+            text(&mut hash, layer.layer.name());
+            for key in &layer.keys {
+                key.words().iter().for_each(|&w| hash.write_u64(w));
             }
             hash.write_usize(layer.from.len());
             layer.from.iter().for_each(|&v| hash.write_usize(v));

@@ -1,19 +1,25 @@
-//! Parameters and buffers: what a model's weights are called and how large they are.
+//! Parameters and buffers: what a model's weights are called, how large they are and how they start.
+
+use dahl_core::random::Random;
 
 use super::extent::elements;
-use super::{Extent, Kind, Layer};
+use super::{Entry, Extent};
 
 /// A parameter or buffer of a layer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     /// Its key in weight files: `0.weight`, or `name.weight` where the layer has a name.
     pub key: String,
+    /// The last part of its key.
+    pub name: &'static str,
     /// The layer it belongs to.
     pub layer: usize,
-    /// What it is to that layer.
+    /// Who changes it.
     pub role: Role,
     /// Its shape; empty for a single number.
     pub shape: Vec<usize>,
+    /// How its elements start.
+    pub init: Fill,
 }
 
 impl Param {
@@ -24,81 +30,69 @@ impl Param {
     }
 }
 
-/// What a parameter is to its layer.
+/// Who changes a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Filters, a matrix, or a batch norm's scale.
-    Weight,
-    /// What is added.
-    Bias,
-    /// A batch norm's running mean.
-    RunningMean,
-    /// A batch norm's running variance.
-    RunningVar,
-    /// How many batches a batch norm has seen: an integer.
-    NumBatches,
+    /// The optimiser.
+    Trained,
+    /// The layer's own tasks, such as running statistics.
+    Buffer,
+    /// Nobody here: an integer that files hold, such as how many batches a batch norm has seen.
+    Counter,
 }
 
 impl Role {
     /// Whether the optimiser changes it.
     pub fn is_trained(self) -> bool {
-        matches!(self, Role::Weight | Role::Bias)
+        self == Role::Trained
+    }
+}
+
+/// How the elements of a parameter start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fill {
+    /// Uniform in ±`bound`.
+    Uniform {
+        /// The largest magnitude.
+        bound: f64,
+    },
+    /// All the same.
+    Constant(f64),
+}
+
+impl Fill {
+    /// Uniform in ±1/√inputs, where `inputs` numbers go into each output: what PyTorch's convolutions and
+    /// linear layers start from (`kaiming_uniform_` with a = √5 comes to this).
+    pub fn fan_in(inputs: usize) -> Self {
+        Fill::Uniform {
+            bound: 1.0 / (inputs as f64).sqrt(),
+        }
     }
 
-    /// The last part of its key.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Weight => "weight",
-            Role::Bias => "bias",
-            Role::RunningMean => "running_mean",
-            Role::RunningVar => "running_var",
-            Role::NumBatches => "num_batches_tracked",
+    /// Element `i` of a parameter whose random numbers are `random`.
+    pub fn value(&self, random: &Random, i: usize) -> f64 {
+        match *self {
+            Fill::Uniform { bound } => (2.0 * random.uniform(i as u64) - 1.0) * bound,
+            Fill::Constant(value) => value,
         }
     }
 }
 
 /// The parameters of layer `index`, which reads a value of extent `input`.
-pub(super) fn of_layer(index: usize, layer: &Layer, input: Extent) -> Result<Vec<Param>, String> {
-    let owner = layer.name.clone().unwrap_or_else(|| index.to_string());
-    let param = |role: Role, shape: Vec<usize>| {
-        elements(&shape)?;
-        Ok(Param {
-            key: format!("{owner}.{}", role.name()),
-            layer: index,
-            role,
-            shape,
+pub(super) fn of_layer(index: usize, entry: &Entry, input: Extent) -> Result<Vec<Param>, String> {
+    let owner = entry.name.clone().unwrap_or_else(|| index.to_string());
+    let specs = entry.layer.params(input).into_iter();
+    specs
+        .map(|spec| {
+            elements(&spec.shape)?;
+            Ok(Param {
+                key: format!("{owner}.{}", spec.name),
+                name: spec.name,
+                layer: index,
+                role: spec.role,
+                shape: spec.shape,
+                init: spec.init,
+            })
         })
-    };
-    let bias = |wanted: bool, n: usize| wanted.then(|| param(Role::Bias, vec![n]));
-    let channels = match input {
-        Extent::Image([c, ..]) => c,
-        Extent::Flat(n) => n,
-    };
-    match layer.kind {
-        Kind::Conv2d {
-            out_channels,
-            kernel: [h, w],
-            bias: wanted,
-            ..
-        } => std::iter::once(param(Role::Weight, vec![out_channels, channels, h, w]))
-            .chain(bias(wanted, out_channels))
-            .collect(),
-        Kind::Linear {
-            out_features,
-            bias: wanted,
-        } => std::iter::once(param(Role::Weight, vec![out_features, channels]))
-            .chain(bias(wanted, out_features))
-            .collect(),
-        Kind::BatchNorm2d => [
-            (Role::Weight, vec![channels]),
-            (Role::Bias, vec![channels]),
-            (Role::RunningMean, vec![channels]),
-            (Role::RunningVar, vec![channels]),
-            (Role::NumBatches, Vec::new()),
-        ]
-        .into_iter()
-        .map(|(role, shape)| param(role, shape))
-        .collect(),
-        _ => Ok(Vec::new()),
-    }
+        .collect()
 }

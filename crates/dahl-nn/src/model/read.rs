@@ -1,29 +1,27 @@
 //! Models from files: TOML to layers, each key checked, each error with its line.
 //!
-//! The text is walked by hand rather than deserialised, because errors must name the layer and the line
-//! of the key, and unknown keys must be refused with the list of known ones.
+//! What every layer has is walked by hand; a layer's own keys are read by serde, whose errors are given the
+//! layer and the line of the key.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::check::{Draft, assemble, label};
-use super::{Kind, Model, ModelError, Place};
+use super::{Model, ModelError, Place};
+use crate::Registry;
+use crate::keys::{Given, KeyError, names};
 
 /// Larger files are not models.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// All types, for the error that lists them.
-pub(super) const TYPES: &str = "conv2d, relu, max_pool2d, avg_pool2d, adaptive_avg_pool2d, batch_norm2d, dropout, \
-                     flatten, linear, add";
-
 /// Reads a file that holds a model.
-pub(super) fn load(path: &Path) -> Result<Model, ModelError> {
+pub(super) fn load(path: &Path, registry: &Registry) -> Result<Model, ModelError> {
     let file = path.display().to_string();
     let mut text = String::new();
     let read = File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text));
@@ -34,12 +32,12 @@ pub(super) fn load(path: &Path) -> Result<Model, ModelError> {
             file,
             source: too_large(),
         }),
-        Ok(_) => from_toml(&text, &file),
+        Ok(_) => from_toml(&text, &file, registry),
     }
 }
 
 /// Reads the text of a file that holds a model.
-pub(super) fn from_toml(text: &str, file: &str) -> Result<Model, ModelError> {
+pub(super) fn from_toml(text: &str, file: &str, registry: &Registry) -> Result<Model, ModelError> {
     let lines = Lines::new(text, file);
     let table = DeTable::parse(text).map_err(|e| ModelError::Syntax {
         message: e.message().to_owned(),
@@ -99,7 +97,7 @@ pub(super) fn from_toml(text: &str, file: &str) -> Result<Model, ModelError> {
     let drafts = list
         .iter()
         .enumerate()
-        .map(|(i, value)| draft(value, i, &lines));
+        .map(|(i, value)| draft(value, i, &lines, registry));
     let drafts = drafts.collect::<Result<Vec<Draft>, ModelError>>()?;
     let place = lines.place(input.span());
     assemble(
@@ -111,8 +109,16 @@ pub(super) fn from_toml(text: &str, file: &str) -> Result<Model, ModelError> {
     )
 }
 
+/// Keys that every layer has.
+const COMMON: [&str; 3] = ["from", "name", "type"];
+
 /// One `[[layers]]` table.
-fn draft(value: &Spanned<DeValue<'_>>, index: usize, lines: &Lines) -> Result<Draft, ModelError> {
+fn draft(
+    value: &Spanned<DeValue<'_>>,
+    index: usize,
+    lines: &Lines,
+    registry: &Registry,
+) -> Result<Draft, ModelError> {
     let line = lines.line(value.span().start);
     let place = lines.place(value.span());
     let untyped = |message: String, place: Place| ModelError::Layer {
@@ -125,98 +131,59 @@ fn draft(value: &Spanned<DeValue<'_>>, index: usize, lines: &Lines) -> Result<Dr
         let message = "must be a table: write [[layers]] and a line with `type`";
         return Err(untyped(message.into(), place));
     };
-    let kind = match table.get("type").map(|v| (v.get_ref().as_str(), v.span())) {
-        None => return Err(untyped(format!("`type` is missing; one of {TYPES}"), place)),
-        Some((None, span)) => {
-            return Err(untyped(
-                format!("`type` must be one of {TYPES}"),
-                lines.place(span),
-            ));
-        }
-        Some((Some(kind), span)) => (kind, span),
+    let types = || names(&registry.layers);
+    let Some(kind) = table.get("type") else {
+        let message = format!("`type` is missing; one of {}", types());
+        return Err(untyped(message, place));
     };
-    let mut reader = Keys {
+    let Some(kind_name) = kind.get_ref().as_str() else {
+        let message = format!("`type` must be one of {}", types());
+        return Err(untyped(message, lines.place(kind.span())));
+    };
+    let reader = Keys {
         table,
-        kind: kind.0,
+        kind: kind_name,
         index,
         lines,
-        place: &place,
-        seen: BTreeSet::new(),
     };
-    reader.seen.insert("type");
-    let name = reader.text("name")?;
-    let from = reader.names("from")?;
-    let kind = match reader.kind(kind.0)? {
-        Some(kind) => kind,
-        None => {
-            let message = format!("unknown type {:?}; one of {TYPES}", kind.0);
-            return Err(untyped(message, lines.place(kind.1)));
-        }
+    let name = reader.get("name", "a text in quotes", |v| {
+        v.as_str().map(str::to_owned)
+    })?;
+    let from = reader.get("from", "a layer's name or a list of names", source_names)?;
+    let Some(entry) = registry.layers.iter().find(|entry| entry.name == kind_name) else {
+        let message = format!("unknown type {kind_name:?}; one of {}", types());
+        return Err(untyped(message, lines.place(kind.span())));
     };
-    reader.finish()?;
+    let layer = (entry.read)(reader.own()?).map_err(|error| reader.refuse(error, &place))?;
     Ok(Draft {
         name,
-        kind,
+        layer,
         from,
         place,
         line: Some(line),
     })
 }
 
-/// The keys of one layer, and which of them somebody has asked for.
+fn source_names(value: &DeValue<'_>) -> Option<Vec<String>> {
+    match value {
+        DeValue::String(name) => Some(vec![name.to_string()]),
+        DeValue::Array(list) => list
+            .iter()
+            .map(|v| v.get_ref().as_str().map(str::to_owned))
+            .collect(),
+        _ => None,
+    }
+}
+
+/// The keys of one layer.
 struct Keys<'a, 'i> {
     table: &'a DeTable<'i>,
     kind: &'a str,
     index: usize,
     lines: &'a Lines,
-    place: &'a Place,
-    seen: BTreeSet<&'static str>,
 }
 
-impl<'a, 'i> Keys<'a, 'i> {
-    fn kind(&mut self, kind: &str) -> Result<Option<Kind>, ModelError> {
-        Ok(Some(match kind {
-            "conv2d" => Kind::Conv2d {
-                out_channels: self.size("out_channels")?,
-                kernel: self.pair("kernel", None)?,
-                stride: self.pair("stride", Some([1, 1]))?,
-                padding: self.pair("padding", Some([0, 0]))?,
-                bias: self.flag("bias")?,
-            },
-            "max_pool2d" | "avg_pool2d" => {
-                let kernel = self.pair("kernel", None)?;
-                let stride = self.pair("stride", Some(kernel))?;
-                let padding = self.pair("padding", Some([0, 0]))?;
-                if kind == "max_pool2d" {
-                    Kind::MaxPool2d {
-                        kernel,
-                        stride,
-                        padding,
-                    }
-                } else {
-                    Kind::AvgPool2d {
-                        kernel,
-                        stride,
-                        padding,
-                    }
-                }
-            }
-            "linear" => Kind::Linear {
-                out_features: self.size("out_features")?,
-                bias: self.flag("bias")?,
-            },
-            "dropout" => Kind::Dropout {
-                p: self.real("p", 0.5)?,
-            },
-            "relu" => Kind::Relu,
-            "adaptive_avg_pool2d" => Kind::AdaptiveAvgPool2d,
-            "batch_norm2d" => Kind::BatchNorm2d,
-            "flatten" => Kind::Flatten,
-            "add" => Kind::Add,
-            _ => return Ok(None),
-        }))
-    }
-
+impl Keys<'_, '_> {
     fn error(&self, message: String, place: Place) -> ModelError {
         let name = self.table.get("name").and_then(|v| v.get_ref().as_str());
         ModelError::Layer {
@@ -229,98 +196,62 @@ impl<'a, 'i> Keys<'a, 'i> {
 
     /// The value of a key through `read`, if it is there; an error saying what it must be if unfit.
     fn get<T>(
-        &mut self,
-        key: &'static str,
+        &self,
+        key: &str,
         must_be: &str,
         read: impl Fn(&DeValue<'_>) -> Option<T>,
     ) -> Result<Option<T>, ModelError> {
-        self.seen.insert(key);
         let Some(value) = self.table.get(key) else {
             return Ok(None);
         };
-        match read(value.get_ref()) {
-            Some(value) => Ok(Some(value)),
-            None => {
-                let message = format!("`{key}` must be {must_be}");
-                Err(self.error(message, self.lines.place(value.span())))
+        let unfit = || {
+            let message = format!("`{key}` must be {must_be}");
+            self.error(message, self.lines.place(value.span()))
+        };
+        read(value.get_ref()).map(Some).ok_or_else(unfit)
+    }
+
+    /// The keys that are the layer's own.
+    fn own(&self) -> Result<Given, ModelError> {
+        let mut given = Given::default();
+        for (key, value) in self.table {
+            let name = key.get_ref().as_ref();
+            if COMMON.contains(&name) {
+                continue;
             }
+            let read = toml::Value::deserialize(ValueDeserializer::from(value.clone()));
+            let read = read.map_err(|e| {
+                let message = format!("`{name}` cannot be read: {}", e.message());
+                self.error(message, self.lines.place(value.span()))
+            })?;
+            given.0.insert(name.to_owned(), read);
         }
+        Ok(given)
     }
 
-    fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, ModelError> {
-        value.ok_or_else(|| self.error(format!("`{key}` is missing"), self.place.clone()))
-    }
-
-    fn size(&mut self, key: &'static str) -> Result<usize, ModelError> {
-        let value = self.get(key, "a whole number, 1 or more", size)?;
-        self.needed(key, value)
-    }
-
-    fn pair(
-        &mut self,
-        key: &'static str,
-        default: Option<[usize; 2]>,
-    ) -> Result<[usize; 2], ModelError> {
-        let read = |value: &DeValue<'_>| match value {
-            DeValue::Array(list) => {
-                let sizes: Option<Vec<usize>> = list.iter().map(|v| size(v.get_ref())).collect();
-                sizes.and_then(|s| s.try_into().ok())
+    /// An error of the layer's own keys, with the line of the key.
+    fn refuse(&self, error: KeyError, layer: &Place) -> ModelError {
+        let line = |key: &str, of_value: bool| {
+            let found = self.table.get_key_value(key);
+            found.map_or_else(Place::default, |(key, value)| {
+                let span = if of_value { value.span() } else { key.span() };
+                self.lines.place(span)
+            })
+        };
+        let place = match &error {
+            KeyError::Unknown { key, .. } => line(key, false),
+            KeyError::Value { key, .. } => line(key, true),
+            KeyError::Missing(_) | KeyError::Whole(_) => layer.clone(),
+        };
+        let error = match error {
+            KeyError::Unknown { key, mut known } => {
+                known.extend(COMMON.map(str::to_owned));
+                known.sort();
+                KeyError::Unknown { key, known }
             }
-            value => size(value).map(|n| [n, n]),
+            error => error,
         };
-        let value = self.get(key, "a whole number, or [height, width]", read)?;
-        self.needed(key, value.or(default))
-    }
-
-    fn flag(&mut self, key: &'static str) -> Result<bool, ModelError> {
-        Ok(self
-            .get(key, "true or false", |v| v.as_bool())?
-            .unwrap_or(true))
-    }
-
-    fn real(&mut self, key: &'static str, default: f64) -> Result<f64, ModelError> {
-        let read = |value: &DeValue<'_>| match value {
-            DeValue::Float(x) => x.as_str().parse().ok(),
-            DeValue::Integer(n) => n.as_str().parse().ok(),
-            _ => None,
-        };
-        Ok(self.get(key, "a number", read)?.unwrap_or(default))
-    }
-
-    fn text(&mut self, key: &'static str) -> Result<Option<String>, ModelError> {
-        self.get(key, "a text in quotes", |v| v.as_str().map(str::to_owned))
-    }
-
-    fn names(&mut self, key: &'static str) -> Result<Option<Vec<String>>, ModelError> {
-        let read = |value: &DeValue<'_>| match value {
-            DeValue::String(name) => Some(vec![name.to_string()]),
-            DeValue::Array(list) => list
-                .iter()
-                .map(|v| v.get_ref().as_str().map(str::to_owned))
-                .collect(),
-            _ => None,
-        };
-        self.get(key, "a layer's name or a list of names", read)
-    }
-
-    /// Refuses keys that nobody asked for.
-    fn finish(self) -> Result<(), ModelError> {
-        match self
-            .table
-            .keys()
-            .find(|key| !self.seen.contains(key.get_ref().as_ref()))
-        {
-            None => Ok(()),
-            Some(key) => {
-                let known: Vec<&str> = self.seen.iter().copied().collect();
-                let message = format!(
-                    "unknown key {:?}; there are: {}",
-                    key.get_ref(),
-                    known.join(", ")
-                );
-                Err(self.error(message, self.lines.place(key.span())))
-            }
-        }
+        self.error(error.to_string(), place)
     }
 }
 

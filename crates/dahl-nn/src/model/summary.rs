@@ -19,15 +19,10 @@ pub struct Row {
 
 /// One row per layer.
 pub(super) fn rows(model: &Model) -> Vec<Row> {
-    let row = |(i, layer): (usize, &super::Layer)| {
-        let keys = layer.kind.attributes();
-        let keys = keys.iter().filter(|a| !a.is_default);
-        let kind = keys.fold(layer.kind.type_name().to_owned(), |text, a| {
-            format!(
-                "{text} {}={}",
-                a.key,
-                a.value.to_string().replace(", ", ",")
-            )
+    let row = |(i, layer): (usize, &super::Entry)| {
+        let keys = layer.keys.iter().filter(|key| !key.is_default);
+        let kind = keys.fold(layer.layer.name().to_owned(), |text, key| {
+            format!("{text} {}={}", key.name, key.text.replace(", ", ","))
         });
         let sources = layer.from.iter().map(|&v| match v.checked_sub(1) {
             Some(before) => model.label(before),

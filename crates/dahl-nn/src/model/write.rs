@@ -14,7 +14,7 @@ pub(super) fn to_toml(model: &Model) -> String {
         if let Some(name) = &layer.name {
             let _ = writeln!(out, "name = {}", quoted(name));
         }
-        let _ = writeln!(out, "type = {}", quoted(layer.kind.type_name()));
+        let _ = writeln!(out, "type = {}", quoted(layer.layer.name()));
         if layer.from != [i] {
             let names = layer.from.iter().map(|&value| match value.checked_sub(1) {
                 None => quoted(INPUT),
@@ -29,8 +29,8 @@ pub(super) fn to_toml(model: &Model) -> String {
                 many => writeln!(out, "from = [{}]", many.join(", ")),
             };
         }
-        for attribute in layer.kind.attributes().iter().filter(|a| !a.is_default) {
-            let _ = writeln!(out, "{} = {}", attribute.key, attribute.value);
+        for key in layer.keys.iter().filter(|key| !key.is_default) {
+            let _ = writeln!(out, "{} = {}", key.name, key.text);
         }
     }
     out

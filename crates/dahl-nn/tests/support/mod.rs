@@ -158,10 +158,9 @@ fn first_weights(model: &Model) -> Weights {
                 + f64::from(u8::from(scale))
         };
         let data = match param.role {
-            Role::RunningMean => Data::F64(vec![0.0; n]),
-            Role::RunningVar => Data::F64(vec![1.0; n]),
-            _ if param.key.ends_with("num_batches_tracked") => Data::I64(vec![0]),
-            _ => Data::F64((0..n as u64).map(value).collect()),
+            Role::Buffer => Data::F64(vec![f64::from(u8::from(param.name == "running_var")); n]),
+            Role::Counter => Data::I64(vec![0]),
+            Role::Trained => Data::F64((0..n as u64).map(value).collect()),
         };
         weights.insert(
             param.key.clone(),

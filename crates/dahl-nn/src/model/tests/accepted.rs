@@ -1,6 +1,8 @@
 //! What the files mean: defaults, extents, keys, and the way back to a file.
 
 use super::*;
+use crate::keys;
+use crate::layers::{AvgPool2d, Conv2d, Dropout, MaxPool2d, Pair, Pool2d};
 
 #[test]
 fn defaults_and_pairs() {
@@ -26,32 +28,22 @@ fn defaults_and_pairs() {
         "#,
     )
     .unwrap();
-    let kinds: Vec<Kind> = model.layers.iter().map(|l| l.kind).collect();
-    let (kernel, stride) = ([2, 4], [2, 4]);
-    assert_eq!(
-        kinds[..5],
-        [
-            Kind::Conv2d {
-                out_channels: 4,
-                kernel: [3, 1],
-                stride: [1, 1],
-                padding: [0, 0],
-                bias: true
-            },
-            Kind::MaxPool2d {
-                kernel,
-                stride,
-                padding: [0, 0]
-            },
-            Kind::AvgPool2d {
-                kernel: [3, 3],
-                stride: [1, 2],
-                padding: [1, 1]
-            },
-            Kind::Dropout { p: 0.5 },
-            Kind::Dropout { p: 1.0 },
-        ]
+    let is = |i: usize, layer: &dyn Layer| {
+        assert!(keys::same(&*model.layers[i].layer, layer), "layers[{i}]");
+    };
+    is(0, &Conv2d::new(4, [3, 1]));
+    is(1, &MaxPool2d(Pool2d::new([2, 4])));
+    let (stride, padding) = (Pair([1, 2]), Pair([1, 1]));
+    is(
+        2,
+        &AvgPool2d(Pool2d {
+            stride,
+            padding,
+            ..Pool2d::new(3)
+        }),
     );
+    is(3, &Dropout { p: 0.5 });
+    is(4, &Dropout { p: 1.0 });
 }
 
 #[test]
@@ -172,15 +164,16 @@ fn a_graph_of_layers() {
 fn files_go_round() {
     let model = headed(RESIDUAL).unwrap();
     let again = Model::from_toml(&model.to_toml(), "m.toml").unwrap();
-    let bare = |model: &Model| -> Vec<Layer> {
-        model
-            .layers
-            .iter()
-            .map(|l| Layer {
-                line: None,
-                ..l.clone()
-            })
-            .collect()
+    let bare = |model: &Model| {
+        let of = |l: &Entry| {
+            (
+                l.name.clone(),
+                l.layer.name(),
+                l.keys.clone(),
+                l.from.clone(),
+            )
+        };
+        model.layers.iter().map(of).collect::<Vec<_>>()
     };
     assert_eq!(bare(&again), bare(&model));
     assert_eq!(again.to_toml(), model.to_toml());

@@ -140,7 +140,7 @@ fn keys_and_types() {
         "[[layers]]\ntype = \"relu\"\nfrom = [1]",
         "relu \"layers[0]\": `from` must be a layer's name or a list of names (m.toml:5)",
     );
-    let types = super::super::read::TYPES;
+    let types = crate::keys::names(crate::layers::LAYERS);
     refused(
         "[[layers]]\ntype = \"conv3d\"",
         &format!("layer \"layers[0]\": unknown type \"conv3d\"; one of {types} (m.toml:4)"),

@@ -50,7 +50,7 @@ fn the_residual_one_has_the_usual_shape() {
         .layers
         .iter()
         .enumerate()
-        .filter(|(_, l)| l.kind == Kind::Add)
+        .filter(|(_, l)| l.layer.name() == "add")
         .map(|(i, l)| (l.from.len(), model.extents()[i + 1].to_string()))
         .collect();
     let stages = ["64×32×32", "128×16×16", "256×8×8", "512×4×4"];

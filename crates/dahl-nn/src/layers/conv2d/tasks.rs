@@ -1,0 +1,219 @@
+//! A convolution's tasks: forward, and the gradients of filter, bias and input.
+//!
+//! Winograd's codelets for 3×3 filters of stride 1 with enough channels, where filters are transformed once
+//! per step; else the plain ones, whose implementation the static costs choose.
+
+use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_core::{Handle, Param};
+use dahl_ops::codelets::{conv2d, elementwise, window_params, winograd};
+use dahl_ops::conv2d::winograd as kernel;
+
+use super::{Conv2d, Tape};
+use crate::lower::grain::{self, Conv};
+use crate::lower::tiles::{self, Piece};
+
+/// Fewest channels, in and out, for which Winograd's transforms pay.
+const WINOGRAD_CHANNELS: usize = 16;
+
+/// Filters `c` of a weight.
+pub(super) fn filters(w: &Handle, c: Piece) -> Handle {
+    tiles::samples(w, c)
+}
+
+/// All filters, input channels `c` of each.
+pub(super) fn channels_of(w: &Handle, c: Piece) -> Handle {
+    let mut axes = tiles::whole(w);
+    axes[1] = c;
+    tiles::part(w, axes)
+}
+
+/// A filter in Winograd's domain.
+fn transform(tape: &Tape<'_>, w: &Handle, tile: i64, for_input: bool) -> Handle {
+    let dims = w.shape.dims4();
+    let len = match for_input {
+        false => kernel::filter_len(winograd::tile(tile), dims),
+        true => kernel::filter_for_input_grad_len(winograd::tile(tile), dims),
+    };
+    let u = tape.temporary("transformed filter", &[len]);
+    let params = [Param::Int(tile), Param::Int(i64::from(for_input))];
+    tape.submit(&winograd::FILTER, &[w.with(Read), u.with(Write)], &params);
+    u
+}
+
+/// The gradient in front of the positive part.
+fn through_relu(tape: &Tape<'_>, dy: &Handle) -> Handle {
+    let y = tape.output();
+    let before = tape.like_output("gradient before relu");
+    let parts = tape.parts(|| grain::light(tape.batch(), y.shape.len()));
+    for tile in tiles::grid(y.shape.dims4(), parts) {
+        let [a, b, c] = [dy, &y, &before].map(|x| tiles::part(x, tile));
+        let operands = [a.with(Read), b.with(Read), c.with(Write)];
+        tape.submit(&elementwise::RELU_GRAD, &operands, &[]);
+    }
+    before
+}
+
+impl Conv2d {
+    /// What the size of tasks depends on, and the output's height and width.
+    pub(super) fn size(&self, tape: &Tape<'_>) -> (Conv, [usize; 2]) {
+        let geometry = self.geometry();
+        let [_, channels, h, w] = tape.input(0).shape.dims4();
+        let out = [0, 1].map(|a| {
+            ([h, w][a] + 2 * geometry.padding[a] - geometry.kernel[a]) / geometry.stride[a] + 1
+        });
+        let conv = Conv {
+            batch: tape.batch(),
+            channels: [channels, self.out_channels],
+            taps: geometry.kernel[0] * geometry.kernel[1],
+            positions: out[0] * out[1],
+        };
+        (conv, out)
+    }
+
+    fn uses_winograd(&self, conv: &Conv) -> bool {
+        let g = self.geometry();
+        let enough = conv.channels.iter().all(|&c| c >= WINOGRAD_CHANNELS);
+        g.kernel == [3, 3] && g.stride == [1, 1] && enough
+    }
+
+    /// With the positive part behind it where `relu` is set.
+    pub(in crate::layers) fn forward_with(&self, tape: &mut Tape<'_>, relu: bool) -> Handle {
+        let (geometry, (conv, out)) = (self.geometry(), self.size(tape));
+        let (x, y) = (tape.input(0), tape.new_output());
+        let w = tape.param("weight");
+        let bias = self.bias.then(|| tape.param("bias"));
+        let parts = tape.parts(|| conv.parts(conv.channels[1]));
+        let fast = self.uses_winograd(&conv);
+        let dims = y.shape.dims4();
+        // One transformed filter per part of the channels, before the tasks that read it.
+        let mut transformed = Vec::new();
+        if fast {
+            let tile = winograd::tile_for(out[0], out[1]);
+            for &c in &tiles::pieces(dims[1], parts.channel) {
+                transformed.push((c, transform(tape, &filters(&w, c), tile, false), tile));
+            }
+        }
+        for tile in tiles::grid(dims, parts) {
+            let [n, c, h, v] = tile;
+            let inp = [
+                geometry.read_by(0, h, x.shape[2]),
+                geometry.read_by(1, v, x.shape[3]),
+            ];
+            let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
+            let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
+            let to = tiles::part(&y, tile);
+            let b = bias.as_ref().map(|b| tiles::last(b, c));
+            let mut params = window_params(&win).to_vec();
+            let (filter, codelet) = match transformed.iter().find(|t| t.0 == c) {
+                Some((_, u, size)) => {
+                    params.push(Param::Int(*size));
+                    (u.clone(), &winograd::FORWARD)
+                }
+                None => (filters(&w, c), &conv2d::FORWARD),
+            };
+            params.push(Param::Int(i64::from(relu)));
+            let mut operands = vec![from.with(Read), filter.with(Read)];
+            operands.extend(b.as_ref().map(|b| b.with(Read)));
+            operands.push(to.with(Write));
+            tape.submit(codelet, &operands, &params);
+        }
+        y
+    }
+
+    /// With the positive part behind it where `relu` is set.
+    pub(in crate::layers) fn backward_with(&self, tape: &mut Tape<'_>, dy: &Handle, relu: bool) {
+        let before = relu.then(|| through_relu(tape, dy));
+        let dy = before.as_ref().unwrap_or(dy);
+        // The input's gradient first: layers before this one wait for it, nobody for the filter's.
+        if tape.wants_gradient(0) {
+            self.input_gradient(tape, dy);
+        }
+        self.filter_gradient(tape, dy);
+    }
+
+    pub(super) fn input_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
+        let (geometry, (conv, _)) = (self.geometry(), self.size(tape));
+        let (dx, w) = (tape.new_gradient(0), tape.param("weight"));
+        let parts = tape.parts(|| conv.parts(conv.channels[0]));
+        let dims = dx.shape.dims4();
+        let mut transformed = Vec::new();
+        if self.uses_winograd(&conv) {
+            let tile = winograd::tile_for(dims[2], dims[3]);
+            for &c in &tiles::pieces(dims[1], parts.channel) {
+                transformed.push((c, transform(tape, &channels_of(&w, c), tile, true), tile));
+            }
+        }
+        for tile in tiles::grid(dims, parts) {
+            let [n, c, h, v] = tile;
+            let out = [
+                geometry.reading(0, h, dy.shape[2]),
+                geometry.reading(1, v, dy.shape[3]),
+            ];
+            let win = geometry.window([out[0].0, out[1].0], [h.0, v.0]);
+            let from = tiles::part(dy, [n, (0, dy.shape[1]), out[0], out[1]]);
+            let to = tiles::part(&dx, tile);
+            let mut params = window_params(&win).to_vec();
+            let (filter, codelet) = match transformed.iter().find(|t| t.0 == c) {
+                Some((_, u, size)) => {
+                    params.push(Param::Int(*size));
+                    (u.clone(), &winograd::INPUT_GRAD)
+                }
+                None => (channels_of(&w, c), &conv2d::INPUT_GRAD),
+            };
+            let operands = [from.with(Read), filter.with(Read), to.with(Write)];
+            tape.submit(codelet, &operands, &params);
+        }
+        tape.give_gradient(0, dx);
+    }
+
+    fn filter_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
+        let (geometry, (conv, out)) = (self.geometry(), self.size(tape));
+        let (x, w) = (tape.input(0), tape.param("weight"));
+        let dw = tape.temporary("filter gradient", w.shape.extents());
+        let parts = tape.parts(|| conv.filter_parts());
+        let size = winograd::tile_for(out[0], out[1]);
+        let mut sums: Vec<(Piece, Handle)> = Vec::new();
+        if self.uses_winograd(&conv) {
+            for &c in &tiles::pieces(dy.shape[1], parts.channel) {
+                let mut dims = w.shape.dims4();
+                dims[0] = c.1 - c.0;
+                let len = kernel::filter_grad_len(winograd::tile(size), dims);
+                sums.push((c, tape.temporary("transformed filter gradient", &[len])));
+            }
+        }
+        for tile in tiles::grid(dy.shape.dims4(), parts) {
+            let [n, c, h, v] = tile;
+            let inp = [
+                geometry.read_by(0, h, x.shape[2]),
+                geometry.read_by(1, v, x.shape[3]),
+            ];
+            let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
+            let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
+            let grad = tiles::part(dy, tile);
+            let mut params = window_params(&win).to_vec();
+            let (to, codelet) = match sums.iter().find(|s| s.0 == c) {
+                Some((_, du)) => {
+                    params.push(Param::Int(size));
+                    (du.clone(), &winograd::FILTER_GRAD)
+                }
+                None => (filters(&dw, c), &conv2d::FILTER_GRAD),
+            };
+            let operands = [from.with(Read), grad.with(Read), to.with(Reduce)];
+            tape.submit(codelet, &operands, &params);
+        }
+        for (c, du) in &sums {
+            let to = filters(&dw, *c);
+            let operands = [du.with(Read), to.with(Reduce)];
+            tape.submit(&winograd::FILTER_FINISH, &operands, &[Param::Int(size)]);
+        }
+        tape.give_param_gradient("weight", dw);
+        if self.bias {
+            let db = tape.temporary("bias gradient", &[self.out_channels]);
+            for &n in &tiles::pieces(tape.batch(), parts.sample) {
+                let grad = tiles::samples(dy, n);
+                tape.submit(&conv2d::BIAS_GRAD, &[grad.with(Read), db.with(Reduce)], &[]);
+            }
+            tape.give_param_gradient("bias", db);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Fusion: a list of patterns over layers that one kernel computes in one pass.
+//!
+//! A model's layers become *groups*, each a layer by itself or the longest pattern that fits. A pattern sees
+//! a chain of layers of which each is the only reader of the one before, so nobody misses the values in
+//! between. Whether a pattern applies depends on the model alone, never on the machine: it changes the bits.
+
+use dahl_core::Handle;
+use dahl_ops::conv2d::conv_pool;
+
+use super::conv2d::pooled;
+use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu, batch_norm2d};
+use crate::lower::Tape;
+use crate::model::{Extent, Model};
+
+/// All patterns; the first that fits is taken.
+const PATTERNS: &[fn(&Chain<'_>) -> Option<Match>] = &[conv_relu_pool, conv_relu, batch_norm_relu];
+
+/// Layers that run as one, instead of their own tasks.
+pub(crate) trait Fused {
+    /// As [`Layer::forward`], for all of them.
+    fn forward(&self, tape: &mut Tape<'_>) -> Handle;
+    /// As [`Layer::backward`], for all of them.
+    fn backward(&self, tape: &mut Tape<'_>, gradient: &Handle);
+}
+
+/// How many layers a pattern takes, and what runs in their place.
+type Match = (usize, Box<dyn Fused>);
+
+/// A layer and those behind it, each the only reader of the one before.
+struct Chain<'a> {
+    layers: Vec<&'a dyn Layer>,
+    /// What the first one reads.
+    input: Extent,
+}
+
+impl<'a> Chain<'a> {
+    /// Layer `i` if it is of this type.
+    fn get<T: Layer + 'static>(&self, i: usize) -> Option<&'a T> {
+        self.layers.get(i)?.as_any().downcast_ref()
+    }
+}
+
+/// A convolution and the positive part.
+fn conv_relu(chain: &Chain<'_>) -> Option<Match> {
+    struct ConvRelu(Conv2d);
+
+    impl Fused for ConvRelu {
+        fn forward(&self, tape: &mut Tape<'_>) -> Handle {
+            self.0.forward_with(tape, true)
+        }
+
+        fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
+            self.0.backward_with(tape, dy, true);
+        }
+    }
+
+    chain.get::<Relu>(1)?;
+    Some((2, Box::new(ConvRelu(*chain.get(0)?))))
+}
+
+/// Below this many products of channels, the direct convolution and so the fused one is the best.
+const FUSED_CHANNELS: usize = 256;
+
+/// A convolution of few channels, the positive part and max-pooling.
+fn conv_relu_pool(chain: &Chain<'_>) -> Option<Match> {
+    let conv = chain.get::<Conv2d>(0)?;
+    chain.get::<Relu>(1)?;
+    let MaxPool2d(pool) = chain.get(2)?;
+    let channels = chain.input.channels();
+    let fits = conv_pool::supports(pool.kernel.0, pool.stride.0, pool.padding.0)
+        && channels < 12
+        && channels * conv.out_channels < FUSED_CHANNELS;
+    let side = pool.kernel.0[0];
+    fits.then(|| -> Match { (3, Box::new(pooled::ConvReluPool { conv: *conv, side })) })
+}
+
+/// Batch normalisation and the positive part.
+fn batch_norm_relu(chain: &Chain<'_>) -> Option<Match> {
+    struct BatchNormRelu;
+
+    impl Fused for BatchNormRelu {
+        fn forward(&self, tape: &mut Tape<'_>) -> Handle {
+            batch_norm2d::forward(tape, true)
+        }
+
+        fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
+            batch_norm2d::backward(tape, dy, true);
+        }
+    }
+
+    chain.get::<BatchNorm2d>(0)?;
+    chain.get::<Relu>(1)?;
+    Some((2, Box::new(BatchNormRelu)))
+}
+
+/// Layers that run as one.
+pub(crate) struct Group {
+    /// The first layer, whose parameters it has.
+    pub layer: usize,
+    /// What runs instead of that layer, if it is not alone.
+    pub fused: Option<Box<dyn Fused>>,
+    /// The values it reads.
+    pub inputs: Vec<usize>,
+    /// The value it makes.
+    pub output: usize,
+    /// What traces and errors call it.
+    pub label: String,
+}
+
+/// The groups of a model, in an order in which they can run.
+pub(crate) fn groups(model: &Model) -> Vec<Group> {
+    let layers = &model.layers;
+    let readers = |value: usize| layers.iter().filter(|l| l.from.contains(&value)).count();
+    // Whether the only reader of layer `i` is the next one.
+    let leads_on = |i: usize| {
+        let next = layers.get(i + 1);
+        next.is_some_and(|l| l.from == [i + 1]) && readers(i + 1) == 1
+    };
+    let mut groups = Vec::new();
+    let mut i = 0;
+    while i < layers.len() {
+        let end = (i..).find(|&j| !leads_on(j)).unwrap_or(i);
+        let chain = Chain {
+            layers: layers[i..=end].iter().map(|l| &*l.layer).collect(),
+            input: model.extents()[layers[i].from[0]],
+        };
+        let found = PATTERNS.iter().find_map(|pattern| pattern(&chain));
+        let (count, fused) = found.map_or((1, None), |(count, fused)| (count, Some(fused)));
+        let last = i + count - 1;
+        let label = match count {
+            1 => model.label(i),
+            _ => format!("{}..{}", model.label(i), model.label(last)),
+        };
+        groups.push(Group {
+            layer: i,
+            fused,
+            inputs: layers[i].from.clone(),
+            output: last + 1,
+            label,
+        });
+        i = last + 1;
+    }
+    groups
+}

@@ -1,0 +1,131 @@
+//! Layers: one file each, and one line in [`LAYERS`].
+//!
+//! A layer's file has the struct with its keys, what it does to extents, its parameters with their names and
+//! first values, its tasks forward and backward, and its method of [`ModelBuilder`]. Model files, tables and
+//! fingerprints follow from the struct's serde. Names, defaults and semantics are those of PyTorch's module
+//! of the same name. A program's own layer is given to [`ModelBuilder::layer`], or to a [`crate::Registry`]
+//! so that files can name it. Which layers run as one is the business of `fusion`.
+
+mod adaptive_avg_pool2d;
+mod add;
+mod avg_pool2d;
+mod batch_norm2d;
+mod conv2d;
+mod dropout;
+mod flatten;
+pub(crate) mod fusion;
+mod linear;
+mod max_pool2d;
+mod relu;
+mod window;
+
+use std::sync::Arc;
+
+use dahl_core::Handle;
+
+pub use adaptive_avg_pool2d::AdaptiveAvgPool2d;
+pub use add::Add;
+pub use avg_pool2d::AvgPool2d;
+pub use batch_norm2d::BatchNorm2d;
+pub use conv2d::Conv2d;
+pub use dropout::Dropout;
+pub use flatten::Flatten;
+pub use linear::Linear;
+pub use max_pool2d::MaxPool2d;
+pub use relu::Relu;
+pub use window::{Pair, Pool2d};
+
+use crate::keys::{self, Keys, Named, Reader};
+use crate::lower::Tape;
+use crate::model::{Extent, Fill, ModelBuilder, Role};
+
+/// All layers that model files know.
+pub const LAYERS: &[Reader<dyn Layer>] = &[
+    reader::<Conv2d>(),
+    reader::<Relu>(),
+    reader::<MaxPool2d>(),
+    reader::<AvgPool2d>(),
+    reader::<AdaptiveAvgPool2d>(),
+    reader::<BatchNorm2d>(),
+    reader::<Dropout>(),
+    reader::<Flatten>(),
+    reader::<Linear>(),
+    reader::<Add>(),
+];
+
+/// How a layer is read: what a line of [`LAYERS`] has.
+pub const fn reader<T: Layer + Named>() -> Reader<dyn Layer> {
+    Reader {
+        name: T::NAME,
+        read: |given| Ok(Arc::new(keys::read::<T>(given)?)),
+    }
+}
+
+/// What a layer computes.
+pub trait Layer: Keys {
+    /// Whether it reads several values; the others read one.
+    fn reads_many(&self) -> bool {
+        false
+    }
+
+    /// The extent of what it gives for one sample, from those of what it reads (at least one). The error
+    /// says what is wrong and what to do about it.
+    fn extent(&self, inputs: &[Extent]) -> Result<Extent, String>;
+
+    /// Its parameters and buffers, if its first input has this extent.
+    fn params(&self, input: Extent) -> Vec<ParamSpec> {
+        let _ = input;
+        Vec::new()
+    }
+
+    /// Whether it can be trained with so many samples in a step; the error says what to do about it.
+    fn check_batch(&self, input: Extent, batch: usize) -> Result<(), String> {
+        let _ = (input, batch);
+        Ok(())
+    }
+
+    /// Submits the tasks that compute its output, which it returns.
+    fn forward(&self, tape: &mut Tape<'_>) -> Handle;
+
+    /// Submits the tasks that turn the output's gradient into those of its inputs and parameters, and gives
+    /// these to the tape.
+    fn backward(&self, tape: &mut Tape<'_>, gradient: &Handle);
+}
+
+/// A parameter or buffer as a layer asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamSpec {
+    /// The last part of its key in weight files, as PyTorch's module calls it.
+    pub name: &'static str,
+    /// Its shape; empty for a single number.
+    pub shape: Vec<usize>,
+    /// Who changes it.
+    pub role: Role,
+    /// How it starts.
+    pub init: Fill,
+}
+
+impl ParamSpec {
+    /// A parameter that the optimiser changes.
+    pub fn trained(name: &'static str, shape: &[usize], init: Fill) -> Self {
+        ParamSpec {
+            name,
+            shape: shape.to_vec(),
+            role: Role::Trained,
+            init,
+        }
+    }
+
+    /// An array that the layer's own tasks change, such as running statistics.
+    pub fn buffer(name: &'static str, shape: &[usize], init: Fill) -> Self {
+        ParamSpec {
+            role: Role::Buffer,
+            ..Self::trained(name, shape, init)
+        }
+    }
+}
+
+/// Serde's default for keys that are on unless set.
+pub(crate) fn yes() -> bool {
+    true
+}
