@@ -21,15 +21,11 @@ impl Layer for AdaptiveAvgPool2d {
     }
 
     fn forward(&self, tape: &mut Tape<'_>) -> Handle {
-        let y = tape.new_output();
-        tape.map(&pool::GLOBAL, &[&tape.input(0)], &y, &[]);
-        y
+        tape.map_output(&pool::GLOBAL, &[])
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let dx = tape.new_gradient(0);
-        tape.map(&pool::GLOBAL_GRAD, &[dy], &dx, &[]);
-        tape.give_gradient(0, dx);
+        tape.map_gradient(&pool::GLOBAL_GRAD, &[dy], &[]);
     }
 }
 

@@ -68,9 +68,11 @@ pub trait Layer: Keys {
         false
     }
 
-    /// The extent of what it gives for one sample, from those of what it reads (at least one). The error
-    /// says what is wrong and what to do about it.
-    fn extent(&self, inputs: &[Extent]) -> Result<Extent, String>;
+    /// The extent of what it gives for one sample, from those of what it reads (at least one); that of the
+    /// first unless it says otherwise. The error says what is wrong and what to do about it.
+    fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
+        Ok(inputs[0])
+    }
 
     /// Its parameters and buffers, if its first input has this extent.
     fn params(&self, input: Extent) -> Vec<ParamSpec> {

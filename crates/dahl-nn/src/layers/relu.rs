@@ -4,7 +4,7 @@ use dahl_core::Handle;
 use dahl_ops::codelets::elementwise;
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, Layer, ModelBuilder, Named, Tape};
+use super::{Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.ReLU`: the larger of 0 and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,20 +15,12 @@ impl Named for Relu {
 }
 
 impl Layer for Relu {
-    fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
-        Ok(inputs[0])
-    }
-
     fn forward(&self, tape: &mut Tape<'_>) -> Handle {
-        let y = tape.new_output();
-        tape.map(&elementwise::RELU, &[&tape.input(0)], &y, &[]);
-        y
+        tape.map_output(&elementwise::RELU, &[])
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let dx = tape.new_gradient(0);
-        tape.map(&elementwise::RELU_GRAD, &[dy, &tape.output()], &dx, &[]);
-        tape.give_gradient(0, dx);
+        tape.map_gradient(&elementwise::RELU_GRAD, &[dy, &tape.output()], &[]);
     }
 }
 

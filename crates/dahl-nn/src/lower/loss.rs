@@ -40,7 +40,7 @@ impl LossTape<'_> {
         let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
         let part = |(i, &n): (usize, &tiles::Piece)| LossPart {
             output: tiles::samples(&self.output, n),
-            targets: tiles::last(&io.targets, n),
+            targets: tiles::samples(&io.targets, n),
             losses: tiles::last(&io.losses, n),
             correct: tiles::last(&io.correct, (i, i + 1)),
             gradient: self.gradient.as_ref().map(|d| tiles::samples(d, n)),

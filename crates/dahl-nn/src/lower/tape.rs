@@ -134,6 +134,11 @@ impl Tape<'_> {
         tiles::pieces(self.batch(), parts.sample)
     }
 
+    /// Where operations record their tasks: `RELU.submit(tape.recorder(), …)`.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
     /// Appends a task.
     pub fn submit(&self, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
         self.recorder
@@ -157,6 +162,21 @@ impl Tape<'_> {
             operands.push(to.with(Write));
             self.submit(codelet, &operands, params);
         }
+    }
+
+    /// The output of a layer that computes each piece of the batch from that of its input: see [`Tape::map`].
+    pub fn map_output(&self, codelet: &Arc<Codelet>, params: &[Param]) -> Handle {
+        let y = self.new_output();
+        self.map(codelet, &[&self.input(0)], &y, params);
+        y
+    }
+
+    /// Gives the input the gradient that a codelet computes, piece by piece of the batch, from `inputs`: see
+    /// [`Tape::map`].
+    pub fn map_gradient(&mut self, codelet: &Arc<Codelet>, inputs: &[&Handle], params: &[Param]) {
+        let dx = self.new_gradient(0);
+        self.map(codelet, inputs, &dx, params);
+        self.give_gradient(0, dx);
     }
 
     /// The layer's parameter or buffer of this name.

@@ -40,17 +40,8 @@
 //! out_features = 10
 //! ```
 //!
-//! | `type` | Keys, with defaults | Reads | Gives |
-//! |---|---|---|---|
-//! | `conv2d` | `out_channels`, `kernel`, `stride = 1`, `padding = 0`, `bias = true` | image | image |
-//! | `max_pool2d`, `avg_pool2d` | `kernel`, `stride = kernel`, `padding = 0` | image | image |
-//! | `adaptive_avg_pool2d` | | image | image of 1×1 |
-//! | `batch_norm2d` | | image | image |
-//! | `relu` | | any | the same |
-//! | `dropout` | `p = 0.5` | any | the same |
-//! | `flatten` | | any | flat |
-//! | `linear` | `out_features`, `bias = true` | flat | flat |
-//! | `add` | | two or more of one extent | the same |
+//! Which types there are, [`crate::layers::LAYERS`] lists; the keys of each are the public fields of its struct in
+//! [`crate::layers`], with PyTorch's defaults.
 //!
 //! # From Rust
 //!
