@@ -7,7 +7,7 @@ use super::problem::{Origin, PlanError, Problem};
 
 /// One way to perform an activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ExecMode {
+pub(crate) struct ExecMode {
     /// Index into [`Network::resources`]: groups of units first, then links.
     pub resource: u16,
     /// Frequency state.
@@ -20,7 +20,7 @@ pub struct ExecMode {
 
 /// What an activity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActivityKind {
+pub(crate) enum ActivityKind {
     /// The task of this number; activities of tasks come first, in the order of tasks.
     Task(u32),
     /// A datum crosses a link.
@@ -34,7 +34,7 @@ pub enum ActivityKind {
 
 /// A task or a transfer.
 #[derive(Clone, Debug)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// What it is.
     pub what: ActivityKind,
     /// How it can be done; never empty.
@@ -53,7 +53,7 @@ pub struct Activity {
 
 /// A datum in a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub(crate) struct Copy {
     /// Where.
     pub memory: u16,
     /// How large.
@@ -68,7 +68,7 @@ pub struct Copy {
 
 /// What has to be done.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub(crate) struct Network {
     /// Tasks, then transfers.
     pub activities: Vec<Activity>,
     /// Copies of data, if the frame wants them.
@@ -403,7 +403,7 @@ fn sort(n: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PlanError> {
 
 impl Network {
     /// Whether memories that hold so many bytes have room for what an activity makes.
-    pub fn fits(&self, used: &[u64], activity: usize) -> bool {
+    pub(crate) fn fits(&self, used: &[u64], activity: usize) -> bool {
         let a = &self.activities[activity];
         a.makes.iter().all(|&c| {
             let memory = self.copies[c as usize].memory;
@@ -419,7 +419,7 @@ impl Network {
     }
 
     /// The shortest time of each activity.
-    pub fn shortest(&self) -> Vec<f64> {
+    pub(crate) fn shortest(&self) -> Vec<f64> {
         let least = |a: &Activity| {
             a.ways
                 .iter()
@@ -430,7 +430,7 @@ impl Network {
     }
 
     /// The longest path of `seconds` that ends just before each activity.
-    pub fn heads(&self, seconds: &[f64]) -> Vec<f64> {
+    pub(crate) fn heads(&self, seconds: &[f64]) -> Vec<f64> {
         let mut head = vec![0.0_f64; self.activities.len()];
         for &i in &self.topological {
             let i = i as usize;
@@ -442,7 +442,7 @@ impl Network {
     }
 
     /// The longest path of `seconds` that starts just after each activity.
-    pub fn tails(&self, seconds: &[f64]) -> Vec<f64> {
+    pub(crate) fn tails(&self, seconds: &[f64]) -> Vec<f64> {
         let mut tail = vec![0.0_f64; self.activities.len()];
         for &i in self.topological.iter().rev() {
             let i = i as usize;

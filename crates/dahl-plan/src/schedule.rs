@@ -72,7 +72,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// The plan that a performed network is.
-    pub fn new(problem: &Problem, net: &Network, log: &[Started], peak: &[u64]) -> Self {
+    pub(crate) fn new(problem: &Problem, net: &Network, log: &[Started], peak: &[u64]) -> Self {
         let none = ScheduledTask {
             group: 0,
             unit: 0,

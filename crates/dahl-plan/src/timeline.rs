@@ -9,7 +9,7 @@ use super::network::Network;
 
 /// An activity that was started.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Started {
+pub(crate) struct Started {
     /// Which.
     pub activity: u32,
     /// Which of its ways.

@@ -20,8 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dahl_core::{Cost, Seconds};
-use dahl_sched::model::snapshot::{self, Record};
-use dahl_sched::model::{Key, PerfModel, Verdict};
+use dahl_sched::model::{Key, PerfModel, Record, Verdict};
 use serde::Deserialize;
 
 #[cfg(test)]
@@ -322,12 +321,12 @@ fn decode(bytes: &[u8]) -> Result<PerfModel, String> {
         ));
     }
     let body: Body = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    snapshot::model(body.records)
+    PerfModel::from_records(body.records)
 }
 
 fn encode(model: &PerfModel) -> Result<Vec<u8>, serde_json::Error> {
     let mut bytes = format!("{{\"version\":{VERSION},\"records\":[").into_bytes();
-    for (i, record) in snapshot::records(model).iter().enumerate() {
+    for (i, record) in model.records().iter().enumerate() {
         bytes.extend_from_slice(if i == 0 { b"\n" } else { b",\n" });
         serde_json::to_writer(&mut bytes, record)?;
     }

@@ -10,10 +10,11 @@
 //! | [`transfers`], [`batch`] | which planned transfers may go now; which copies travel together |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(unreachable_pub))]
 
 pub mod batch;
 pub mod edges;
-pub mod lock;
+mod lock;
 pub mod model;
 pub mod policy;
 pub mod transfers;

@@ -63,7 +63,7 @@ pub(super) struct Agenda {
 impl Agenda {
     /// Puts down an event.
     #[inline]
-    pub fn add(&mut self, at: f64, event: Event) {
+    pub(crate) fn add(&mut self, at: f64, event: Event) {
         self.serial += 1;
         let turn = turn(at, self.serial);
         self.heap.push(Entry { turn, event });
@@ -71,7 +71,7 @@ impl Agenda {
 
     /// The next event and when it happens.
     #[inline]
-    pub fn next(&mut self) -> Option<(f64, Event)> {
+    pub(crate) fn next(&mut self) -> Option<(f64, Event)> {
         let Entry { turn, event } = self.heap.pop()?;
         Some((f64::from_bits((turn >> 64) as u64), event))
     }

@@ -53,7 +53,7 @@ pub(super) struct Copies {
 
 impl Copies {
     /// For a graph with so many launches in flight; everything is in the host.
-    pub fn new(graph: &Graph, cells: &Cells, machine: &Machine, ring: usize) -> Copies {
+    pub(crate) fn new(graph: &Graph, cells: &Cells, machine: &Machine, ring: usize) -> Copies {
         let memories = machine.memories.len();
         let mut uses = vec![0; graph.storages.len()];
         for access in &graph.accesses {
@@ -88,57 +88,57 @@ impl Copies {
 
     /// Bytes of a cell.
     #[inline]
-    pub fn cell_bytes(&self, cell: u32) -> u64 {
+    pub(crate) fn cell_bytes(&self, cell: u32) -> u64 {
         self.cell_bytes[cell as usize]
     }
 
     /// Memories where a cell is current, as a mask.
     #[inline]
-    pub fn places(&self, cell: u32) -> u64 {
+    pub(crate) fn places(&self, cell: u32) -> u64 {
         self.valid[cell as usize]
     }
 
     /// A cell's value has arrived in a memory.
     #[inline]
-    pub fn arrived(&mut self, cell: u32, memory: usize) {
+    pub(crate) fn arrived(&mut self, cell: u32, memory: usize) {
         self.valid[cell as usize] |= 1 << memory;
     }
 
     /// A cell was written in a memory: it is current there and nowhere else.
     #[inline]
-    pub fn written(&mut self, cell: u32, memory: usize) {
+    pub(crate) fn written(&mut self, cell: u32, memory: usize) {
         self.valid[cell as usize] = 1 << memory;
     }
 
     /// All of a storage was written in the host.
-    pub fn written_by_host(&mut self, key: Key) {
+    pub(crate) fn written_by_host(&mut self, key: Key) {
         self.own_places(key).fill(HOST);
     }
 
     /// Bytes of a storage.
     #[inline]
-    pub fn bytes(&self, key: Key) -> u64 {
+    pub(crate) fn bytes(&self, key: Key) -> u64 {
         self.held[key as usize].bytes
     }
 
     /// Whether a storage has a buffer in a memory.
     #[inline]
-    pub fn has_buffer(&self, key: Key, memory: usize) -> bool {
+    pub(crate) fn has_buffer(&self, key: Key, memory: usize) -> bool {
         self.held[key as usize].buffers & (1 << memory) != 0
     }
 
     /// Whether so many bytes more fit.
-    pub fn fits(&self, bytes: u64, memory: usize) -> bool {
+    pub(crate) fn fits(&self, bytes: u64, memory: usize) -> bool {
         self.used[memory].saturating_add(bytes) <= self.capacity[memory]
     }
 
     /// Whether so many bytes could ever fit.
-    pub fn could_fit(&self, bytes: u64, memory: usize) -> bool {
+    pub(crate) fn could_fit(&self, bytes: u64, memory: usize) -> bool {
         bytes <= self.capacity[memory]
     }
 
     /// Gives a storage a buffer, for which there must be room.
-    pub fn allocate(&mut self, key: Key, memory: usize, now: f64) {
+    pub(crate) fn allocate(&mut self, key: Key, memory: usize, now: f64) {
         self.held[key as usize].buffers |= 1 << memory;
         self.recent.add(key, memory);
         self.used[memory] += self.bytes(key);
@@ -146,7 +146,7 @@ impl Copies {
     }
 
     /// Gives up the copy of a storage.
-    pub fn discard(&mut self, key: Key, memory: usize, now: f64) {
+    pub(crate) fn discard(&mut self, key: Key, memory: usize, now: f64) {
         self.held[key as usize].buffers &= !(1 << memory);
         self.recent.remove(key, memory);
         self.used[memory] -= self.bytes(key);
@@ -170,23 +170,23 @@ impl Copies {
     }
 
     /// Keeps a copy in place.
-    pub fn pin(&mut self, key: Key, memory: usize) {
+    pub(crate) fn pin(&mut self, key: Key, memory: usize) {
         self.pins[key as usize * self.memories + memory] += 1;
     }
 
     /// Takes back a [`Copies::pin`].
-    pub fn unpin(&mut self, key: Key, memory: usize) {
+    pub(crate) fn unpin(&mut self, key: Key, memory: usize) {
         self.pins[key as usize * self.memories + memory] -= 1;
     }
 
     /// Whether somebody needs a copy.
-    pub fn is_pinned(&self, key: Key, memory: usize) -> bool {
+    pub(crate) fn is_pinned(&self, key: Key, memory: usize) -> bool {
         self.pins[key as usize * self.memories + memory] > 0
     }
 
     /// Notes that a copy on a device, if there is one, is needed now.
     #[inline]
-    pub fn touch(&mut self, key: Key, memory: usize) {
+    pub(crate) fn touch(&mut self, key: Key, memory: usize) {
         if self.has_buffer(key, memory) {
             self.recent.remove(key, memory);
             self.recent.add(key, memory);
@@ -194,13 +194,13 @@ impl Copies {
     }
 
     /// The copy that was needed longest ago, that nobody needs now and that is none of `keep`.
-    pub fn victim(&self, memory: usize, keep: &[Key]) -> Option<Key> {
+    pub(crate) fn victim(&self, memory: usize, keep: &[Key]) -> Option<Key> {
         let mut held = self.recent.oldest_first(memory);
         held.find(|k| !self.is_pinned(*k, memory) && !keep.contains(k))
     }
 
     /// Cells of a storage that are current nowhere but in a memory.
-    pub fn only_in(&self, key: Key, memory: usize) -> impl Iterator<Item = u32> {
+    pub(crate) fn only_in(&self, key: Key, memory: usize) -> impl Iterator<Item = u32> {
         let cells = self.own_cells(key);
         cells.filter(move |&c| self.places(c) == 1 << memory)
     }
@@ -208,7 +208,7 @@ impl Copies {
     /// Counts one use. After the last one a temporary is forgotten, and its place is as new for the next
     /// launch.
     #[inline]
-    pub fn used_once(&mut self, key: Key, now: f64) {
+    pub(crate) fn used_once(&mut self, key: Key, now: f64) {
         let held = &mut self.held[key as usize];
         if !held.is_temporary {
             return;

@@ -33,7 +33,7 @@ pub(super) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub fn new(
+    pub(crate) fn new(
         graph: &'a Graph,
         machine: &'a Machine,
         times: &'a Times,
@@ -69,7 +69,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub fn run(mut self) -> Result<Prediction, SimError> {
+    pub(crate) fn run(mut self) -> Result<Prediction, SimError> {
         let launcher = self.options.launcher.map(|u| u.0);
         for unit in (0..self.units.len() as u16).filter(|u| Some(*u) != launcher) {
             self.facts.sleep(unit);

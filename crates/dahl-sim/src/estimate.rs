@@ -8,7 +8,7 @@ use dahl_sched::policy::TaskRef;
 impl Memories<'_> {
     /// How long it would take to bring a task's missing operands to each memory, if nothing else used the
     /// links. Asked for every task and every memory, so what can be found once for all of them is.
-    pub fn estimate(&self, task: TaskRef, slot: usize, seconds: &mut [f64]) {
+    pub(crate) fn estimate(&self, task: TaskRef, slot: usize, seconds: &mut [f64]) {
         seconds.fill(0.0);
         // Where a batch comes from, by where it goes.
         let mut begun = [0; MOST_MEMORIES];

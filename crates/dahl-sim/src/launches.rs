@@ -33,7 +33,7 @@ pub(super) struct Launches<'g> {
 
 impl<'g> Launches<'g> {
     /// `steps` launches of a graph, at most `ring` of them at a time.
-    pub fn new(graph: &'g Graph, steps: usize, ring: usize) -> Self {
+    pub(crate) fn new(graph: &'g Graph, steps: usize, ring: usize) -> Self {
         let ring = ring.clamp(1, steps.max(1));
         let (mut near, mut far) = (Vec::new(), Vec::new());
         if ring > 1 {
@@ -60,27 +60,27 @@ impl<'g> Launches<'g> {
     }
 
     /// The place of a launch in the ring.
-    pub fn slot(&self, launch: usize) -> usize {
+    pub(crate) fn slot(&self, launch: usize) -> usize {
         launch % self.ring
     }
 
     /// Launches that can be in flight.
-    pub fn ring(&self) -> usize {
+    pub(crate) fn ring(&self) -> usize {
         self.ring
     }
 
     /// Whether another launch is wanted and has a place.
-    pub fn may_begin(&self) -> bool {
+    pub(crate) fn may_begin(&self) -> bool {
         self.begun < self.steps && self.left[self.slot(self.begun)] == 0
     }
 
     /// Whether all launches have begun and ended.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.begun == self.steps && self.left.iter().all(|&l| l == 0)
     }
 
     /// Begins the next launch and collects the tasks that wait for nobody.
-    pub fn begin(&mut self, ready: &mut Vec<TaskRef>) -> usize {
+    pub(crate) fn begin(&mut self, ready: &mut Vec<TaskRef>) -> usize {
         let (launch, n) = (self.begun, self.graph.len());
         let base = self.slot(launch) * n;
         self.pending[base..base + n].copy_from_slice(&self.graph.in_degree);
@@ -107,7 +107,7 @@ impl<'g> Launches<'g> {
     }
 
     /// A task has ended: collects those that waited for it alone. True if its launch has ended with it.
-    pub fn end(&mut self, task: TaskRef, ready: &mut Vec<TaskRef>) -> bool {
+    pub(crate) fn end(&mut self, task: TaskRef, ready: &mut Vec<TaskRef>) -> bool {
         let n = self.graph.len();
         let slot = self.slot(task.launch);
         let base = slot * n;
@@ -144,7 +144,7 @@ impl<'g> Launches<'g> {
 
     /// A task that waits for one that never ends, for the error that says so: the first that is ready and
     /// has not run, else the first that has not.
-    pub fn waiting(&self) -> Option<TaskRef> {
+    pub(crate) fn waiting(&self) -> Option<TaskRef> {
         let n = self.graph.len();
         let all = || {
             (self.begun.saturating_sub(self.ring)..self.begun).flat_map(move |launch| {

@@ -27,6 +27,7 @@
 //! | `prediction`, `marks`, `trace` | what came of it |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod agenda;
 pub mod cells;

@@ -28,7 +28,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Those of a machine, all free.
-    pub fn new(machine: &Machine) -> Lanes {
+    pub(crate) fn new(machine: &Machine) -> Lanes {
         Lanes {
             lanes: machine.links.iter().map(|_| Lane::default()).collect(),
             used: vec![LinkUse::default(); machine.links.len()],
@@ -36,12 +36,12 @@ impl Lanes {
     }
 
     /// Whether a transfer that asks for a link now may begin at once.
-    pub fn is_free(&self, machine: &Machine, link: u16) -> bool {
+    pub(crate) fn is_free(&self, machine: &Machine, link: u16) -> bool {
         self.lanes[usize::from(link)].busy < machine.links[usize::from(link)].at_once
     }
 
     /// A transfer asks for a link; true if it may begin at once, else it stands in line.
-    pub fn enter(&mut self, machine: &Machine, link: u16, transfer: u32) -> bool {
+    pub(crate) fn enter(&mut self, machine: &Machine, link: u16, transfer: u32) -> bool {
         let is_free = self.is_free(machine, link);
         let lane = &mut self.lanes[usize::from(link)];
         if is_free {
@@ -53,7 +53,7 @@ impl Lanes {
     }
 
     /// A transfer has left a link: the one that may begin in its place.
-    pub fn leave(&mut self, link: u16) -> Option<u32> {
+    pub(crate) fn leave(&mut self, link: u16) -> Option<u32> {
         let lane = &mut self.lanes[usize::from(link)];
         let next = lane.queue.pop_front();
         if next.is_none() {
@@ -63,7 +63,7 @@ impl Lanes {
     }
 
     /// Notes what copies that begin together take and cost; returns how long they last.
-    pub fn carry(&mut self, machine: &Machine, link: u16, copies: usize, bytes: u64) -> f64 {
+    pub(crate) fn carry(&mut self, machine: &Machine, link: u16, copies: usize, bytes: u64) -> f64 {
         let seconds = machine.links[usize::from(link)].duration(Bytes(bytes)).0;
         let used = &mut self.used[usize::from(link)];
         used.transfers += copies as u64;

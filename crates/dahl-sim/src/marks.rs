@@ -18,7 +18,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// For so many tasks and launches in flight.
-    pub fn new(tasks: usize, ring: usize) -> Marks {
+    pub(crate) fn new(tasks: usize, ring: usize) -> Marks {
         Marks {
             tasks,
             ring,
@@ -32,7 +32,7 @@ impl Marks {
     }
 
     /// Tasks are ready, by the end of another or by a launch.
-    pub fn ready(&mut self, tasks: &[TaskRef], by: Option<TaskRef>, now: Seconds) {
+    pub(crate) fn ready(&mut self, tasks: &[TaskRef], by: Option<TaskRef>, now: Seconds) {
         for &task in tasks {
             let place = self.place(task);
             self.ready[place] = (now, by);
@@ -40,7 +40,7 @@ impl Marks {
     }
 
     /// A unit has ended its task.
-    pub fn ran(&mut self, unit: u16, state: &UnitState, now: Seconds) {
+    pub(crate) fn ran(&mut self, unit: u16, state: &UnitState, now: Seconds) {
         let (ready, released_by) = self.ready[self.place(state.task)];
         self.runs.push(TaskSpan {
             task: state.task,
@@ -54,7 +54,7 @@ impl Marks {
     }
 
     /// All that ran, by their end.
-    pub fn into_runs(self) -> Vec<TaskSpan> {
+    pub(crate) fn into_runs(self) -> Vec<TaskSpan> {
         self.runs
     }
 }

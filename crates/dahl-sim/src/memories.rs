@@ -81,7 +81,12 @@ fn only_read(graph: &Graph) -> Vec<u32> {
 }
 
 impl<'a> Memories<'a> {
-    pub fn new(graph: &'a Graph, machine: &'a Machine, ring: usize, options: &Options) -> Self {
+    pub(crate) fn new(
+        graph: &'a Graph,
+        machine: &'a Machine,
+        ring: usize,
+        options: &Options,
+    ) -> Self {
         let cells = Cells::new(graph);
         let routes = Routes::new(machine);
         let new_inputs_each_step = match options.new_inputs_each_step {
@@ -115,7 +120,7 @@ impl<'a> Memories<'a> {
     }
 
     /// The host writes what a launch at a place of the ring only reads.
-    pub fn feed(&mut self, slot: usize) {
+    pub(crate) fn feed(&mut self, slot: usize) {
         for &storage in &self.new_inputs_each_step {
             let (key, _) = self.needs.in_launch(storage, slot);
             self.copies.written_by_host(key);
@@ -128,7 +133,7 @@ impl<'a> Memories<'a> {
 
     /// Brings a task's operands to its unit; true once they are all there. Else the unit is told by
     /// [`Memories::arrived`] or [`Memories::release`] when to try again.
-    pub fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         unit: u16,
         task: TaskRef,
@@ -166,7 +171,7 @@ impl<'a> Memories<'a> {
     }
 
     /// A task has ended: lets go of its operands. Collects the units that may try again.
-    pub fn release(
+    pub(crate) fn release(
         &mut self,
         unit: u16,
         task: TaskRef,
@@ -195,7 +200,7 @@ impl<'a> Memories<'a> {
 
     /// Fetches the operands of a task that is to come, where there is room without evicting, and nothing is
     /// on its way as it was planned.
-    pub fn prefetch(
+    pub(crate) fn prefetch(
         &mut self,
         unit: u16,
         task: TaskRef,

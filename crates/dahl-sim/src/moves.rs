@@ -44,7 +44,7 @@ struct Copy {
 impl Move {
     /// The cells put in since the last copy are one of an array. From now on they count as moving, and both
     /// ends stay.
-    pub fn close(&mut self, key: Key, copies: &mut Copies) {
+    pub(crate) fn close(&mut self, key: Key, copies: &mut Copies) {
         let before: usize = self.copies.iter().map(|c| c.cells).sum();
         let own = &self.cells[before..];
         let mut bytes = 0;
@@ -91,7 +91,7 @@ pub(super) struct Moves {
 
 impl Moves {
     /// A transfer that is yet to be loaded and sent.
-    pub fn draw(&mut self, from: usize, to: usize) -> u32 {
+    pub(crate) fn draw(&mut self, from: usize, to: usize) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.all.push(Move::default());
             self.all.len() as u32 - 1
@@ -102,24 +102,24 @@ impl Moves {
         id
     }
 
-    pub fn get(&mut self, id: u32) -> &mut Move {
+    pub(crate) fn get(&mut self, id: u32) -> &mut Move {
         &mut self.all[id as usize]
     }
 
     /// The one that brings a cell of an array to a memory.
-    pub fn bringing(&self, key: Key, cell: u32, memory: usize) -> Option<u32> {
+    pub(crate) fn bringing(&self, key: Key, cell: u32, memory: usize) -> Option<u32> {
         let brings = |m: &Move| m.to == memory && m.carries(key, cell);
         let place = self.all.iter().position(brings);
         place.map(|id| id as u32)
     }
 
     /// A unit waits until a transfer has ended.
-    pub fn wait_for(&mut self, id: u32, unit: u16, wants: &mut [Want]) {
+    pub(crate) fn wait_for(&mut self, id: u32, unit: u16, wants: &mut [Want]) {
         self.all[id as usize].wake(unit, wants);
     }
 
     /// A unit waits for all transfers of a cell of an array.
-    pub fn wait_for_all(&mut self, key: Key, cell: u32, unit: u16, wants: &mut [Want]) {
+    pub(crate) fn wait_for_all(&mut self, key: Key, cell: u32, unit: u16, wants: &mut [Want]) {
         let all = self.all.iter_mut().filter(|m| m.carries(key, cell));
         all.for_each(|m| m.wake(unit, wants));
     }
@@ -176,7 +176,7 @@ impl Memories<'_> {
     }
 
     /// A transfer has come to the end of a link. Collects the units that may try again.
-    pub fn arrived(&mut self, id: u32, now: f64, agenda: &mut Agenda, again: &mut Vec<u16>) {
+    pub(crate) fn arrived(&mut self, id: u32, now: f64, agenda: &mut Agenda, again: &mut Vec<u16>) {
         let link = self.link(id);
         if let Some(next) = self.lanes.leave(link) {
             self.depart(next, link, now, agenda);

@@ -39,7 +39,7 @@ pub(super) struct Needs<'a> {
 
 impl<'a> Needs<'a> {
     /// Of all tasks of a graph. Every launch in flight has its own of the storages that `per_launch` says.
-    pub fn new(graph: &'a Graph, cells: Cells, per_launch: Vec<bool>) -> Self {
+    pub(crate) fn new(graph: &'a Graph, cells: Cells, per_launch: Vec<bool>) -> Self {
         let need = |(access, a): (usize, &Access)| {
             let storage = graph.arrays[a.array as usize].storage;
             Need {
@@ -63,7 +63,7 @@ impl<'a> Needs<'a> {
     /// What a storage is known by in a launch at a place of the ring, and what the numbers of its cells are
     /// raised by.
     #[inline]
-    pub fn in_launch(&self, storage: u32, slot: usize) -> (Key, u32) {
+    pub(crate) fn in_launch(&self, storage: u32, slot: usize) -> (Key, u32) {
         match self.per_launch[storage as usize] {
             true => {
                 let slot = slot as u32;
@@ -75,13 +75,13 @@ impl<'a> Needs<'a> {
 
     /// How many a task has.
     #[inline]
-    pub fn count(&self, task: TaskRef) -> usize {
+    pub(crate) fn count(&self, task: TaskRef) -> usize {
         usize::from(self.graph.tasks[task.task as usize].access_count)
     }
 
     /// One of a task of a launch at a place of the ring.
     #[inline]
-    pub fn get(&self, task: TaskRef, i: usize, slot: usize) -> Need {
+    pub(crate) fn get(&self, task: TaskRef, i: usize, slot: usize) -> Need {
         let first = self.graph.tasks[task.task as usize].first_access as usize;
         let mut need = self.first[first + i];
         if need.per_launch {
@@ -93,13 +93,13 @@ impl<'a> Needs<'a> {
 
     /// All of a task of a launch at a place of the ring.
     #[inline]
-    pub fn of(&self, task: TaskRef, slot: usize) -> impl Iterator<Item = Need> {
+    pub(crate) fn of(&self, task: TaskRef, slot: usize) -> impl Iterator<Item = Need> {
         (0..self.count(task)).map(move |i| self.get(task, i, slot))
     }
 
     /// The cells that are needed.
     #[inline]
-    pub fn cells(&self, need: &Need) -> impl Iterator<Item = u32> {
+    pub(crate) fn cells(&self, need: &Need) -> impl Iterator<Item = u32> {
         let raise = need.raise;
         let cells = self.cells.named(need.named).iter();
         cells.map(move |cell| cell + raise)

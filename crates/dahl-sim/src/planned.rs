@@ -31,7 +31,7 @@ pub(super) struct Planned {
 
 impl Planned {
     /// What is to be followed.
-    pub fn new(transfers: &Arc<Transfers>, cells: &Cells, routes: &Routes) -> Planned {
+    pub(crate) fn new(transfers: &Arc<Transfers>, cells: &Cells, routes: &Routes) -> Planned {
         let of = |t: &PlannedTransfer| {
             let mut own = Vec::new();
             for part in &t.parts {
@@ -52,7 +52,7 @@ impl Planned {
     }
 
     /// A transfer has ended, or is not producer: who waits may look again.
-    pub fn done(&mut self, (launch, transfer): (u64, u32), again: &mut Vec<u16>) {
+    pub(crate) fn done(&mut self, (launch, transfer): (u64, u32), again: &mut Vec<u16>) {
         self.lines.done(launch, transfer);
         again.append(&mut self.waiting);
     }
@@ -60,7 +60,13 @@ impl Planned {
 
 impl Memories<'_> {
     /// A launch begins.
-    pub fn launched(&mut self, launch: usize, now: f64, agenda: &mut Agenda, again: &mut Vec<u16>) {
+    pub(crate) fn launched(
+        &mut self,
+        launch: usize,
+        now: f64,
+        agenda: &mut Agenda,
+        again: &mut Vec<u16>,
+    ) {
         if let Some(planned) = &mut self.planned {
             planned.lines.begin(launch as u64);
             self.send_planned(now, agenda, again);
@@ -68,7 +74,13 @@ impl Memories<'_> {
     }
 
     /// A task has ended, and what it wrote is current where it ran.
-    pub fn ended(&mut self, task: TaskRef, now: f64, agenda: &mut Agenda, again: &mut Vec<u16>) {
+    pub(crate) fn ended(
+        &mut self,
+        task: TaskRef,
+        now: f64,
+        agenda: &mut Agenda,
+        again: &mut Vec<u16>,
+    ) {
         if let Some(planned) = &mut self.planned
             && planned.lines.ended(task.launch as u64, task.task)
         {

@@ -22,7 +22,7 @@ pub(super) struct Recent {
 
 impl Recent {
     /// For so many arrays; all lists are empty.
-    pub fn new(keys: usize, memories: usize) -> Recent {
+    pub(crate) fn new(keys: usize, memories: usize) -> Recent {
         let ends = keys * memories;
         let alone = |at: usize| Links {
             before: at as u32,
@@ -40,7 +40,7 @@ impl Recent {
     }
 
     /// A memory holds an array, from now on and as the one that was needed last.
-    pub fn add(&mut self, key: Key, memory: usize) {
+    pub(crate) fn add(&mut self, key: Key, memory: usize) {
         let (at, end) = (self.at(key, memory), self.ends + memory);
         let last = self.links[end].before;
         self.links[at] = Links {
@@ -52,14 +52,14 @@ impl Recent {
     }
 
     /// A memory does not hold an array any more.
-    pub fn remove(&mut self, key: Key, memory: usize) {
+    pub(crate) fn remove(&mut self, key: Key, memory: usize) {
         let Links { before, after } = self.links[self.at(key, memory)];
         self.links[before as usize].after = after;
         self.links[after as usize].before = before;
     }
 
     /// What a memory holds.
-    pub fn oldest_first(&self, memory: usize) -> impl Iterator<Item = Key> {
+    pub(crate) fn oldest_first(&self, memory: usize) -> impl Iterator<Item = Key> {
         let end = (self.ends + memory) as u32;
         let next = move |at: &u32| Some(self.links[*at as usize].after);
         std::iter::successors(next(&end), next)

@@ -47,7 +47,7 @@ const MEBIBYTE: u64 = 1 << 20;
 
 impl Routes {
     /// The fastest routes for a mebibyte.
-    pub fn new(machine: &Machine) -> Routes {
+    pub(crate) fn new(machine: &Machine) -> Routes {
         let n = machine.memories.len();
         let mut cost = vec![f64::INFINITY; n * n];
         let mut routes: Vec<Option<Vec<u16>>> = vec![None; n * n];
@@ -89,7 +89,7 @@ impl Routes {
 
     /// The nearest to a memory of those in a mask.
     #[inline]
-    pub fn nearest(&self, places: u64, memory: usize) -> usize {
+    pub(crate) fn nearest(&self, places: u64, memory: usize) -> usize {
         // Most values are current in one place.
         if places.is_power_of_two() {
             return places.trailing_zeros() as usize;
@@ -100,7 +100,7 @@ impl Routes {
     }
 
     /// The links from one memory to another, in order; `None` if there is no way.
-    pub fn get(&self, from: usize, to: usize) -> Option<&[u16]> {
+    pub(crate) fn get(&self, from: usize, to: usize) -> Option<&[u16]> {
         self.way(from, to).map(|w| &w.numbers[..])
     }
 
@@ -108,7 +108,7 @@ impl Routes {
     /// start, if the copy is small for the way: it may then be shared with others. Ways of several links
     /// count as one.
     #[inline]
-    pub fn price(&self, from: usize, to: usize, bytes: u64) -> (f64, Option<f64>) {
+    pub(crate) fn price(&self, from: usize, to: usize, bytes: u64) -> (f64, Option<f64>) {
         let Some(way) = self.way(from, to) else {
             return (f64::INFINITY, None);
         };

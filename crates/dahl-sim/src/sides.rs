@@ -29,7 +29,7 @@ pub(super) struct Sides {
 
 impl Sides {
     /// A duration that follows the clock.
-    pub fn compute(usual: f64) -> Sides {
+    pub(crate) fn compute(usual: f64) -> Sides {
         Sides {
             usual,
             compute: usual,
@@ -38,7 +38,7 @@ impl Sides {
     }
 
     /// A duration of a task of this cost on a unit of these speeds.
-    pub fn of(usual: f64, cost: Cost, rates: &Rates) -> Sides {
+    pub(crate) fn of(usual: f64, cost: Cost, rates: &Rates) -> Sides {
         let side = |flops, bytes| rates.time(Cost { flops, bytes }).0 - rates.overhead.0;
         let (compute, memory) = (side(cost.flops, 0.0), side(0.0, cost.bytes));
         Sides {
@@ -52,7 +52,7 @@ impl Sides {
     }
 
     /// A duration so many times as long, all of it.
-    pub fn times(&self, factor: f64) -> Sides {
+    pub(crate) fn times(&self, factor: f64) -> Sides {
         Sides {
             usual: self.usual * factor,
             compute: self.compute * factor,
@@ -61,7 +61,7 @@ impl Sides {
     }
 
     /// Seconds at this part of the usual speed.
-    pub fn at(&self, speed: f64) -> f64 {
+    pub(crate) fn at(&self, speed: f64) -> f64 {
         if speed == 1.0 {
             return self.usual;
         }

@@ -35,7 +35,7 @@ pub(super) struct UnitState {
 
 impl UnitState {
     /// Nothing.
-    pub const FREE: UnitState = UnitState {
+    pub(crate) const FREE: UnitState = UnitState {
         task: NONE,
         coming: None,
         waiting: false,

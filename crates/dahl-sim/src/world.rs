@@ -35,7 +35,7 @@ struct Beds {
 
 impl<'a> Facts<'a> {
     /// All units are awake.
-    pub fn new(
+    pub(crate) fn new(
         graph: &'a Graph,
         machine: &'a Machine,
         times: &'a Times,
@@ -60,13 +60,13 @@ impl<'a> Facts<'a> {
 
     /// A unit has found nothing to do.
     #[inline]
-    pub fn sleep(&self, unit: u16) {
+    pub(crate) fn sleep(&self, unit: u16) {
         self.beds.borrow_mut().asleep[usize::from(unit) / 64] |= 1 << (unit % 64);
     }
 
     /// The next unit that was woken.
     #[inline]
-    pub fn next_woken(&self, done: usize) -> Option<u16> {
+    pub(crate) fn next_woken(&self, done: usize) -> Option<u16> {
         let mut beds = self.beds.borrow_mut();
         let unit = beds.woken.get(done).copied();
         if unit.is_none() {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Once `W` has [`SETTLED`] samples, a new sample `x` is accepted if `|x − m| ≤ REACH · σ`, or if it is
-//! within [`FACTOR`] times `m` either way: a core whose other half works for somebody else is that much
+//! within [`OUTLIER_FACTOR`] times `m` either way: a core whose other half works for somebody else is that much
 //! slower, for a millisecond or a minute, and a prediction that left this out would be wrong. When `W` reaches [`SETTLED`], the same
 //! rule is applied once to what was let in before it could be judged.
 //!
@@ -29,18 +29,18 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 /// Accepted samples that are kept.
-pub const WINDOW: usize = 64;
+pub(crate) const WINDOW: usize = 64;
 /// Samples from which outliers are judged.
-pub const SETTLED: usize = 8;
+pub(crate) const SETTLED: usize = 8;
 /// Suspects that make a new level.
-pub const PATIENCE: usize = 8;
+pub(crate) const PATIENCE: usize = 8;
 /// Half-width of the band of accepted samples, in standard deviations.
-pub const REACH: f64 = 6.0;
+pub(crate) const REACH: f64 = 6.0;
 /// How many times longer or shorter than the median a sample may be, if that is further.
-pub const FACTOR: f64 = 2.0;
+pub const OUTLIER_FACTOR: f64 = 2.0;
 
 /// Standard errors by which the window's mean may differ from that of all samples.
-pub const DRIFT: f64 = 4.0;
+pub(crate) const DRIFT: f64 = 4.0;
 
 /// Standard deviation of normal noise whose median absolute deviation is one.
 const NORMAL: f64 = 1.4826;
@@ -187,7 +187,7 @@ impl History {
     }
 
     /// The estimate of a duration: see the top of this file; zero if there is no sample.
-    pub fn typical(&self) -> f64 {
+    pub(crate) fn typical(&self) -> f64 {
         let n = self.window.len() as f64;
         if self.is_whole() || n < 2.0 {
             return self.mean;
@@ -249,7 +249,8 @@ impl History {
     fn admits(&self, x: f64) -> bool {
         let m = self.median();
         // The factor first: it decides most cases, and the deviation costs a sort.
-        (x <= FACTOR * m && m <= FACTOR * x) || (x - m).abs() <= REACH * self.sigma()
+        (x <= OUTLIER_FACTOR * m && m <= OUTLIER_FACTOR * x)
+            || (x - m).abs() <= REACH * self.sigma()
     }
 
     fn accept(&mut self, x: f64) {

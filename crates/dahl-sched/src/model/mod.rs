@@ -16,9 +16,9 @@
 //! down is [`snapshot`]'s and the runtime's business.
 
 mod choices;
-pub mod history;
-pub mod regression;
-pub mod snapshot;
+mod history;
+mod regression;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +29,11 @@ use dahl_core::{Cost, DType, Graph, Seconds, Shape, UnitKind};
 use serde::{Deserialize, Serialize};
 
 pub use choices::fastest;
-pub use history::{History, Summary, Verdict};
-pub use regression::{Fit, Law, Point, Work};
+pub use history::{History, OUTLIER_FACTOR, Summary, Verdict};
+pub use regression::{Law, Work};
+pub use snapshot::Record;
+
+use regression::{Fit, Point};
 
 /// What a duration belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -345,9 +348,9 @@ impl PerfModel {
     }
 
     /// The law of this key's group, if there are enough shapes.
-    pub fn fit(&self, key: &Key) -> Option<Fit> {
+    pub fn law(&self, key: &Key) -> Option<Law> {
         let at = self.groups.binary_search_by(|g| g.compare(key)).ok()?;
-        self.groups[at].fit()
+        self.groups[at].fit().map(|fit| fit.law)
     }
 
     /// The history of a key.

@@ -26,9 +26,9 @@
 use dahl_core::Cost;
 
 /// Points with different costs that a fit needs.
-pub const MIN_POINTS: usize = 3;
+pub(crate) const MIN_POINTS: usize = 3;
 /// Most refits when comparing the laws.
-pub const FOLDS: usize = 16;
+pub(crate) const FOLDS: usize = 16;
 
 /// How much better the power law must predict to be taken.
 const MARGIN: f64 = 0.8;
@@ -39,7 +39,7 @@ const DEPENDENT: f64 = 1e-10;
 
 /// A measured shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its work.
     pub cost: Cost,
     /// Its duration in seconds, positive.
@@ -82,7 +82,7 @@ pub enum Law {
 
 /// A law and how well it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// The law.
     pub law: Law,
     /// Part of the variance of the logarithms of the durations that it explains, from 0 to 1.
@@ -93,7 +93,7 @@ pub struct Fit {
 
 impl Law {
     /// The duration of a cost in seconds, if the law gives one.
-    pub fn predict(&self, cost: Cost) -> Option<f64> {
+    pub(crate) fn predict(&self, cost: Cost) -> Option<f64> {
         let seconds = match *self {
             Law::Additive {
                 overhead,
@@ -118,7 +118,7 @@ impl Law {
 
 /// Fits the better law to the points, if at least [`MIN_POINTS`] of them differ in cost. The result
 /// depends on the points and their order only.
-pub fn fit(points: &[Point]) -> Option<Fit> {
+pub(crate) fn fit(points: &[Point]) -> Option<Fit> {
     let mut distinct: Vec<Cost> = Vec::new();
     for p in points {
         if !distinct.contains(&p.cost) {
@@ -154,7 +154,7 @@ pub fn fit(points: &[Point]) -> Option<Fit> {
 }
 
 /// The non-negative least squares fit of the additive law.
-pub fn fit_additive(points: &[Point]) -> Option<Law> {
+pub(crate) fn fit_additive(points: &[Point]) -> Option<Law> {
     // Rows divided by the duration: relative errors, and a target of one.
     let row =
         |p: &Point| [1.0, p.cost.flops, p.cost.bytes].map(|v| v * p.weight.sqrt() / p.seconds);
@@ -221,7 +221,7 @@ pub fn fit_additive(points: &[Point]) -> Option<Law> {
 }
 
 /// The least squares fit of the power law, unless durations fall with the work.
-pub fn fit_power(points: &[Point]) -> Option<Law> {
+pub(crate) fn fit_power(points: &[Point]) -> Option<Law> {
     let work = if points.iter().all(|p| p.cost.flops > 0.0) {
         Work::Flops
     } else {

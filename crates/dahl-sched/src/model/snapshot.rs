@@ -19,30 +19,30 @@ pub struct Record {
     pub history: History,
 }
 
-/// The records of a model, sorted by key.
-pub fn records(model: &PerfModel) -> Vec<Record> {
-    model
-        .iter()
-        .map(|(key, cost, h)| Record {
+impl PerfModel {
+    /// All records, sorted by key.
+    pub fn records(&self) -> Vec<Record> {
+        let record = |(key, cost, h): (Key, Cost, &History)| Record {
             key,
             cost,
             history: h.clone(),
-        })
-        .collect()
-}
-
-/// The model of some records; says what is wrong with them otherwise.
-pub fn model(records: Vec<Record>) -> Result<PerfModel, String> {
-    let mut model = PerfModel::new();
-    for Record { key, cost, history } in records {
-        if cost != sane(cost) {
-            return Err(format!("`{}` has an impossible cost", key.codelet));
-        }
-        let (group, at) = model.entry(&key, cost);
-        if group.entries[at].history != History::default() {
-            return Err(format!("a key of `{}` is there twice", key.codelet));
-        }
-        group.entries[at].history = history;
+        };
+        self.iter().map(record).collect()
     }
-    Ok(model)
+
+    /// The model of some records; says what is wrong with them otherwise.
+    pub fn from_records(records: Vec<Record>) -> Result<PerfModel, String> {
+        let mut model = PerfModel::new();
+        for Record { key, cost, history } in records {
+            if cost != sane(cost) {
+                return Err(format!("`{}` has an impossible cost", key.codelet));
+            }
+            let (group, at) = model.entry(&key, cost);
+            if group.entries[at].history != History::default() {
+                return Err(format!("a key of `{}` is there twice", key.codelet));
+            }
+            group.entries[at].history = history;
+        }
+        Ok(model)
+    }
 }

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use super::history::{PATIENCE, SETTLED, WINDOW};
 use super::regression::fit;
-use super::snapshot::{self, Record};
 use super::*;
 
 fn key(footprint: u64) -> Key {
@@ -415,21 +414,29 @@ fn odd_costs_break_nothing() {
             }
         }
     }
-    assert!(snapshot::model(snapshot::records(&m)).unwrap() == m);
+    assert!(PerfModel::from_records(m.records()).unwrap() == m);
 }
 
 #[test]
 fn a_snapshot_with_a_key_twice_is_refused() {
     let mut m = PerfModel::new();
     m.record(&key(1), cost(1.0, 1.0), Seconds(1.0));
-    let one = snapshot::records(&m);
+    let one = m.records();
     let twice: Vec<Record> = [one.clone(), one.clone()].concat();
-    assert!(snapshot::model(twice).unwrap_err().contains("twice"));
+    assert!(
+        PerfModel::from_records(twice)
+            .unwrap_err()
+            .contains("twice")
+    );
     let bad = Record {
         cost: cost(-1.0, 0.0),
         ..one[0].clone()
     };
-    assert!(snapshot::model(vec![bad]).unwrap_err().contains("cost"));
+    assert!(
+        PerfModel::from_records(vec![bad])
+            .unwrap_err()
+            .contains("cost")
+    );
 }
 
 /// A model of random records.
@@ -482,7 +489,7 @@ proptest! {
         b in prop::collection::vec((0..6u64, 1e-6..1e-2f64), 0..150),
     ) {
         let (a, b) = (build(&a), build(&b));
-        let copy = snapshot::model(snapshot::records(&a)).unwrap();
+        let copy = PerfModel::from_records(a.records()).unwrap();
         prop_assert!(copy == a);
         let (mut ab, mut again) = (a.clone(), copy);
         ab.merge(&b);

@@ -28,7 +28,7 @@ use crate::lock::lock;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Dm {
+pub(super) struct Dm {
     name: &'static str,
     transfers: bool,
     sorted: bool,
@@ -112,7 +112,7 @@ fn least(values: &[f64]) -> f64 {
 
 impl Dm {
     /// For a machine; the name says which of the three.
-    pub fn new(machine: &Machine, name: &'static str) -> Self {
+    pub(super) fn new(machine: &Machine, name: &'static str) -> Self {
         let units = machine.units.len();
         Dm {
             name,

@@ -13,13 +13,13 @@ use crate::lock::lock;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Eager {
+pub(super) struct Eager {
     queue: Mutex<VecDeque<TaskRef>>,
 }
 
 impl Eager {
     /// For a machine.
-    pub fn new(_: &Machine) -> Self {
+    pub(super) fn new(_: &Machine) -> Self {
         Self::default()
     }
 }

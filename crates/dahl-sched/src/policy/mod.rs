@@ -17,11 +17,12 @@ mod ws;
 
 use dahl_core::{Machine, Seconds, UnitId};
 
-pub use dm::Dm;
-pub use eager::Eager;
+use dm::Dm;
+use eager::Eager;
+use ws::Ws;
+
 pub use fixed::{Fixed, ScheduleError};
 pub use follow::Follow;
-pub use ws::Ws;
 
 /// A ready task: which launch of which graph, and which task of that. What the launch number means is
 /// the world's business.

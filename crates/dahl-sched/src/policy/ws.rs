@@ -17,7 +17,7 @@ use crate::lock::lock;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Ws {
+pub(super) struct Ws {
     queues: Vec<CachePadded<Queue>>,
 }
 
@@ -63,7 +63,7 @@ impl Queue {
 
 impl Ws {
     /// For a machine.
-    pub fn new(machine: &Machine) -> Self {
+    pub(super) fn new(machine: &Machine) -> Self {
         Ws {
             queues: machine
                 .units

@@ -137,7 +137,7 @@ fn overview(model: &PerfModel, rows: &[Row]) {
 }
 
 fn fitted(model: &PerfModel, row: &Row) -> String {
-    match model.fit(&row.key).map(|f| f.law) {
+    match model.law(&row.key) {
         Some(Law::Additive {
             overhead,
             per_flop,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// How many times as long as most of its like an interrupted task takes, as in performance models.
-const INTERRUPTED: f64 = dahl_sched::model::history::FACTOR;
+const INTERRUPTED: f64 = dahl_sched::model::OUTLIER_FACTOR;
 
 /// What varies, in the figures of the simulator's noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
