@@ -266,7 +266,7 @@ impl Builder {
                 (follow, Some(planned))
             }
         };
-        #[cfg(helgrind)]
+        #[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
         let policy: Box<dyn Policy> = Box::new(crate::helgrind::Handover(policy));
         let id = crate::runtime::fresh_id();
         let tracer = self

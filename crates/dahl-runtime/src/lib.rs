@@ -25,7 +25,7 @@ pub mod error;
 mod executor;
 pub mod exit;
 pub mod guard;
-#[cfg(helgrind)]
+#[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
 mod helgrind;
 mod instance;
 mod layers;

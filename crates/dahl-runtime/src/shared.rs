@@ -139,7 +139,7 @@ impl Shared {
     /// How often to look for work before sleeping.
     pub fn looks(&self, usual: u32) -> u32 {
         // Under a model checker spinning only makes schedules longer.
-        if cfg!(any(loom, shuttle)) { 1 } else { usual }
+        if cfg!(feature = "shuttle") { 1 } else { usual }
     }
 
     /// Whether workers should end.
@@ -303,7 +303,7 @@ impl World for Shared {
 
 /// A short pause between two looks for work, longer as they go on in vain.
 pub fn relax(looks: u32) {
-    if cfg!(any(loom, shuttle)) {
+    if cfg!(feature = "shuttle") {
         crate::sync::thread::yield_now();
         return;
     }

@@ -1,26 +1,21 @@
-//! Atomics, locks and threads: the standard library's, or those of the model checker that explores
-//! their interleavings (`--cfg loom` for the primitives, `--cfg shuttle` for the whole runtime), or ones
-//! that helgrind understands (`--cfg helgrind`).
+//! Atomics, locks and threads: the standard library's, or those of the model checker that explores the
+//! interleavings of the whole runtime (feature `shuttle`), or ones that helgrind understands (feature `helgrind`).
+//!
+//! `tests/loom.rs` puts loom's in this place for the primitives alone.
 
-#[cfg(loom)]
-pub use loom::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
-    thread::{self, Thread},
-};
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub use shuttle::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
-#[cfg(not(any(loom, shuttle, helgrind)))]
+#[cfg(not(any(feature = "shuttle", feature = "helgrind")))]
 pub use std::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
-#[cfg(helgrind)]
+#[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
 pub use {
     crate::helgrind::sync::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,

@@ -1,35 +1,12 @@
 //! Random programs over overlapping, nested, multi-axis regions mean what running their tasks one
-//! after another means, whoever runs them; and the edges are exactly those that must be there.
+//! after another means, whoever runs them.
 
 mod common;
-
-use std::collections::BTreeSet;
 
 use common::{POLICIES, check, runtime};
 use dahl_core::Arena;
 use dahl_test_support::program::{MIX, Program, Use};
-
-const PROGRAMS: u64 = 10_000;
-
-#[test]
-fn edges_equal_brute_force() {
-    for seed in 0..PROGRAMS {
-        let program = Program::random(seed, false);
-        let arena = Arena::new();
-        let (graph, _) = program.record(&arena);
-        let got: BTreeSet<(u32, u32)> = graph.edges().collect();
-        assert_eq!(
-            got.len(),
-            graph.edges().count(),
-            "an edge was made twice (seed {seed})"
-        );
-        assert_eq!(
-            got,
-            program.brute_force_edges(),
-            "seed {seed}: {program:#?}"
-        );
-    }
-}
+use dahl_test_support::scaled;
 
 #[test]
 fn any_policy_and_number_of_workers_gives_the_sequential_result() {
@@ -37,7 +14,7 @@ fn any_policy_and_number_of_workers_gives_the_sequential_result() {
         .iter()
         .flat_map(|p| [1, 2, 5].map(|n| (format!("{p}, {n} workers"), runtime(n, p))))
         .collect();
-    for seed in 0..PROGRAMS {
+    for seed in 0..scaled(1000) {
         let program = Program::random(seed, seed % 2 == 0);
         let arena = Arena::new();
         let (graph, handles) = program.record(&arena);
@@ -58,7 +35,7 @@ fn any_policy_and_number_of_workers_gives_the_sequential_result() {
 #[test]
 fn launches_of_different_graphs_follow_each_other() {
     let mut runtimes: Vec<_> = POLICIES.iter().map(|p| runtime(3, p)).collect();
-    for seed in 0..300 {
+    for seed in 0..scaled(100) {
         let arena = Arena::new();
         let first = Program::random(seed, true);
         let (graph, handles) = first.record(&arena);

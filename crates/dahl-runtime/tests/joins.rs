@@ -373,15 +373,15 @@ fn the_host_does_not_write_what_is_on_its_way() {
         }
     };
     let recorder = Recorder::new();
-    all(0..1, &[UnitKind::GPU], &recorder);
-    all(1..ROWS, &[UnitKind::CPU, UnitKind::GPU], &recorder);
+    // Two for the device alone: these travel together, whatever the CPU is done with already.
+    all(0..2, &[UnitKind::GPU], &recorder);
+    all(2..ROWS, &[UnitKind::CPU, UnitKind::GPU], &recorder);
     let first = recorder.finish().unwrap();
     let recorder = Recorder::new();
     all(ROWS - 1..ROWS, &[UnitKind::GPU], &recorder);
     let second = recorder.finish().unwrap();
     let mut runtime = cpu_and_gpu();
-    // On a busy machine a CPU may be done with all rows before the device asks for one.
-    for round in 0..2000u16 {
+    for round in 0..40u16 {
         runtime.write_handle::<f32>(x.handle()).unwrap().fill(-1.0);
         runtime.launch(&first).unwrap();
         let last = x.handle().part(&row(ROWS - 1));
@@ -391,10 +391,6 @@ fn the_host_does_not_write_what_is_on_its_way() {
         let values = runtime.read(&y).unwrap();
         let row = &values[(ROWS - 1) * COLUMNS..];
         assert!(row.iter().all(|&v| v == want), "round {round}: {row:?}");
-        drop(values);
-        if round >= 20 && joined(&mut runtime) > 0 {
-            return;
-        }
     }
-    panic!("nothing travelled together");
+    assert!(joined(&mut runtime) > 0, "nothing travelled together");
 }

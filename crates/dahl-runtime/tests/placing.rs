@@ -1,6 +1,6 @@
 //! Where `dmda` puts a layer: on a fast device if its link is cheap or its data is there already, and not
-//! if bringing the data takes longer than computing slowly. A CPU beside a GPU made of host memory, both of
-//! set speed.
+//! if bringing the data takes longer than computing slowly. A CPU beside a GPU made of host memory, with durations
+//! that are known.
 
 mod common;
 
@@ -8,36 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::gpu::gpu;
+use common::known::known;
 use dahl_core::{Arena, Codelet, Recorder, Task, UnitKind};
 use dahl_runtime::Runtime;
 
 /// Tasks of the layer.
 const TASKS: usize = 6;
-/// Launches until speeds are known, and launches that count.
-const LEARNING: usize = 8;
-const COUNTED: usize = 6;
 
-/// A codelet whose body takes so long on each kind of unit.
-fn slow(name: &str, times: &[(UnitKind, u64)]) -> Arc<Codelet> {
-    let implement = |codelet: Codelet, &(kind, micros): &(UnitKind, u64)| {
+/// A codelet for these kinds of units.
+fn codelet(name: &str, kinds: &[UnitKind]) -> Arc<Codelet> {
+    let implement = |codelet: Codelet, &kind: &UnitKind| {
         codelet.implement("reference", kind, move |ops| {
-            std::thread::sleep(Duration::from_micros(micros));
             ops.write::<f32>(0).fill(1.0);
             Ok(())
         })
     };
-    Arc::new(times.iter().fold(Codelet::new(name), implement))
+    Arc::new(kinds.iter().fold(Codelet::new(name), implement))
 }
 
-/// The share of the layer's tasks that run on the GPU, which is eight times as fast, behind a link that
+/// How many of the layer's tasks run on the GPU, which is known to be eight times as fast, behind a link that
 /// takes so long to start. The data comes from the host, or from a task on the GPU.
-fn on_gpu(latency: Duration, made_there: bool) -> f64 {
+fn on_gpu(latency: Duration, made_there: bool) -> usize {
     let arena = Arena::new();
     let mut arrays: Vec<_> = (0..TASKS)
         .map(|_| arena.zeros::<f32, 1>([1000]).unwrap())
         .collect();
-    let layer = slow("layer", &[(UnitKind::CPU, 4000), (UnitKind::GPU, 500)]);
-    let make = slow("make", &[(UnitKind::GPU, 10)]);
+    let layer = codelet("layer", &[UnitKind::CPU, UnitKind::GPU]);
+    let make = codelet("make", &[UnitKind::GPU]);
     let recorder = Recorder::new();
     for a in &mut arrays {
         if made_there {
@@ -46,39 +43,35 @@ fn on_gpu(latency: Duration, made_there: bool) -> f64 {
         recorder.submit(Task::new(&layer, &[a.read_write()]));
     }
     let graph = recorder.finish().unwrap();
-    let builder = Runtime::builder().workers(1).policy("dmda").pin(false);
-    let builder = builder.watchdog(Duration::from_secs(30)).trace(1 << 12);
-    let mut runtime = builder.device(gpu(1e12, latency)).build().unwrap();
-    for launch in 0..LEARNING + COUNTED {
-        if launch == LEARNING {
-            let _ = runtime.take_trace();
-        }
-        for a in &mut arrays {
-            // What the host has written is current nowhere else.
-            runtime.write(a).unwrap()[0] = 0.0;
-        }
-        runtime.launch(&graph).unwrap();
-        runtime.wait().unwrap();
-    }
+    let builder = || {
+        let builder = Runtime::builder().workers(1).policy("dmda").pin(false);
+        let builder = builder.watchdog(Duration::from_secs(30)).trace(1 << 12);
+        builder.device(gpu(1e12, latency))
+    };
+    let machine = builder().build().unwrap().machine().clone();
+    // Queued one behind the other on the GPU, the whole layer is done before one task on the CPU.
+    let model = known(&graph, &machine, |name, unit| match name {
+        "make" => 1e-5,
+        _ if unit.kind == UnitKind::GPU => 5e-4,
+        _ => 4e-3,
+    });
+    let mut runtime = builder().perf_model(model).build().unwrap();
+    runtime.launch(&graph).unwrap();
+    runtime.wait().unwrap();
     let trace = runtime.take_trace().unwrap();
     let of_layer = || {
         let tasks = trace.tasks.iter();
         tasks.filter(|t| trace.class_of(t.id).codelet == "layer")
     };
-    assert_eq!(of_layer().count(), COUNTED * TASKS);
+    assert_eq!(of_layer().count(), TASKS);
     let there = of_layer().filter(|t| trace.units[usize::from(t.unit)].kind == UnitKind::GPU);
-    there.count() as f64 / of_layer().count() as f64
+    there.count()
 }
 
 #[test]
 fn a_layer_goes_where_its_speed_and_its_data_say() {
-    let cheap = on_gpu(Duration::from_micros(10), false);
-    let dear = on_gpu(Duration::from_millis(40), false);
-    let there = on_gpu(Duration::from_millis(40), true);
-    println!(
-        "on the GPU: {cheap} over a cheap link, {dear} over a dear one, {there} of what is there"
-    );
-    assert!(cheap >= 0.8, "{cheap} of the layer over a cheap link");
-    assert!(dear <= 0.2, "{dear} of the layer over a dear link");
-    assert!(there >= 0.8, "{there} of the layer, whose data is there");
+    let (soon, late) = (Duration::from_micros(10), Duration::from_millis(40));
+    assert_eq!(on_gpu(soon, false), TASKS, "over a cheap link");
+    assert_eq!(on_gpu(late, false), 0, "over a dear link");
+    assert_eq!(on_gpu(late, true), TASKS, "where its data is");
 }

@@ -1,10 +1,8 @@
 //! The whole runtime under random schedules: submit, execute, replay, cancel, fail, drop.
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p dahl-runtime --test shuttle --release`.
+//! `cargo test -p dahl-runtime --features shuttle --test shuttle`.
 //!
 //! Every thread switch happens where the schedule says, so a lost wake-up or a circular wait shows as a
 //! deadlock, at once and with the schedule that leads to it.
-
-#![cfg(shuttle)]
 
 #[path = "common/frail.rs"]
 mod frail;

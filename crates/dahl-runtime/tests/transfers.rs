@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::check;
+use common::watched::{self, Notes};
 use dahl_core::trace::Trace;
 use dahl_core::{Arena, Bytes, Codelet, Graph, Recorder, Region, Task, UnitKind};
+use dahl_runtime::memory::Direction;
 use dahl_runtime::{Builder, HostDeviceSpec, RunError, Runtime, Schedule};
 use dahl_sched::transfers::{PlannedTransfer, Producer};
 use dahl_test_support::plans::{machine, plan, schedule};
@@ -93,23 +95,28 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
     );
 }
 
-/// One more than its first operand, and takes a while over it.
-fn slowly(millis: u64) -> Arc<Codelet> {
+/// One more than its first operand, once as many copies were made as there are operands.
+fn more(notes: &Arc<Notes>) -> Arc<Codelet> {
+    let notes = notes.clone();
     let more = Codelet::new("more").implement("reference", UnitKind::CPU, move |ops| {
+        notes.wait(Direction::In, 4);
         let (x, mut y) = (ops.read::<f64>(0), ops.write::<f64>(1));
         dahl_core::view::for_rows(y.dims(), |at| {
             let pairs = y.row(at).iter_mut().zip(x.row(at));
             pairs.for_each(|(y, x)| *y = x + 1.0);
         });
-        std::thread::sleep(Duration::from_millis(millis));
         Ok(())
     });
     Arc::new(more)
 }
 
-/// Four arrays that a device makes four others of, all of them brought in this order.
-fn four(arena: &Arena, order: [u32; 4]) -> (Arc<Graph>, Schedule, Vec<dahl_core::Handle>) {
-    let (more, recorder) = (slowly(20), Recorder::new());
+/// Four arrays that a device makes four others of, all of them brought in this order while the first is made.
+fn four(
+    arena: &Arena,
+    order: [u32; 4],
+    notes: &Arc<Notes>,
+) -> (Arc<Graph>, Schedule, Vec<dahl_core::Handle>) {
+    let (more, recorder) = (more(notes), Recorder::new());
     let mut sums = Vec::new();
     for i in 0..4 {
         let x = arena.full([1000], f64::from(i)).unwrap();
@@ -143,16 +150,17 @@ fn four(arena: &Arena, order: [u32; 4]) -> (Arc<Graph>, Schedule, Vec<dahl_core:
 fn copies_are_made_in_the_order_that_was_decided_and_before_their_tasks() {
     for order in [[0, 1, 2, 3], [0, 3, 2, 1]] {
         let arena = Arena::new();
-        let (graph, schedule, sums) = four(&arena, order);
-        let device = device(1 << 20, 1e9, Duration::from_millis(1));
-        let builder = builder(1).schedule(schedule).host_device(device);
+        let notes = Arc::new(Notes::default());
+        let (graph, schedule, sums) = four(&arena, order, &notes);
+        let device = watched::device(&notes, 1 << 20, 1e9, Duration::from_millis(1));
+        let builder = builder(1).schedule(schedule).device(device);
         let mut runtime = builder.build().unwrap();
         runtime.launch(&graph).unwrap();
         runtime.wait().unwrap();
         let trace = runtime.take_trace().unwrap();
         let went: Vec<u32> = ahead(&trace, 0, 0, 1).iter().map(|t| t.1).collect();
         assert_eq!(went, order);
-        // Four milliseconds for all, and the first task takes twenty.
+        // The first task has waited for them.
         let ends = trace.transfers.iter().filter(|t| t.ahead).map(|t| t.end);
         let second = trace.tasks.iter().find(|t| t.id.task == 1).unwrap();
         assert!(ends.max().unwrap() < second.start);
@@ -190,7 +198,7 @@ fn a_run_that_is_cancelled_or_fails_waits_for_no_transfer() {
 #[test]
 fn transfers_that_cannot_be_followed_are_refused() {
     let arena = Arena::new();
-    let (graph, schedule, _) = four(&arena, [0, 1, 2, 3]);
+    let (graph, schedule, _) = four(&arena, [0, 1, 2, 3], &Arc::default());
     let build = |schedule: Schedule| {
         let device = device(1 << 20, 1e9, Duration::ZERO);
         builder(1).schedule(schedule).host_device(device).build()

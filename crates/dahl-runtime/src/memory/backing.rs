@@ -167,7 +167,7 @@ impl Backing for HostDevice {
         let bytes = all.iter().map(Cargo::bytes).sum();
         let due = Duration::from_secs_f64(self.duration(Bytes(bytes), way).0);
         if let Some(rest) = due.checked_sub(start.elapsed())
-            && !cfg!(any(loom, shuttle))
+            && !cfg!(feature = "shuttle")
         {
             std::thread::sleep(rest);
         }

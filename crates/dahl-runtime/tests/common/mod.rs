@@ -4,6 +4,8 @@
 
 pub mod frail;
 pub mod gpu;
+pub mod known;
+pub mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;
