@@ -9,14 +9,15 @@ use std::time::Instant;
 use dahl_core::{View, ViewMut};
 use dahl_ops::batch_norm::{backward, moments, normalise};
 use dahl_ops::conv2d::{conv_pool, conv_pool_grad, direct, direct_filter};
-use dahl_ops::cross_entropy::{self, Labels};
-use dahl_ops::dropout::{self, Place};
+use dahl_ops::cross_entropy::kernel::{self as cross_entropy, Labels};
+use dahl_ops::dropout::kernel::{self as dropout, Place};
+use dahl_ops::linear::kernel as linear;
 use dahl_ops::optim::sgd::{self, Sgd};
 use dahl_ops::philox::Stream;
 use dahl_ops::pool::average::{self, Divisor};
 use dahl_ops::pool::max;
 use dahl_ops::window::Window;
-use dahl_ops::{elementwise, linear, reduce};
+use dahl_ops::{elementwise, reduce};
 
 /// The best of several repetitions, in seconds for one call.
 fn best(mut f: impl FnMut()) -> f64 {

@@ -103,7 +103,6 @@ impl Shaped {
     }
 
     /// Refuses other extents than these.
-    #[allow(dead_code)]
     pub fn expect(&self, want: [usize; 4]) -> Result<(), String> {
         if self.dims() == want {
             return Ok(());

@@ -12,6 +12,8 @@
 //! for a tile whose output view starts at `y0` and whose input view starts at `h0` it is
 //! `h0 + padding − y0 · stride`. The same equation read backwards serves input gradients.
 
+use crate::declare::Shaped;
+
 /// Kernel, stride and shift along height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -38,5 +40,51 @@ impl Window {
         let lo = (-first).clamp(0, self.kernel[axis] as isize) as usize;
         let hi = (len as isize - first).clamp(lo as isize, self.kernel[axis] as isize) as usize;
         lo..hi
+    }
+
+    /// Refuses a window that no convolution or pooling has.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.kernel.contains(&0) || self.stride.contains(&0) {
+            let (k, s) = (self.kernel, self.stride);
+            return Err(format!("kernel {k:?} and stride {s:?} must not be zero"));
+        }
+        Ok(())
+    }
+
+    /// Height and width of what a whole input of this height and width becomes; none if it is too small.
+    pub(crate) fn outputs(&self, input: [usize; 2]) -> Option<[usize; 2]> {
+        let along = |axis: usize| {
+            let padded = input[axis].checked_add_signed(2 * self.shift[axis])?;
+            let room = padded.checked_sub(self.kernel[axis])?;
+            room.checked_div(self.stride[axis]).map(|steps| steps + 1)
+        };
+        Some([along(0)?, along(1)?])
+    }
+
+    /// The same, or 1×1 where a mistake will be recorded.
+    pub(crate) fn plane(&self, input: [usize; 2]) -> [usize; 2] {
+        self.outputs(input).unwrap_or([1, 1])
+    }
+
+    /// Refuses a whole output that the window does not make of a whole input.
+    pub(crate) fn expect_plane(&self, x: &Shaped, y: &Shaped) -> Result<(), String> {
+        let ([.., h, w], [.., to_h, to_w]) = (x.dims(), y.dims());
+        let [k, s, p] = [
+            format!("{}×{}", self.kernel[0], self.kernel[1]),
+            format!("{}×{}", self.stride[0], self.stride[1]),
+            format!("{}×{}", self.shift[0], self.shift[1]),
+        ];
+        match self.outputs([h, w]) {
+            Some(planes) if planes == [to_h, to_w] => Ok(()),
+            Some([h, w]) => Err(format!(
+                "{} has shape {}, expected planes of {h}×{w} for {} {}, kernel {k}, stride {s} and \
+                 padding {p}",
+                y.name, y.shape, x.name, x.shape
+            )),
+            None => Err(format!(
+                "kernel {k} with stride {s} does not fit {} of shape {} with padding {p}",
+                x.name, x.shape
+            )),
+        }
     }
 }

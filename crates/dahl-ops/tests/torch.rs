@@ -7,13 +7,14 @@ use dahl_ops::batch_norm::{backward, moments, normalise};
 use dahl_ops::conv2d::{
     channels_last as last, conv_pool, conv_pool_grad, direct, direct_filter, reference,
 };
-use dahl_ops::cross_entropy::{self, Labels};
+use dahl_ops::cross_entropy::kernel::{self as cross_entropy, Labels};
 use dahl_ops::elementwise::kernels::{relu, unary};
+use dahl_ops::linear::kernel as linear;
 use dahl_ops::optim::{adam, clip, sgd};
 use dahl_ops::pool::{average, max};
 use dahl_ops::simd::Lane;
+use dahl_ops::softmax::kernel as softmax;
 use dahl_ops::window::Window;
-use dahl_ops::{linear, softmax};
 use fixtures::{Array, Fixtures};
 
 fn window(f: &Fixtures, name: &str) -> (Window, usize) {

@@ -3,8 +3,8 @@
 mod fixtures;
 
 use dahl_ops::conv2d::{conv_pool, conv_pool_grad};
-use dahl_ops::cross_entropy::{self, Labels};
-use dahl_ops::linear;
+use dahl_ops::cross_entropy::kernel::{self as cross_entropy, Labels};
+use dahl_ops::linear::kernel as linear;
 use dahl_ops::optim::sgd::{self, Sgd};
 use dahl_ops::simd::Lane;
 use dahl_ops::window::Window;

@@ -28,13 +28,11 @@
 //! ```
 
 mod conv2d;
-mod cross_entropy;
-mod linalg;
-mod linear;
-mod pool;
-mod reduce;
-mod softmax;
 
+pub use crate::cross_entropy::{
+    CrossEntropy, cross_entropy, cross_entropy_evaluate_into, cross_entropy_into,
+};
+pub use crate::dropout::{Dropout, dropout, dropout_into};
 pub use crate::elementwise::binary::{
     add, add_assign, add_into, add_reduce, div, div_assign, div_into, mul, mul_assign, mul_into,
     sub, sub_assign, sub_into,
@@ -48,13 +46,35 @@ pub use crate::elementwise::unary::{
     power_into, round, round_assign, round_into, scale, scale_assign, scale_into, sub_value,
     sub_value_assign, sub_value_into,
 };
+pub use crate::linalg::products::{
+    Transposed, dot, dot_into, dot_reduce, matmul, matmul_into, matmul_reduce, matvec, matvec_into,
+    outer, outer_into, outer_reduce, vecmat, vecmat_into,
+};
+pub use crate::linalg::rearranged::{
+    correlate, correlate_into, diag, diag_into, diagonal, diagonal_into, transpose, transpose_into,
+};
+pub use crate::linear::{
+    linear, linear_bias_grad, linear_bias_grad_reduce, linear_input_grad, linear_input_grad_into,
+    linear_into, linear_weight_grad, linear_weight_grad_reduce,
+};
+pub use crate::optim::{
+    Decay, Momentum, adam_assign, clip_norm_assign, clip_squares_reduce, sgd_assign,
+    sgd_momentum_assign,
+};
+pub use crate::pool::{
+    Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad_into, adaptive_avg_pool2d_into,
+    avg_pool2d, avg_pool2d_grad, avg_pool2d_grad_into, avg_pool2d_into, max_pool2d,
+    max_pool2d_grad, max_pool2d_grad_into, max_pool2d_into, max_pool2d_places,
+    max_pool2d_places_into,
+};
+pub use crate::reduce::{
+    max, max_assign, max_into, max_reduce, mean, mean_into, mean_reduce, min, min_assign, min_into,
+    min_reduce, sum, sum_assign, sum_axes, sum_axes_into, sum_axes_reduce, sum_into, sum_reduce,
+};
+pub use crate::softmax::{
+    softmax, softmax_grad, softmax_grad_into, softmax_into, softmax_jacobian, softmax_jacobian_into,
+};
 pub use conv2d::*;
-pub use cross_entropy::*;
-pub use linalg::*;
-pub use linear::*;
-pub use pool::*;
-pub use reduce::*;
-pub use softmax::*;
 
 use std::sync::Arc;
 
@@ -63,7 +83,7 @@ use dahl_core::{Call, Codelet, Operand, Param, Recorder, Task};
 use crate::codelets::Lazy;
 use crate::window::Window;
 
-use crate::op::{extents, like};
+use crate::op::extents;
 
 #[track_caller]
 fn submit(recorder: &Recorder, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {

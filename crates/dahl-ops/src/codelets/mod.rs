@@ -7,17 +7,11 @@
 pub mod batch_norm;
 pub mod conv2d;
 pub mod conv_pool;
-pub mod cross_entropy;
-pub mod dropout;
-pub mod linalg;
-pub mod linear;
-pub mod optim;
-pub mod pool;
-pub mod reduce;
-pub mod softmax;
 pub mod winograd;
 
-pub use crate::elementwise;
+pub use crate::{
+    cross_entropy, dropout, elementwise, linalg, linear, optim, pool, reduce, softmax,
+};
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};

@@ -1,10 +1,250 @@
-//! Pooling: the largest or the mean of each window, and their gradients.
+//! Pooling: the largest or the mean of each window, the mean of whole planes, and their gradients, as
+//! PyTorch's `max_pool2d`, `avg_pool2d` and `adaptive_avg_pool2d` (to 1×1).
 //!
-//! PyTorch's conventions: padding never wins a maximum, and counts in a mean unless told otherwise.
-//! Positions outside the input view are padding, see [`crate::window`].
+//! Padding never wins a maximum, and counts in a mean unless told otherwise. Positions outside the input
+//! view are padding, see [`crate::window`]. Samples and channels of a split array can be pooled by
+//! themselves.
+//!
+//! ```
+//! use dahl_core::{Arena, Recorder};
+//! use dahl_ops::api::{Pool2d, max_pool2d_into};
+//!
+//! let arena = Arena::new();
+//! let x = arena.from_slice([1, 1, 2, 2], &[1.0f32, 4.0, 3.0, 2.0])?;
+//! let mut y = arena.zeros::<f32, 4>([1, 1, 1, 1])?;
+//! let recorder = Recorder::new();
+//! max_pool2d_into(&recorder, &x, Pool2d::new([2, 2]), &mut y);
+//! let graph = recorder.finish()?;
+//!
+//! let mut runtime = dahl_runtime::Runtime::builder().workers(1).build()?;
+//! runtime.launch(&graph)?;
+//! assert_eq!(*runtime.read(&y)?, [4.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod average;
 pub mod max;
+mod typed;
+
+use dahl_core::{Call, Codelet, Cost, Operands};
+
+use crate::declare::{Shaped, operands, params};
+use crate::op::{Done, Op, by_type, only};
+use crate::simd::Lane;
+use crate::window::Window;
+use average::Divisor;
+
+pub use typed::*;
+
+operands! {
+    /// Operands of [`MAX`].
+    Max {
+        x: one [Read] 4 "the input: samples × channels × height × width",
+        y: one [Write] 4 "each window's largest element",
+        places: maybe [Write] 4 "its number in the window, row by row, as large as y",
+    }
+}
+
+operands! {
+    /// Operands of [`MAX_GRAD`].
+    MaxGrad {
+        dy: one [Read] 4 "the gradient by the output",
+        places: one [Read] 4 "where each window's largest element was, as large",
+        dx: one [Write] 4 "the gradient by the input",
+    }
+}
+
+operands! {
+    /// Operands of [`AVERAGE`] and [`GLOBAL`].
+    Average {
+        x: one [Read] 4 "the input: samples × channels × height × width",
+        y: one [Write] 4 "the means",
+    }
+}
+
+operands! {
+    /// Operands of [`AVERAGE_GRAD`] and [`GLOBAL_GRAD`].
+    AverageGrad {
+        dy: one [Read] 4 "the gradient by the output",
+        dx: one [Write] 4 "the gradient by the input",
+    }
+}
+
+params! {
+    /// The parameter of pooling by windows.
+    Windows {
+        window: Window, "kernel, stride and shift, each along height and width";
+    }
+}
+
+fn cost(call: &Call) -> Cost {
+    let largest = call.operands.iter().map(|(s, _)| s.len()).max();
+    Cost {
+        flops: largest.unwrap_or(0) as f64,
+        bytes: call.bytes(),
+    }
+}
+
+/// A window, and input and output of the same samples and channels.
+fn windowed(call: &Call, x: &Shaped, y: &Shaped) -> Result<Window, String> {
+    let win = Windows::of(&call.params).window;
+    win.check()?;
+    expect_channels(x, y)?;
+    Ok(win)
+}
+
+fn expect_channels(x: &Shaped, y: &Shaped) -> Result<(), String> {
+    let ([n, c, ..], [.., h, w]) = (x.dims(), y.dims());
+    y.expect([n, c, h, w])
+}
+
+/// What whole arrays satisfy besides: padding within PyTorch's bounds, and an output of the right size.
+fn whole(win: &Window, x: &Shaped, y: &Shaped) -> Result<(), String> {
+    if (0..2).any(|a| win.shift[a].unsigned_abs() > win.kernel[a] / 2) {
+        let (p, k) = (win.shift, win.kernel);
+        return Err(format!("padding {p:?} is more than half the kernel {k:?}"));
+    }
+    win.expect_plane(x, y)
+}
+
+/// The largest element of each window, and where it is.
+pub static MAX: Op<Max, Windows> = Op::new(|| {
+    let rule = |call: &Call| {
+        let Max { x, y, places } = Max::shapes(call);
+        windowed(call, &x, &y)?;
+        places.map_or(Ok(()), |p| p.expect_like(&y))
+    };
+    let whole = |call: &Call| {
+        let Max { x, y, .. } = Max::shapes(call);
+        whole(&Windows::of(&call.params).window, &x, &y)
+    };
+    Codelet::new("max_pool2d")
+        .rule(rule)
+        .whole(whole)
+        .cost(cost)
+        .gradients(&["max_pool2d_grad"])
+        .with(only(by_type!(max_forward)))
+});
+
+/// The gradient goes to where the largest elements were.
+pub static MAX_GRAD: Op<MaxGrad, Windows> = Op::new(|| {
+    let rule = |call: &Call| {
+        let MaxGrad { dy, places, dx } = MaxGrad::shapes(call);
+        places.expect_like(&dy)?;
+        windowed(call, &dx, &dy).map(|_| ())
+    };
+    let whole = |call: &Call| {
+        let MaxGrad { dy, dx, .. } = MaxGrad::shapes(call);
+        whole(&Windows::of(&call.params).window, &dx, &dy)
+    };
+    Codelet::new("max_pool2d_grad")
+        .rule(rule)
+        .whole(whole)
+        .cost(cost)
+        .with(only(by_type!(max_backward)))
+});
+
+/// The mean of each window.
+pub static AVERAGE: Op<Average, Windows> = Op::new(|| {
+    let rule = |call: &Call| {
+        let Average { x, y } = Average::shapes(call);
+        windowed(call, &x, &y).map(|_| ())
+    };
+    let whole = |call: &Call| {
+        let Average { x, y } = Average::shapes(call);
+        whole(&Windows::of(&call.params).window, &x, &y)
+    };
+    Codelet::new("avg_pool2d")
+        .rule(rule)
+        .whole(whole)
+        .cost(cost)
+        .gradients(&["avg_pool2d_grad"])
+        .with(only(by_type!(mean)))
+});
+
+/// The gradient is shared among each window's elements.
+pub static AVERAGE_GRAD: Op<AverageGrad, Windows> = Op::new(|| {
+    let rule = |call: &Call| {
+        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        windowed(call, &dx, &dy).map(|_| ())
+    };
+    let whole = |call: &Call| {
+        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        whole(&Windows::of(&call.params).window, &dx, &dy)
+    };
+    Codelet::new("avg_pool2d_grad")
+        .rule(rule)
+        .whole(whole)
+        .cost(cost)
+        .with(only(by_type!(mean_grad)))
+});
+
+/// The mean of each plane.
+pub static GLOBAL: Op<Average> = Op::new(|| {
+    let rule = |call: &Call| {
+        let Average { x, y } = Average::shapes(call);
+        let [n, c, ..] = x.dims();
+        y.expect([n, c, 1, 1])
+    };
+    Codelet::new("adaptive_avg_pool2d")
+        .rule(rule)
+        .cost(cost)
+        .gradients(&["adaptive_avg_pool2d_grad"])
+        .with(only(by_type!(plane_mean)))
+});
+
+/// The gradient is shared among each plane's elements.
+pub static GLOBAL_GRAD: Op<AverageGrad> = Op::new(|| {
+    let rule = |call: &Call| {
+        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        let [n, c, ..] = dx.dims();
+        dy.expect([n, c, 1, 1])
+    };
+    Codelet::new("adaptive_avg_pool2d_grad")
+        .rule(rule)
+        .cost(cost)
+        .with(only(by_type!(plane_mean_grad)))
+});
+
+fn max_forward<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (at, win) = (Max::at(ops.len()), Windows::of(ops.params()).window);
+    let places = at.places.map(|p| ops.write::<T>(p));
+    max::forward(ops.read::<T>(at.x), ops.write::<T>(at.y), places, &win);
+    Ok(())
+}
+
+fn max_backward<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (at, win) = (MaxGrad::at(ops.len()), Windows::of(ops.params()).window);
+    let (dy, places) = (ops.read::<T>(at.dy), ops.read::<T>(at.places));
+    max::backward(dy, places, ops.write::<T>(at.dx), &win);
+    Ok(())
+}
+
+fn mean<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (at, win) = (Average::at(ops.len()), Windows::of(ops.params()).window);
+    let (x, y) = (ops.read::<T>(at.x), ops.write::<T>(at.y));
+    average::forward(x, y, &win, Divisor::Kernel);
+    Ok(())
+}
+
+fn mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+    let (at, win) = (AverageGrad::at(ops.len()), Windows::of(ops.params()).window);
+    let (dy, dx) = (ops.read::<T>(at.dy), ops.write::<T>(at.dx));
+    average::backward(dy, dx, &win, Divisor::Kernel);
+    Ok(())
+}
+
+fn plane_mean<T: Lane>(ops: &Operands<'_>) -> Done {
+    let Average { x, y } = Average::at(ops.len());
+    average::global(ops.read::<T>(x), ops.write::<T>(y));
+    Ok(())
+}
+
+fn plane_mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+    let AverageGrad { dy, dx } = AverageGrad::at(ops.len());
+    average::global_backward(ops.read::<T>(dy), ops.write::<T>(dx));
+    Ok(())
+}
 
 #[cfg(test)]
 pub(crate) mod testing {

@@ -63,54 +63,54 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             |r, a| {
                 api::sum_axes(r, &ones(a, [2, 3]), [2]);
             },
-            "sum: operand 0 of shape 2×3 has no axis 2",
+            "sum: x of shape 2×3 has no axis 2",
         ),
         (
             line!(),
             |r, a| api::sum_axes_into(r, &ones(a, [2, 3]), &mut ones(a, [2, 2])),
-            "sum: sums (operand 1) have shape 2×2: along each axis 1 or as in operand 0, 2×3",
+            "sum: total has shape 2×2: along each axis 1 or as in x, 2×3",
         ),
         (
             line!(),
             |r, a| {
                 api::matmul(r, &ones(a, [2, 3]), &ones(a, [4, 5]), Transposed::NONE);
             },
-            "matmul: operand 0 of shape 2×3 has 3 columns, operand 1 of shape 4×5 has 4 rows",
+            "matmul: a of shape 2×3 has 3 columns, b of shape 4×5 has 4 rows",
         ),
         (
             line!(),
             |r, a| {
                 api::matvec(r, &ones(a, [2, 3]), &ones(a, [4]));
             },
-            "matvec: operand 0 of shape 2×3 has 3 columns, operand 1 of shape 4 has 4 elements",
+            "matvec: m of shape 2×3 has 3 columns, x of shape 4 has 4 elements",
         ),
         (
             line!(),
             |r, a| {
                 api::dot(r, &ones(a, [3]), &ones(a, [4]));
             },
-            "dot: operand 1 has shape 4, operand 0 has 3",
+            "dot: b has shape 4, a has 3",
         ),
         (
             line!(),
             |r, a| {
                 api::correlate(r, &ones(a, [3, 3]), &ones(a, [4, 2]));
             },
-            "correlate: kernel (operand 1) of shape 4×2 is larger than operand 0, 3×3",
+            "correlate: kernel of shape 4×2 is larger than x, 3×3",
         ),
         (
             line!(),
             |r, a| {
                 api::softmax_grad(r, &ones(a, [3]), &ones(a, [4]));
             },
-            "softmax_grad: operand 1 has shape 4, operand 0 has 3",
+            "softmax_grad: dy has shape 4, y has 3",
         ),
         (
             line!(),
             |r, a| {
                 api::cross_entropy(r, &ones(a, [3, 2]), &ones(a, [4]));
             },
-            "cross_entropy: labels (operand 1) has shape 4, expected 1×1×1×3",
+            "cross_entropy: labels has shape 4, expected 3",
         ),
         (
             line!(),
@@ -161,7 +161,7 @@ fn mistakes_name_operation_operand_shapes_and_line() {
                     &mut ones(a, [1, 1, 3, 4]),
                 )
             },
-            "max_pool2d: output (operand 1) has shape 1×1×3×4, expected planes of 4×4 for input 1×1×8×8, kernel 2×2, stride 2×2 and padding 0×0",
+            "max_pool2d: y has shape 1×1×3×4, expected planes of 4×4 for x 1×1×8×8, kernel 2×2, stride 2×2 and padding 0×0",
         ),
         (
             line!(),
@@ -179,7 +179,7 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             |r, a| {
                 api::linear(r, &ones(a, [2, 3]), &ones(a, [4, 3]), Some(&ones(a, [3])));
             },
-            "linear: bias (operand 2) has shape 3, expected 1×1×1×4",
+            "linear: bias has shape 3, expected 4",
         ),
     ];
     for (line, program, want) in table {

@@ -7,7 +7,7 @@
 use dahl_core::{View, ViewMut};
 
 use crate::float::Float;
-use crate::softmax::exponentials;
+use crate::softmax::kernel::exponentials;
 
 /// What the samples are.
 #[derive(Clone, Copy)]
