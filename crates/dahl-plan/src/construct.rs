@@ -1,4 +1,4 @@
-//! First plans: each task in turn takes the way that costs least for now.
+//! A greedy construction: each task in turn takes the execution mode that costs least for now.
 //!
 //! As HEFT (Topcuoglu et al., 2002): tasks by the longest path that follows them, each where it ends
 //! first; but an end is weighed against joules, by a weight that is varied, and data on its way counts
@@ -9,7 +9,7 @@ use super::list::Choice;
 use super::network::{ExecMode, Frame, Network};
 use super::problem::Origin;
 
-/// A choice for each task, with seconds weighed at `watts`, from the ways that `allowed` lets through.
+/// A choice for each task, with seconds weighed at `watts`, from the modes that `allowed` lets through.
 pub(crate) fn greedy(
     frame: &Frame<'_>,
     relaxed: &Network,
@@ -20,8 +20,8 @@ pub(crate) fn greedy(
     let n = p.tasks.len();
     let mean: Vec<f64> = (0..n)
         .map(|t| {
-            let ways = &frame.ways[p.tasks[t] as usize];
-            ways.iter().map(|w| w.seconds).sum::<f64>() / ways.len() as f64
+            let modes = &frame.modes[p.tasks[t] as usize];
+            modes.iter().map(|w| w.seconds).sum::<f64>() / modes.len() as f64
         })
         .collect();
     let tail = relaxed.tails(&mean);
@@ -49,9 +49,9 @@ pub(crate) fn greedy(
             .map(|&b| end[b as usize])
             .fold(0.0, f64::max);
         let mut best = (f64::INFINITY, 0, 0.0, 0);
-        let ways = &frame.ways[p.tasks[t] as usize];
-        let any = ways.iter().enumerate().any(|(k, w)| allowed(t, k, w));
-        for (k, w) in ways.iter().enumerate() {
+        let modes = &frame.modes[p.tasks[t] as usize];
+        let any = modes.iter().enumerate().any(|(k, w)| allowed(t, k, w));
+        for (k, w) in modes.iter().enumerate() {
             if any && !allowed(t, k, w) {
                 continue;
             }
@@ -94,7 +94,7 @@ pub(crate) fn greedy(
             }
         }
         let (_, k, ends, unit) = best;
-        let g = usize::from(ways[k].resource);
+        let g = usize::from(modes[k].resource);
         choice[t] = k as u16;
         end[t] = ends;
         free[g][unit] = ends;

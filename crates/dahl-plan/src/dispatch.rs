@@ -1,35 +1,35 @@
-//! First plans from prices: units take what they are good at, whenever they become free.
+//! Dispatching by dual prices: units take what they are good at, whenever they become free.
 //!
-//! The bound's prices say what each way of a task is worth; its *regret* is what it costs beyond the task's
-//! cheapest way. Tasks are started in the order of time: a free unit takes, of the ready tasks whose regret
-//! there its [`Rule`] allows, the one that scores most, and waits where there is none. Links are taken to be
+//! The multipliers of the bound price each execution mode of a task; its *reduced cost* is what it costs beyond the
+//! task's cheapest mode. Tasks are started in the order of time: a free unit takes, of the ready tasks whose reduced
+//! cost there its [`Rule`] allows, the one that scores most, and waits where there is none. Links are taken to be
 //! free and memories to be large: whoever turns the choice into a plan sees what becomes of it.
 
-use super::bound::Game;
+use super::bound::DualBound;
 use super::list::{Choice, by_start};
 use super::network::{Frame, Network};
 use super::problem::Origin;
 
-/// What each way of each task costs at a game's prices, beyond the cheapest.
-pub(crate) fn regrets(frame: &Frame<'_>, game: &Game, v: f64) -> Vec<Vec<f64>> {
+/// What each mode of each task costs at the multipliers, beyond the cheapest.
+pub(crate) fn reduced_costs(frame: &Frame<'_>, dual: &DualBound, v: f64) -> Vec<Vec<f64>> {
     let p = frame.problem;
     let one = |t: usize| {
-        let ways = frame.ways[p.tasks[t] as usize].iter();
-        let costs: Vec<f64> = ways.map(|w| game.cost(p, v, t, w)).collect();
+        let modes = frame.modes[p.tasks[t] as usize].iter();
+        let costs: Vec<f64> = modes.map(|w| dual.cost(p, v, t, w)).collect();
         let least = costs.iter().copied().fold(f64::INFINITY, f64::min);
         costs.into_iter().map(|c| c - least).collect()
     };
     (0..p.tasks.len()).map(one).collect()
 }
 
-/// How units choose. Regrets and likings count in costs of a mean task.
+/// How units choose. Reduced costs and likings count in costs of a mean task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
-    /// For each group, the most that a task's way there may cost beyond its cheapest.
+    /// For each group, the most that a task's mode there may cost beyond its cheapest.
     pub limits: Vec<f64>,
     /// How much more urgent a task is for being late in the graph: 0 goes by the longest path that follows.
     pub depth: f64,
-    /// What part of the longest path one is worth by which a task's regret is less here than elsewhere: at
+    /// What part of the longest path one is worth by which a task's reduced cost is less here than elsewhere: at
     /// 0 units go by urgency alone, far above 1 by what they are best at (HeteroPrio: Agullo et al., 2015).
     pub liking: f64,
 }
@@ -47,11 +47,11 @@ pub(crate) struct Dispatch<'a, 'p> {
     reads: Vec<Vec<u32>>,
 }
 
-/// The best way of a task on a group; a regret without end if there is none.
+/// The best mode of a task on a group; an infinite reduced cost if there is none.
 #[derive(Clone, Copy)]
 struct Offer {
-    way: usize,
-    regret: f64,
+    mode: usize,
+    reduced_cost: f64,
     score: f64,
 }
 
@@ -68,8 +68,8 @@ struct Now {
 }
 
 impl<'a, 'p> Dispatch<'a, 'p> {
-    /// Plans of this problem, by what a game found.
-    pub(crate) fn new(frame: &'a Frame<'p>, relaxed: &'a Network, game: &Game) -> Self {
+    /// Plans of this problem, by a dual bound.
+    pub(crate) fn new(frame: &'a Frame<'p>, relaxed: &'a Network, dual: &DualBound) -> Self {
         let p = frame.problem;
         let mut reads: Vec<Vec<u32>> = vec![Vec::new(); p.tasks.len()];
         for (i, d) in p.data.iter().enumerate() {
@@ -78,16 +78,17 @@ impl<'a, 'p> Dispatch<'a, 'p> {
                 .for_each(|&r| reads[r as usize].push(i as u32));
         }
         let length = |t: usize| -> f64 {
-            let ways = &relaxed.activities[t].ways;
-            ways.iter()
-                .zip(&game.shares[t])
+            let modes = &relaxed.activities[t].modes;
+            modes
+                .iter()
+                .zip(&dual.shares[t])
                 .map(|(w, s)| w.seconds * s)
                 .sum()
         };
         let length: Vec<f64> = (0..p.tasks.len()).map(length).collect();
         let tail = relaxed.tails(&length);
         Dispatch {
-            mean: (game.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE),
+            mean: (dual.value / p.tasks.len().max(1) as f64).max(f64::MIN_POSITIVE),
             tail: tail.iter().zip(&length).map(|(a, b)| a + b).collect(),
             head: relaxed.heads(&relaxed.shortest()),
             frame,
@@ -97,11 +98,15 @@ impl<'a, 'p> Dispatch<'a, 'p> {
     }
 
     /// A choice for each task, and urgencies in the order in which tasks started, where units believe in
-    /// these regrets. `None` if data cannot get where it is needed.
-    pub(crate) fn plan(&self, rule: &Rule, regrets: &[Vec<f64>]) -> Option<(Choice, Vec<f64>)> {
+    /// these reduced costs. `None` if data cannot get where it is needed.
+    pub(crate) fn plan(
+        &self,
+        rule: &Rule,
+        reduced_costs: &[Vec<f64>],
+    ) -> Option<(Choice, Vec<f64>)> {
         let p = self.frame.problem;
         let n = p.tasks.len();
-        let mut now = self.begin(rule, regrets);
+        let mut now = self.begin(rule, reduced_costs);
         let mut choice = vec![0; n];
         let mut started = vec![0.0; n];
         let mut running: Vec<(f64, u32)> = Vec::new();
@@ -112,15 +117,15 @@ impl<'a, 'p> Dispatch<'a, 'p> {
                 while let Some(unit) = now.free[g].iter().position(|&f| f <= now.time) {
                     let picked = self.pick(&now, g, rule.limits[g] * self.mean);
                     let stuck = running.is_empty() && !any && g + 1 == p.groups.len();
-                    let picked = picked.or_else(|| self.any(&now, regrets).filter(|_| stuck));
+                    let picked = picked.or_else(|| self.any(&now, reduced_costs).filter(|_| stuck));
                     let Some((at, k)) = picked else {
                         break;
                     };
                     let t = now.ready.swap_remove(at) as usize;
-                    let way = &self.frame.ways[p.tasks[t] as usize][k];
-                    let group = usize::from(way.resource);
+                    let mode = &self.frame.modes[p.tasks[t] as usize][k];
+                    let group = usize::from(mode.resource);
                     let start = self.arrives(&now, t, p.groups[group].memory);
-                    let end = start.unwrap_or(now.time).max(now.time) + way.seconds;
+                    let end = start.unwrap_or(now.time).max(now.time) + mode.seconds;
                     now.free[group][if group == g { unit } else { 0 }] = end;
                     now.end[t] = end;
                     now.memory[t] = Some(p.groups[group].memory);
@@ -152,34 +157,36 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         Some((choice, by_start(&started)))
     }
 
-    fn begin(&self, rule: &Rule, regrets: &[Vec<f64>]) -> Now {
+    fn begin(&self, rule: &Rule, reduced_costs: &[Vec<f64>]) -> Now {
         let p = self.frame.problem;
         let n = p.tasks.len();
         let activities = &self.relaxed.activities;
         let longest = self.tail.iter().copied().fold(0.0, f64::max);
         let liking = rule.liking * longest / self.mean;
         let mut offers = Vec::with_capacity(n * p.groups.len());
-        for (t, regrets) in regrets.iter().enumerate() {
+        for (t, reduced_costs) in reduced_costs.iter().enumerate() {
             let from = offers.len();
             let none = Offer {
-                way: 0,
-                regret: f64::INFINITY,
+                mode: 0,
+                reduced_cost: f64::INFINITY,
                 score: self.tail[t] + rule.depth * self.head[t],
             };
             offers.resize(from + p.groups.len(), none);
             let here = &mut offers[from..];
-            let ways = &self.frame.ways[p.tasks[t] as usize];
-            for (way, (w, &regret)) in ways.iter().zip(regrets).enumerate() {
+            let modes = &self.frame.modes[p.tasks[t] as usize];
+            for (mode, (w, &reduced_cost)) in modes.iter().zip(reduced_costs).enumerate() {
                 let offer = &mut here[usize::from(w.resource)];
-                if regret < offer.regret {
-                    (offer.way, offer.regret) = (way, regret);
+                if reduced_cost < offer.reduced_cost {
+                    (offer.mode, offer.reduced_cost) = (mode, reduced_cost);
                 }
             }
             for g in 0..here.len() {
                 let others = here.iter().enumerate().filter(|o| o.0 != g);
-                let other = others.map(|o| o.1.regret).fold(f64::INFINITY, f64::min);
+                let other = others
+                    .map(|o| o.1.reduced_cost)
+                    .fold(f64::INFINITY, f64::min);
                 if other.is_finite() {
-                    here[g].score += liking * (other - here[g].regret);
+                    here[g].score += liking * (other - here[g].reduced_cost);
                 }
             }
         }
@@ -195,36 +202,36 @@ impl<'a, 'p> Dispatch<'a, 'p> {
         }
     }
 
-    /// The place of the ready task that scores most on group `g`, and the way it takes.
+    /// The place of the ready task that scores most on group `g`, and the mode it takes.
     fn pick(&self, now: &Now, g: usize, most: f64) -> Option<(usize, usize)> {
         let groups = &self.frame.problem.groups;
         let mut best: Option<(f64, usize, usize)> = None;
         for (at, &t) in now.ready.iter().enumerate() {
             let offer = &now.offers[t as usize * groups.len() + g];
-            if offer.regret <= most
+            if offer.reduced_cost <= most
                 && best.is_none_or(|b| offer.score > b.0)
-                && offer.regret.is_finite()
+                && offer.reduced_cost.is_finite()
                 && let Some(arrives) = self.arrives(now, t as usize, groups[g].memory)
                 && arrives <= now.time
             {
-                best = Some((offer.score, at, offer.way));
+                best = Some((offer.score, at, offer.mode));
             }
         }
         best.map(|b| (b.1, b.2))
     }
 
-    /// A ready task on whatever group regrets it least, whenever its data arrives.
-    fn any(&self, now: &Now, regrets: &[Vec<f64>]) -> Option<(usize, usize)> {
+    /// A ready task on whatever group reduced costs it least, whenever its data arrives.
+    fn any(&self, now: &Now, reduced_costs: &[Vec<f64>]) -> Option<(usize, usize)> {
         let p = self.frame.problem;
         let mut best: Option<(f64, usize, usize)> = None;
         for (at, &t) in now.ready.iter().enumerate() {
             let t = t as usize;
-            for (k, w) in self.frame.ways[p.tasks[t] as usize].iter().enumerate() {
+            for (k, w) in self.frame.modes[p.tasks[t] as usize].iter().enumerate() {
                 let memory = p.groups[usize::from(w.resource)].memory;
-                if best.is_none_or(|b| regrets[t][k] < b.0)
+                if best.is_none_or(|b| reduced_costs[t][k] < b.0)
                     && self.arrives(now, t, memory).is_some()
                 {
-                    best = Some((regrets[t][k], at, k));
+                    best = Some((reduced_costs[t][k], at, k));
                 }
             }
         }

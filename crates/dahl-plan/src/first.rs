@@ -1,9 +1,10 @@
-//! First plans: the best of several simple ones, for the search to begin with.
+//! Initial plans: the best of several simple ones, for the local search to begin with.
 //!
-//! Those that the caller [has already](super::seed), and those made here: by [prices](super::rules) and by
-//! [earliest ends](super::construct), at several weights of time and with each kind of unit alone.
+//! [Warm starts](super::warm_start) of the caller, and those made here: by [dispatching rules](super::rules) at the
+//! dual prices and by [earliest finish times](super::construct), at several weights of time and with each kind of unit
+//! alone.
 
-use super::bound::Game;
+use super::bound::DualBound;
 use super::construct::greedy;
 use super::dispatch::Dispatch;
 use super::list::{Candidate, Choice, Lister};
@@ -51,9 +52,9 @@ pub(crate) struct First<'a, 'p> {
     /// Without transfers.
     pub relaxed: &'a Network,
     /// What was found of it.
-    pub game: &'a Game,
-    /// What each way of each task costs beyond its cheapest.
-    pub regrets: &'a [Vec<f64>],
+    pub dual: &'a DualBound,
+    /// What each mode of each task costs beyond its cheapest.
+    pub reduced_costs: &'a [Vec<f64>],
     /// Plans that the caller has.
     pub warm_starts: &'a [WarmStart],
     /// Which random numbers to use.
@@ -76,10 +77,10 @@ impl First<'_, '_> {
         let frame = self.frame;
         let mut best = Best::default();
         let rules = Rules {
-            dispatch: &Dispatch::new(frame, self.relaxed, self.game),
+            dispatch: &Dispatch::new(frame, self.relaxed, self.dual),
             problem: frame.problem,
-            game: self.game,
-            regrets: self.regrets,
+            dual: self.dual,
+            reduced_costs: self.reduced_costs,
             seed: self.seed,
             rounds: (self.rounds / 10).min(RULES),
             enough: self.enough,
@@ -110,7 +111,7 @@ impl First<'_, '_> {
         keep_going: &mut dyn FnMut() -> bool,
     ) {
         let (frame, p) = (self.frame, self.frame.problem);
-        let shares = &self.game.shares;
+        let shares = &self.dual.shares;
         let standing = p.standing_watts().max(1e-9);
         for weight in [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 1e6] {
             if best.plan.as_ref().is_some_and(|p| p.cost.is_finite()) && !keep_going() {
@@ -135,7 +136,7 @@ impl First<'_, '_> {
     }
 }
 
-/// For each task the way that the relaxation uses most.
+/// For each task the mode that the relaxation uses most.
 pub(crate) fn rounded(shares: &[Vec<f64>]) -> Choice {
     let most = |s: &Vec<f64>| {
         (0..s.len())

@@ -1,23 +1,26 @@
-//! Plans: decisions made before a run, with a proof of how good they are.
+//! The planner: schedules made before a run, with a lower bound or a proof of how good they are.
 //!
-//! | file | what |
+//! [`plan`] finds one for a [`Problem`]: tasks with execution modes on groups of equal units, data in memories,
+//! transfers over links, an objective and a deadline. [`GraphProblem`] makes the problem of a graph on a machine, and
+//! [`PlanFile`] keeps the plan in the graph's terms. It executes nothing and reads no clock or file: whoever calls says
+//! when it has been long enough.
+//!
+//! | module | what |
 //! |---|---|
-//! | `problem` | what is planned, in numbers, and what a plan costs: the equations |
-//! | `network` | what has to be done once each task's memory is known |
-//! | `timeline`, `list` | performing it in virtual time; plans from choices and priorities |
-//! | `schedule` | a complete plan, and a check of it that trusts nobody |
-//! | `bound` | what no plan can beat |
-//! | `fix` | ways that no better plan can use |
-//! | `exact`, `prove` | proven best plans of small problems, by search; when and of what |
-//! | `series`, `front` | problems that fall into parts; goals that are no sums over parts |
-//! | `first`, `warm_start`, `construct`, `dispatch`, `rules` | first plans of large ones |
-//! | `slack`, `quick`, `search`, `even` | better plans from these |
-//! | `graph_problem` | from a graph and a machine to a problem |
-//! | `transfers` | a plan's transfers, in the graph's terms |
-//! | `expected` | what a run that follows a plan is expected to take |
-//! | `frontier`, `file`, `explain` | time against energy; plans as text; in words |
+//! | `problem`, `graph_problem` | what is planned, in numbers, and what a plan costs: the equations; from a graph and a machine |
+//! | `network`, `timeline`, `list` | the activities once each task's memory is known; list scheduling in virtual time |
+//! | `schedule` | a complete schedule, and a check of it that trusts nobody |
+//! | `bound` | lower bounds by Lagrangian duality |
+//! | `reduced_cost` | reduced-cost fixing: execution modes that no better plan can use |
+//! | `first`, `warm_start`, `construct`, `dispatch`, `rules` | initial plans: greedy, dispatching rules, those of policies |
+//! | `local_search`, `quick`, `slack`, `levelling` | local search, slower states before a deadline, load levelling |
+//! | `exact` | branch and bound with learned clauses, for small problems: one function |
+//! | `prove`, `series`, `pareto` | what is proven at once or part by part; objectives that are no sums over parts |
 //! | `solve`, `why` | all of these together; words for bounds and refusals |
-//! | `placement` | another planning problem, of others |
+//! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
+//! | `expected` | what a run that follows a plan is expected to take |
+//! | `frontier`, [`explain`] | time against energy; plans in words |
+//! | [`placement`] | published placement problems of others, solved exactly |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(unreachable_pub))]
@@ -25,25 +28,25 @@
 mod bound;
 mod construct;
 mod dispatch;
-mod even;
 mod exact;
 mod expected;
 pub mod explain;
 mod file;
 mod first;
-mod fix;
-mod front;
 mod frontier;
 mod graph_problem;
+mod levelling;
 mod list;
+mod local_search;
 mod network;
+mod pareto;
 pub mod placement;
 mod problem;
 mod prove;
 mod quick;
+mod reduced_cost;
 mod rules;
 mod schedule;
-mod search;
 mod series;
 mod slack;
 mod solve;

@@ -1,6 +1,6 @@
 //! From choices to a plan: list scheduling on a [`Timeline`].
 //!
-//! Given the way of each task and a priority, whenever something ends the most urgent ready activities
+//! Given the mode of each task and a priority, whenever something ends the most urgent ready activities
 //! start on what is free, transfers included. Where memory is tight that may run into a wall (each ready
 //! activity waits for room that only another could free); then activities start strictly one after
 //! another in a given order, each as soon as it fits, which needs the least room.
@@ -13,7 +13,7 @@ use super::problem::Goal;
 use super::quick::Quick;
 use super::timeline::{Started, Timeline};
 
-/// What is decided: for each task, the place of its way among the ways of its class.
+/// What is decided: for each task, the place of its mode among the modes of its class.
 pub(crate) type Choice = Vec<u16>;
 
 /// The rank of a plan that just misses its deadline: above all others.
@@ -96,9 +96,9 @@ impl<'a, 'p> Lister<'a, 'p> {
     /// The plan of a choice; `nudge` is added to each task's urgency, as a part of the longest path.
     pub(crate) fn plan(&mut self, choice: &Choice, nudge: &[f64]) -> Option<Candidate> {
         let p = self.frame.problem;
-        let way = |t: usize| &self.frame.ways[p.tasks[t] as usize][usize::from(choice[t])];
+        let mode = |t: usize| &self.frame.modes[p.tasks[t] as usize][usize::from(choice[t])];
         let memory: Vec<usize> = (0..choice.len())
-            .map(|t| p.groups[usize::from(way(t).resource)].memory)
+            .map(|t| p.groups[usize::from(mode(t).resource)].memory)
             .collect();
         if self.net.is_none() || memory != self.memory {
             self.net = self.frame.network(&memory);
@@ -109,8 +109,8 @@ impl<'a, 'p> Lister<'a, 'p> {
             .activities
             .iter()
             .map(|a| match a.what {
-                ActivityKind::Task(t) => way(t as usize).seconds,
-                ActivityKind::Transfer { .. } => a.ways[0].seconds,
+                ActivityKind::Task(t) => mode(t as usize).seconds,
+                ActivityKind::Transfer { .. } => a.modes[0].seconds,
             })
             .collect();
         let mut urgency = net.tails(&seconds);
@@ -134,18 +134,18 @@ impl<'a, 'p> Lister<'a, 'p> {
             };
             *u += seconds[i] + by * longest;
         }
-        // In the network of a memory, the ways of a task are those of its class that lie there.
+        // In the network of a memory, the modes of a task are those of its class that lie there.
         let place = |t: usize| {
-            let w = way(t);
-            net.activities[t].ways.iter().position(|x| x == w)
+            let w = mode(t);
+            net.activities[t].modes.iter().position(|x| x == w)
         };
-        let ways: Option<Vec<usize>> = (0..net.activities.len())
+        let modes: Option<Vec<usize>> = (0..net.activities.len())
             .map(|i| if i < net.tasks { place(i) } else { Some(0) })
             .collect();
-        let ways = ways?;
-        let timeline = match eager(net, &ways, &urgency) {
+        let modes = modes?;
+        let timeline = match eager(net, &modes, &urgency) {
             Some(t) => t,
-            None => in_order(net, &ways, &serial(net))?,
+            None => in_order(net, &modes, &serial(net))?,
         };
         let (seconds, joules) = (timeline.makespan, timeline.total_joules());
         let made = (choice, nudge);
@@ -191,10 +191,11 @@ pub(crate) fn by_start(starts: &[f64]) -> Vec<f64> {
 }
 
 /// The most urgent first, on whatever is free. `None` if memory runs into a wall.
-fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeline<'n>> {
+fn eager<'n>(net: &'n Network, modes: &[usize], urgency: &[f64]) -> Option<Timeline<'n>> {
     let mut t = Timeline::new(net)?;
     let mut queues: Vec<BinaryHeap<Ready>> = vec![BinaryHeap::new(); net.resources.len()];
-    let resource = |i: u32| usize::from(net.activities[i as usize].ways[ways[i as usize]].resource);
+    let resource =
+        |i: u32| usize::from(net.activities[i as usize].modes[modes[i as usize]].resource);
     let mut freed: Vec<u32> = (0..net.activities.len() as u32)
         .filter(|&i| t.is_ready(i))
         .collect();
@@ -209,7 +210,7 @@ fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeli
                     break;
                 };
                 if t.fits(next.1) {
-                    t.start(next.1, ways[next.1 as usize]);
+                    t.start(next.1, modes[next.1 as usize]);
                 } else {
                     waiting.push(next);
                 }
@@ -225,19 +226,19 @@ fn eager<'n>(net: &'n Network, ways: &[usize], urgency: &[f64]) -> Option<Timeli
 /// Strictly in this order, each as early as possible after the one before.
 pub(super) fn in_order<'n>(
     net: &'n Network,
-    ways: &[usize],
+    modes: &[usize],
     order: &[u32],
 ) -> Option<Timeline<'n>> {
     let mut t = Timeline::new(net)?;
     let mut freed = Vec::new();
     for &i in order {
-        let resource = net.activities[i as usize].ways[ways[i as usize]].resource;
+        let resource = net.activities[i as usize].modes[modes[i as usize]].resource;
         while !(t.is_ready(i) && t.is_free(resource) && t.fits(i)) {
             if !t.advance(&mut freed) {
                 return None;
             }
         }
-        t.start(i, ways[i as usize]);
+        t.start(i, modes[i as usize]);
     }
     Some(t)
 }

@@ -5,7 +5,7 @@
 
 use super::problem::{Origin, PlanError, Problem};
 
-/// One way to perform an activity.
+/// An execution mode of an activity, as in multi-mode resource-constrained scheduling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ExecMode {
     /// Index into [`Network::resources`]: groups of units first, then links.
@@ -38,7 +38,7 @@ pub(crate) struct Activity {
     /// What it is.
     pub what: ActivityKind,
     /// How it can be done; never empty.
-    pub ways: Vec<ExecMode>,
+    pub modes: Vec<ExecMode>,
     /// What must end before it starts.
     pub before: Vec<u32>,
     /// What waits for it.
@@ -94,8 +94,8 @@ pub(crate) struct Frame<'a> {
     pub edges: Vec<(u32, u32)>,
     /// Links between memories.
     pub routes: Vec<Vec<Option<Vec<u32>>>>,
-    /// The ways of each class, without those that are slower and costlier than another on the same group.
-    pub ways: Vec<Vec<ExecMode>>,
+    /// The modes of each class, without those that are slower and costlier than another on the same group.
+    pub modes: Vec<Vec<ExecMode>>,
     /// Whether networks list copies: because some memory is limited, or because peaks are wanted.
     pub copies: bool,
     /// The datum that replaces each datum.
@@ -134,10 +134,10 @@ impl<'a> Frame<'a> {
         Ok(Frame {
             edges,
             routes: problem.routes(),
-            ways: problem
+            modes: problem
                 .classes
                 .iter()
-                .map(|c| ways(problem, &c.seconds))
+                .map(|c| modes(problem, &c.seconds))
                 .collect(),
             copies: problem
                 .memories
@@ -149,11 +149,11 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Drops all but the fastest way on each group: where only time counts, slower states never help.
+    /// Drops all but the fastest mode on each group: where only time counts, slower states never help.
     pub(crate) fn keep_fastest(&mut self) {
-        for ways in &mut self.ways {
-            let all = ways.clone();
-            ways.retain(|w| {
+        for modes in &mut self.modes {
+            let all = modes.clone();
+            modes.retain(|w| {
                 !all.iter()
                     .any(|o| o.resource == w.resource && o.seconds < w.seconds)
             });
@@ -162,8 +162,8 @@ impl<'a> Frame<'a> {
 
     /// Memories in which a task can run.
     pub(crate) fn memories_of(&self, task: usize) -> Vec<usize> {
-        let ways = &self.ways[self.problem.tasks[task] as usize];
-        let mut all: Vec<usize> = ways
+        let modes = &self.modes[self.problem.tasks[task] as usize];
+        let mut all: Vec<usize> = modes
             .iter()
             .map(|w| self.problem.groups[usize::from(w.resource)].memory)
             .collect();
@@ -172,9 +172,9 @@ impl<'a> Frame<'a> {
         all
     }
 
-    /// The ways of a task in a memory, or with `None` in any.
+    /// The modes of a task in a memory, or with `None` in any.
     pub(crate) fn ways_in(&self, task: usize, memory: Option<usize>) -> Vec<ExecMode> {
-        let all = &self.ways[self.problem.tasks[task] as usize];
+        let all = &self.modes[self.problem.tasks[task] as usize];
         let here = |w: &&ExecMode| {
             memory.is_none_or(|m| self.problem.groups[usize::from(w.resource)].memory == m)
         };
@@ -213,9 +213,9 @@ impl<'a> Frame<'a> {
 
     fn build(&self, memory: &[Option<usize>], moves: bool) -> Option<Network> {
         let p = self.problem;
-        let activity = |what, ways| Activity {
+        let activity = |what, modes| Activity {
             what,
-            ways,
+            modes,
             before: Vec::new(),
             after: Vec::new(),
             makes: Vec::new(),
@@ -234,7 +234,7 @@ impl<'a> Frame<'a> {
             tasks: p.tasks.len(),
         };
         net.resources.extend(p.links.iter().map(|l| l.channels));
-        if net.activities.iter().any(|a| a.ways.is_empty()) {
+        if net.activities.iter().any(|a| a.modes.is_empty()) {
             return None;
         }
         let mut edges = self.edges.clone();
@@ -260,7 +260,7 @@ impl<'a> Frame<'a> {
                             continue;
                         }
                         let id = net.activities.len() as u32;
-                        let way = ExecMode {
+                        let mode = ExecMode {
                             resource: (p.groups.len() + link as usize) as u16,
                             state: 0,
                             seconds: l.seconds(d.bytes),
@@ -270,7 +270,7 @@ impl<'a> Frame<'a> {
                             datum: i as u32,
                             link,
                         };
-                        net.activities.push(activity(what, vec![way]));
+                        net.activities.push(activity(what, vec![mode]));
                         match made[l.from] {
                             0 => edges.extend(writer.map(|w| (w, id))),
                             source => edges.push((source - 1, id)),
@@ -340,17 +340,17 @@ fn use_copy(net: &mut Network, copies: &[[u32; 2]], memory: usize, user: u32) {
     }
 }
 
-fn ways(problem: &Problem, seconds: &[Vec<f64>]) -> Vec<ExecMode> {
+fn modes(problem: &Problem, seconds: &[Vec<f64>]) -> Vec<ExecMode> {
     let mut all: Vec<ExecMode> = Vec::new();
     for (g, times) in seconds.iter().enumerate() {
         let group = &problem.groups[g];
-        let way = |(state, &seconds): (usize, &f64)| ExecMode {
+        let mode = |(state, &seconds): (usize, &f64)| ExecMode {
             resource: g as u16,
             state: state as u8,
             seconds,
             joules: (group.busy_watts[state] - group.idle_watts) * seconds,
         };
-        let here: Vec<ExecMode> = times.iter().enumerate().map(way).collect();
+        let here: Vec<ExecMode> = times.iter().enumerate().map(mode).collect();
         let beaten = |w: &ExecMode| {
             here.iter().any(|o| {
                 let no_worse = o.seconds <= w.seconds && o.joules <= w.joules;
@@ -421,7 +421,7 @@ impl Network {
     /// The shortest time of each activity.
     pub(crate) fn shortest(&self) -> Vec<f64> {
         let least = |a: &Activity| {
-            a.ways
+            a.modes
                 .iter()
                 .map(|w| w.seconds)
                 .fold(f64::INFINITY, f64::min)

@@ -76,7 +76,7 @@ pub struct Memory {
     pub capacity: Option<u64>,
 }
 
-/// A way from one memory to another.
+/// A link from one memory to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// Index of the memory data leaves.

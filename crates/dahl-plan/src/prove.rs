@@ -1,19 +1,19 @@
 //! The proof that a plan is best, or a better one: of the whole problem at once, or [part](super::series) by part.
 
-use super::bound::{self, Bound, Carries, Game};
-use super::even::even;
+use super::bound::{self, Bound, DualBound, PossibleTransfers};
 use super::exact::{self, Hint};
-use super::fix::fix;
-use super::front::{Wanted, beside, front};
+use super::levelling::level_loads;
 use super::list::Candidate;
 use super::network::Frame;
+use super::pareto::{Cutoff, beside, pareto_front};
 use super::problem::{Goal, Objective, PlanError, Problem};
-use super::series::{self, Order, Part};
+use super::reduced_cost::fix_modes;
+use super::series::{self, StartOrder, SubProblem};
 use super::solve::Limits;
 use super::timeline::Started;
 
 /// What is known of a problem.
-pub(super) struct Known {
+pub(super) struct Incumbent {
     /// The best plan: its cost, each task's memory, and what starts when.
     pub plan: Option<(f64, Vec<usize>, Vec<Started>)>,
     /// Whether nothing is better, but for the gap that is allowed.
@@ -22,9 +22,9 @@ pub(super) struct Known {
     pub floor: f64,
 }
 
-impl Known {
+impl Incumbent {
     /// Makes equal units end together, in the best plan and in another one, until it is enough or for so many tries.
-    pub(crate) fn even(
+    pub(crate) fn level_loads(
         &mut self,
         frame: &Frame<'_>,
         goal: &Goal,
@@ -38,7 +38,7 @@ impl Known {
             let known = self.plan.as_ref().map_or(f64::INFINITY, |p| p.0);
             if known > enough
                 && let Some(net) = frame.network(&memory)
-                && let Some((cost, log)) = even(&net, goal, &log, enough, tries, keep_going)
+                && let Some((cost, log)) = level_loads(&net, goal, &log, enough, tries, keep_going)
                 && cost < known
             {
                 self.plan = Some((cost, memory, log));
@@ -87,11 +87,11 @@ impl Known {
         frame: &Frame<'_>,
         goal: &Goal,
         limits: &Limits<'_>,
-        parts: &[Part],
+        parts: &[SubProblem],
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
-        let whole = Order::new(frame, &self.plan.as_ref()?.2);
-        let mut orders: Vec<Order> = parts.iter().map(|p| p.of(&whole)).collect();
+        let whole = StartOrder::new(frame, &self.plan.as_ref()?.2);
+        let mut orders: Vec<StartOrder> = parts.iter().map(|p| p.of(&whole)).collect();
         let mut by_size: Vec<usize> = (0..parts.len()).collect();
         by_size.sort_by_key(|&k| parts[k].tasks.len());
         let goal = &Goal {
@@ -102,15 +102,15 @@ impl Known {
         for k in by_size {
             let part = Bounded::new(&parts[k].problem, goal, limits, keep_going).ok()?;
             let done = orders[k].perform(&part.frame)?;
-            let mut known = Known {
+            let mut known = Incumbent {
                 plan: Some((goal.cost(done.seconds, done.joules), done.memory, done.log)),
                 proven: false,
                 floor: part.bound.cost,
             };
             let until = (limits.enough(part.bound.cost), limits.evened());
-            known.even(&part.frame, goal, None, until, keep_going);
+            known.level_loads(&part.frame, goal, None, until, keep_going);
             let other = known.prove(&part, goal, limits, keep_going);
-            orders[k] = Order::new(other.as_ref().unwrap_or(&part.frame), &known.plan?.2);
+            orders[k] = StartOrder::new(other.as_ref().unwrap_or(&part.frame), &known.plan?.2);
             floor += known.floor;
             proven &= known.proven;
         }
@@ -125,13 +125,13 @@ impl Known {
         frame: &Frame<'_>,
         goal: &Goal,
         limits: &Limits<'_>,
-        parts: &[Part],
+        parts: &[SubProblem],
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
         let beat = self.plan.as_ref()?.0;
         let limit = beat * (1.0 - limits.gap.max(1e-9));
-        let wanted = Wanted { goal, limit };
-        let (largest, points) = front(parts, &wanted, limits.bound_iterations, keep_going)?;
+        let wanted = Cutoff { goal, limit };
+        let (largest, points) = pareto_front(parts, &wanted, limits.bound_iterations, keep_going)?;
         if points.is_empty() {
             (self.proven, self.floor) = (true, limit);
             return Some(());
@@ -144,18 +144,18 @@ impl Known {
         let Some((fixed, _, log)) = found.plan else {
             return Some(());
         };
-        let mut order = Order::new(&fixed, &log);
-        let point = &points[usize::from(order.ways.pop()?.state)];
-        order.tasks.retain(|&t| (t as usize) < order.ways.len());
+        let mut order = StartOrder::new(&fixed, &log);
+        let point = &points[usize::from(order.modes.pop()?.state)];
+        order.tasks.retain(|&t| (t as usize) < order.modes.len());
         let mut orders = point.orders.clone();
         orders.push((largest, order));
         orders.sort_by_key(|o| o.0);
-        let orders: Vec<Order> = orders.into_iter().map(|o| o.1).collect();
+        let orders: Vec<StartOrder> = orders.into_iter().map(|o| o.1).collect();
         self.take(frame, goal, &series::join(parts, &orders))
     }
 
     /// A plan that was found in parts.
-    fn take(&mut self, frame: &Frame<'_>, goal: &Goal, order: &Order) -> Option<()> {
+    fn take(&mut self, frame: &Frame<'_>, goal: &Goal, order: &StartOrder) -> Option<()> {
         let done = order.perform(frame)?;
         let cost = goal.cost(done.seconds, done.joules);
         self.plan = Some((cost, done.memory, done.log));
@@ -167,7 +167,7 @@ impl Known {
 pub(super) struct Bounded<'p> {
     pub frame: Frame<'p>,
     pub bound: Bound,
-    pub game: Game,
+    pub dual: DualBound,
 }
 
 /// What a search found.
@@ -191,9 +191,9 @@ impl<'p> Bounded<'p> {
         if goal.objective == Objective::Time {
             frame.keep_fastest();
         }
-        let (net, carries) = (frame.relaxed(), Carries::new(&frame));
-        let (bound, game) = bound::bound(&net, &carries, goal, limits.bound_iterations, keep_going);
-        Ok(Bounded { frame, bound, game })
+        let (net, carries) = (frame.relaxed(), PossibleTransfers::new(&frame));
+        let (bound, dual) = bound::bound(&net, &carries, goal, limits.bound_iterations, keep_going);
+        Ok(Bounded { frame, bound, dual })
     }
 
     /// Looks for a plan that costs less than `beat`, near a hint.
@@ -206,8 +206,8 @@ impl<'p> Bounded<'p> {
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Found<'p> {
         let limit = beat * (1.0 - limits.gap.max(1e-9));
-        let known = (&self.bound, &self.game);
-        let fixed = fix(
+        let known = (&self.bound, &self.dual);
+        let fixed = fix_modes(
             &self.frame,
             goal,
             limit,

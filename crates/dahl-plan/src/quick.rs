@@ -105,11 +105,11 @@ impl<'a, 'p> Quick<'a, 'p> {
         let n = choice.len();
         let mut joules = 0.0;
         for (t, &k) in choice.iter().enumerate() {
-            let way = &self.frame.ways[p.tasks[t] as usize][usize::from(k)];
-            self.seconds[t] = way.seconds;
-            self.resource[t] = way.resource;
-            self.memory[t] = Some(p.groups[usize::from(way.resource)].memory);
-            joules += way.joules;
+            let mode = &self.frame.modes[p.tasks[t] as usize][usize::from(k)];
+            self.seconds[t] = mode.seconds;
+            self.resource[t] = mode.resource;
+            self.memory[t] = Some(p.groups[usize::from(mode.resource)].memory);
+            joules += mode.joules;
         }
         self.left.clone_from(&self.waits);
         joules += self.carry()?;
@@ -292,7 +292,7 @@ impl<'a, 'p> Quick<'a, 'p> {
                     self.running.push(Ending(end, i));
                     log.push(Started {
                         activity: i,
-                        way: 0,
+                        mode: 0,
                         unit: 0,
                         start: now,
                         end,

@@ -1,15 +1,15 @@
-//! Better rules for units to choose by: a search among plans that repair themselves.
+//! A search among dispatching rules.
 //!
 //! Where a plan says of each task where it runs, one task that moves elsewhere leaves a unit without work
 //! or another with too much, and the plan becomes much worse. A [dispatch](super::dispatch) by another rule has
 //! units choose anew, so its plan is about as good as the one before: easy to improve on where units are
-//! unequal. Rules are changed at random, in their numbers and in what units believe to regret of some tasks;
-//! a change is kept if the plan is at most a little worse. Rules say nothing of single tasks for long: the
-//! last percent is the [search](super::search)'s business.
+//! unequal. Rules are changed at random, in their numbers and in the reduced costs that units assume for some tasks;
+//! a change is kept if the plan is at most a little worse. The last percent is the
+//! [local search](super::local_search)'s business.
 
 use dahl_core::random::Random;
 
-use super::bound::Game;
+use super::bound::DualBound;
 use super::dispatch::{Dispatch, Rule};
 use super::first::Best;
 use super::list::Lister;
@@ -23,7 +23,7 @@ const BELIEF: f64 = 0.1;
 
 /// Rules to begin with: patient units and impatient ones, each way of looking at urgency; and where units
 /// are unequal, rules by which the units whose time is worth most never wait.
-fn first(problem: &Problem, game: &Game) -> Vec<Rule> {
+fn first(problem: &Problem, dual: &DualBound) -> Vec<Rule> {
     let groups = problem.groups.len();
     let mut all = Vec::new();
     for limit in [0.0, 0.01, 0.03, 0.1, 0.3, 1.0] {
@@ -35,7 +35,7 @@ fn first(problem: &Problem, game: &Game) -> Vec<Rule> {
             });
         }
     }
-    let worth = |g: usize| game.on_work[g] / problem.groups[g].units as f64;
+    let worth = |g: usize| dual.on_work[g] / problem.groups[g].units as f64;
     let dearest = (0..groups).max_by(|&a, &b| worth(a).total_cmp(&worth(b)));
     for limit in [0.03, 0.3] {
         for (depth, liking) in [(0.0, 0.0), (1.0, 0.1), (0.0, 10.0)] {
@@ -60,9 +60,9 @@ pub(crate) struct Rules<'a, 'p> {
     /// The problem.
     pub problem: &'a Problem,
     /// What was found of it.
-    pub game: &'a Game,
-    /// What each way of each task costs beyond its cheapest.
-    pub regrets: &'a [Vec<f64>],
+    pub dual: &'a DualBound,
+    /// What each mode of each task costs beyond its cheapest.
+    pub reduced_costs: &'a [Vec<f64>],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes to try.
@@ -79,8 +79,8 @@ impl Rules<'_, '_> {
         lister: &mut Lister<'_, '_>,
     ) -> Option<(f64, Rule)> {
         let mut now: Option<(f64, Rule)> = None;
-        for rule in first(self.problem, self.game) {
-            let Some((choice, nudge)) = self.dispatch.plan(&rule, self.regrets) else {
+        for rule in first(self.problem, self.dual) {
+            let Some((choice, nudge)) = self.dispatch.plan(&rule, self.reduced_costs) else {
                 continue;
             };
             best.offer(lister, &choice, &[], 0.0);
@@ -95,7 +95,7 @@ impl Rules<'_, '_> {
     }
 
     /// Changes a rule of this rank and offers the plans that come of it, unless units are equal and have
-    /// nothing to regret.
+    /// nothing to reduced cost.
     pub(crate) fn improve(
         &self,
         (mut rank, mut rule): (f64, Rule),
@@ -107,7 +107,7 @@ impl Rules<'_, '_> {
             return;
         }
         let random = Random::new(self.seed, 12);
-        let mut regrets = self.regrets.to_vec();
+        let mut reduced_costs = self.reduced_costs.to_vec();
         for round in 0..self.rounds {
             if best.cost() <= self.enough || !keep_going() {
                 return;
@@ -118,42 +118,42 @@ impl Rules<'_, '_> {
             if dice.below(0, 4) == 0 {
                 next.change(&dice);
             } else {
-                old = self.believe(&dice, &mut regrets);
+                old = self.believe(&dice, &mut reduced_costs);
             }
             let most = rank * (1.0 + WORSE * dice.uniform(1));
-            let made = self.dispatch.plan(&next, &regrets);
+            let made = self.dispatch.plan(&next, &reduced_costs);
             match made.and_then(|(choice, nudge)| best.offer(lister, &choice, &nudge, most)) {
                 Some(found) => (rank, rule) = (found, next),
-                None => old.into_iter().for_each(|(t, was)| regrets[t] = was),
+                None => old.into_iter().for_each(|(t, was)| reduced_costs[t] = was),
             }
         }
     }
 
     /// Other beliefs about a few tasks, or about some tasks of a class; what was believed before.
-    fn believe(&self, dice: &Random, regrets: &mut [Vec<f64>]) -> Vec<(usize, Vec<f64>)> {
-        let (n, most) = (regrets.len(), BELIEF * self.dispatch.mean);
+    fn believe(&self, dice: &Random, reduced_costs: &mut [Vec<f64>]) -> Vec<(usize, Vec<f64>)> {
+        let (n, most) = (reduced_costs.len(), BELIEF * self.dispatch.mean);
         let tasks = &self.problem.tasks;
         let task = dice.below(2, n as u64) as usize;
         let mut old = Vec::new();
         if dice.below(3, 3) == 0 {
             for k in 0..3 {
                 let t = dice.below(10 + k, n as u64) as usize;
-                let was = regrets[t].clone();
-                for (i, r) in regrets[t].iter_mut().enumerate() {
+                let was = reduced_costs[t].clone();
+                for (i, r) in reduced_costs[t].iter_mut().enumerate() {
                     let by = 2.0 * dice.uniform(100 * (k + 1) + i as u64) - 1.0;
-                    *r = self.regrets[t][i] + most * by;
+                    *r = self.reduced_costs[t][i] + most * by;
                 }
                 old.push((t, was));
             }
         } else {
             let part = dice.uniform(4);
-            let way = dice.below(5, regrets[task].len() as u64) as usize;
+            let mode = dice.below(5, reduced_costs[task].len() as u64) as usize;
             let by = most * (2.0 * dice.uniform(6) - 1.0);
             let alike = |&t: &usize| tasks[t] == tasks[task];
             for t in (0..n).filter(alike) {
                 if dice.uniform(1000 + t as u64) < part {
-                    old.push((t, regrets[t].clone()));
-                    regrets[t][way] += by;
+                    old.push((t, reduced_costs[t].clone()));
+                    reduced_costs[t][mode] += by;
                 }
             }
         }

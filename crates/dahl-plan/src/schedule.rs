@@ -84,11 +84,11 @@ impl Schedule {
         let mut moves = Vec::new();
         for s in log {
             let activity = &net.activities[s.activity as usize];
-            let way = &activity.ways[usize::from(s.way)];
+            let mode = &activity.modes[usize::from(s.mode)];
             let (start, end) = (s.start, s.end);
             match activity.what {
                 ActivityKind::Task(t) => {
-                    let (group, state) = (way.resource, way.state);
+                    let (group, state) = (mode.resource, mode.state);
                     runs[t as usize] = ScheduledTask {
                         group,
                         unit: s.unit,

@@ -1,9 +1,9 @@
-//! Problems that fall into parts, of which each must end before the next begins.
+//! Series decomposition: problems that fall into parts, of which each must end before the next begins.
 //!
-//! Every task after the loss of a training step waits for every task before it, so what happens there can be
-//! planned by itself, and proofs need to look at a part of the tasks only. With `T` and `J` the seconds and
-//! the joules of the parts' plans, the whole takes `Σ T` and needs `Σ J`: what is best for each part is
-//! best for the whole, where the goal is a sum of these.
+//! Every task after the loss of a training step waits for every task before it, so each side can be planned by
+//! itself, and a proof needs to look at a part of the tasks only. With `T` and `J` the makespans and joules of the
+//! parts' plans, the whole takes `Σ T` and needs `Σ J`: what is best for each part is best for the whole, where the
+//! objective is a sum of these.
 //!
 //! Only where nothing moves and memories have room enough: otherwise what a part leaves behind matters to the next.
 
@@ -13,19 +13,19 @@ use super::problem::{Origin, Problem};
 use super::timeline::Started;
 
 /// Some tasks of a problem, as a problem of their own.
-pub(crate) struct Part {
+pub(crate) struct SubProblem {
     pub problem: Problem,
     /// Their numbers in the whole.
     pub tasks: Vec<u32>,
 }
 
 /// The parts of a problem, in order; fewer than two if it does not fall apart.
-pub(crate) fn parts(frame: &Frame<'_>) -> Vec<Part> {
+pub(crate) fn parts(frame: &Frame<'_>) -> Vec<SubProblem> {
     if !stays(frame) {
         return Vec::new();
     }
-    let cuts = cuts(frame).into_iter();
-    cuts.map(|tasks| part(frame, tasks)).collect()
+    let stages = stages(frame).into_iter();
+    stages.map(|tasks| part(frame, tasks)).collect()
 }
 
 /// Whether all tasks run where all data is, and always find room.
@@ -45,7 +45,7 @@ fn stays(frame: &Frame<'_>) -> bool {
 /// In the order of how many tasks each waits for, all that a task waits for stand before it. So if the one in place
 /// `k` waits for `k`, it waits for all before it, and so do all that follow: each of these waits for `k` at least,
 /// and if not for others among those that follow, then for just these.
-fn cuts(frame: &Frame<'_>) -> Vec<Vec<u32>> {
+fn stages(frame: &Frame<'_>) -> Vec<Vec<u32>> {
     let count = frame.problem.tasks.len();
     let words = count.div_ceil(64);
     let mut waits = vec![0_u64; count * words];
@@ -78,7 +78,7 @@ fn cuts(frame: &Frame<'_>) -> Vec<Vec<u32>> {
     groups
 }
 
-fn part(frame: &Frame<'_>, tasks: Vec<u32>) -> Part {
+fn part(frame: &Frame<'_>, tasks: Vec<u32>) -> SubProblem {
     let p = frame.problem;
     let mut place = vec![None; p.tasks.len()];
     for (k, &t) in tasks.iter().enumerate() {
@@ -93,28 +93,28 @@ fn part(frame: &Frame<'_>, tasks: Vec<u32>) -> Part {
         links: Vec::new(),
         ..p.clone()
     };
-    Part { problem, tasks }
+    SubProblem { problem, tasks }
 }
 
-/// A plan as the ways that tasks take, and an order in which they can be started.
+/// A plan as the modes that tasks take, and an order in which they can be started.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order {
-    pub ways: Vec<ExecMode>,
+pub(crate) struct StartOrder {
+    pub modes: Vec<ExecMode>,
     pub tasks: Vec<u32>,
 }
 
-impl Order {
+impl StartOrder {
     /// A plan of a frame in which nothing moves.
     pub(crate) fn new(frame: &Frame<'_>, log: &[Started]) -> Self {
-        let ways_of = |t: u32| &frame.ways[frame.problem.tasks[t as usize] as usize];
+        let ways_of = |t: u32| &frame.modes[frame.problem.tasks[t as usize] as usize];
         let mut log: Vec<&Started> = log.iter().collect();
         log.sort_by(|a, b| a.start.total_cmp(&b.start));
         let mut by_task = log.clone();
         by_task.sort_by_key(|s| s.activity);
-        let way = |s: &&Started| ways_of(s.activity)[usize::from(s.way)];
-        let ways = by_task.iter().map(way).collect();
+        let mode = |s: &&Started| ways_of(s.activity)[usize::from(s.mode)];
+        let modes = by_task.iter().map(mode).collect();
         let tasks = log.iter().map(|s| s.activity).collect();
-        Order { ways, tasks }
+        StartOrder { modes, tasks }
     }
 
     /// The plan of a frame that starts tasks in this order, each as early as it can.
@@ -122,9 +122,9 @@ impl Order {
         let memory = vec![frame.problem.groups.first()?.memory; self.tasks.len()];
         let net = frame.network(&memory)?;
         let place =
-            |(t, way): (usize, &ExecMode)| net.activities[t].ways.iter().position(|w| w == way);
-        let ways: Option<Vec<usize>> = self.ways.iter().enumerate().map(place).collect();
-        let done = in_order(&net, &ways?, &self.tasks)?;
+            |(t, mode): (usize, &ExecMode)| net.activities[t].modes.iter().position(|w| w == mode);
+        let modes: Option<Vec<usize>> = self.modes.iter().enumerate().map(place).collect();
+        let done = in_order(&net, &modes?, &self.tasks)?;
         let (seconds, joules) = (done.makespan, done.total_joules());
         let log = done.log;
         Some(Done {
@@ -144,12 +144,16 @@ pub(crate) struct Done {
     pub joules: f64,
 }
 
-impl Part {
+impl SubProblem {
     /// What a plan of the whole does with this part.
-    pub(crate) fn of(&self, whole: &Order) -> Order {
+    pub(crate) fn of(&self, whole: &StartOrder) -> StartOrder {
         let place = |t: u32| self.tasks.iter().position(|&mine| mine == t);
-        Order {
-            ways: self.tasks.iter().map(|&t| whole.ways[t as usize]).collect(),
+        StartOrder {
+            modes: self
+                .tasks
+                .iter()
+                .map(|&t| whole.modes[t as usize])
+                .collect(),
             tasks: whole
                 .tasks
                 .iter()
@@ -160,14 +164,14 @@ impl Part {
 }
 
 /// The plan of the whole that follows a plan for each part.
-pub(crate) fn join(parts: &[Part], orders: &[Order]) -> Order {
-    let mut ways: Vec<(u32, ExecMode)> = Vec::new();
+pub(crate) fn join(parts: &[SubProblem], orders: &[StartOrder]) -> StartOrder {
+    let mut modes: Vec<(u32, ExecMode)> = Vec::new();
     let mut tasks = Vec::new();
     for (part, order) in parts.iter().zip(orders) {
-        ways.extend(part.tasks.iter().copied().zip(order.ways.iter().copied()));
+        modes.extend(part.tasks.iter().copied().zip(order.modes.iter().copied()));
         tasks.extend(order.tasks.iter().map(|&t| part.tasks[t as usize]));
     }
-    ways.sort_by_key(|w| w.0);
-    let ways = ways.into_iter().map(|w| w.1).collect();
-    Order { ways, tasks }
+    modes.sort_by_key(|w| w.0);
+    let modes = modes.into_iter().map(|w| w.1).collect();
+    StartOrder { modes, tasks }
 }

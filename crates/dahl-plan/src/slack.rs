@@ -1,8 +1,8 @@
-//! Time to spare, spent on slower states: for deadlines that a fast plan meets early.
+//! Slack before the deadline, spent on slower frequency states.
 //!
 //! The tasks that start first take the state that is thriftiest on their units, all others keep theirs; how
-//! many do is found by halving. As units slow down together, none waits for another. It changes neither
-//! units nor order: that is the search's business.
+//! many do is found by bisection. As units slow down together, none waits for another. It changes neither
+//! units nor order: that is the local search's business.
 
 use super::list::{Candidate, Choice, Lister};
 use super::network::Frame;
@@ -24,10 +24,10 @@ pub(crate) fn spend(frame: &Frame<'_>, lister: &mut Lister<'_, '_>, plan: Candid
     for weight in [0.0, 0.3, 1.0] {
         let slow: Choice = (0..tasks)
             .map(|t| {
-                let ways = &frame.ways[p.tasks[t] as usize];
-                let resource = ways[usize::from(plan.choice[t])].resource;
-                let cost = |k: &usize| ways[*k].joules + weight * share * ways[*k].seconds;
-                let here = (0..ways.len()).filter(|&k| ways[k].resource == resource);
+                let modes = &frame.modes[p.tasks[t] as usize];
+                let resource = modes[usize::from(plan.choice[t])].resource;
+                let cost = |k: &usize| modes[*k].joules + weight * share * modes[*k].seconds;
+                let here = (0..modes.len()).filter(|&k| modes[k].resource == resource);
                 let least = here.min_by(|a, b| cost(a).total_cmp(&cost(b)));
                 least.map_or(plan.choice[t], |k| k as u16)
             })

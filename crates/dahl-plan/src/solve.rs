@@ -1,7 +1,7 @@
 //! From a problem to a plan with a lower bound or a proof: the one entry of the planner.
 //!
-//! [First](super::first) plans, changes by [`search`](super::search), and where the problem is small enough
-//! the proof by [`exact`](super::exact). The [bound](super::bound) is found first and decides when to stop.
+//! [Initial](super::first) plans, [local search](super::local_search), and where the problem is small enough branch
+//! and bound ([`exact`](super::exact)). The [lower bound](super::bound) is found first and decides when to stop.
 //!
 //! No clock is read: whoever calls says through `keep_going` when it has been long enough.
 
@@ -10,11 +10,11 @@ use super::construct::greedy;
 use super::dispatch;
 use super::first::{First, rounded};
 use super::list::{Candidate, Lister};
+use super::local_search::LocalSearch;
 use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
-use super::prove::{Bounded, Known};
+use super::prove::{Bounded, Incumbent};
 use super::schedule::{Schedule, verify};
-use super::search::Search;
 use super::slack;
 use super::timeline::Started;
 use super::warm_start::WarmStart;
@@ -117,31 +117,31 @@ pub(super) fn attempt(
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
     let whole = Bounded::new(problem, goal, limits, keep_going)?;
-    let Bounded { frame, bound, game } = &whole;
+    let Bounded { frame, bound, dual } = &whole;
     let relaxed = frame.relaxed();
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, bound)));
     }
     let enough = limits.enough(bound.cost);
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
-    let regrets = dispatch::regrets(frame, game, joules);
+    let reduced_costs = dispatch::reduced_costs(frame, dual, joules);
     let mut lister = Lister::new(frame, *goal);
     let small = problem.tasks.len() <= limits.exact_tasks;
     let first = First {
         frame,
         relaxed: &relaxed,
-        game,
-        regrets: &regrets,
+        dual,
+        reduced_costs: &reduced_costs,
         warm_starts: limits.warm_starts,
         seed: limits.seed,
         rounds: limits.rounds,
         enough,
     };
     let starts = first.best(small, &mut lister, keep_going);
-    let search = Search {
+    let search = LocalSearch {
         frame,
-        shares: &game.shares,
-        regrets: &regrets,
+        shares: &dual.shares,
+        reduced_costs: &reduced_costs,
         seed: limits.seed,
         rounds: if small {
             limits.rounds.min(28_000)
@@ -160,18 +160,18 @@ pub(super) fn attempt(
             best = Some(found);
         }
     }
-    let mut known = Known {
+    let mut known = Incumbent {
         plan: None,
         proven: false,
         floor: bound.cost,
     };
     if let Some(best) = best.filter(|b| b.cost.is_finite()) {
         let rounded = (best.cost > enough)
-            .then(|| lister.plan(&rounded(&game.shares), &best.nudge))
+            .then(|| lister.plan(&rounded(&dual.shares), &best.nudge))
             .flatten();
         known.plan = Some((best.cost, best.memory, best.log));
         let until = (enough, limits.evened());
-        known.even(frame, goal, rounded, until, keep_going);
+        known.level_loads(frame, goal, rounded, until, keep_going);
     }
     let mut fixed = None;
     if small
@@ -182,7 +182,7 @@ pub(super) fn attempt(
     {
         fixed = known.prove(&whole, goal, limits, keep_going);
     }
-    let Known {
+    let Incumbent {
         plan,
         proven,
         floor,

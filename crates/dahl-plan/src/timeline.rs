@@ -12,8 +12,8 @@ use super::network::Network;
 pub(crate) struct Started {
     /// Which.
     pub activity: u32,
-    /// Which of its ways.
-    pub way: u16,
+    /// Which of its modes.
+    pub mode: u16,
     /// Which unit or channel of the resource.
     pub unit: u16,
     /// When it started.
@@ -122,9 +122,9 @@ impl<'n> Timeline<'n> {
     }
 
     /// Starts an activity now, which must be ready, fit, and find its resource free.
-    pub(crate) fn start(&mut self, activity: u32, way: usize) {
+    pub(crate) fn start(&mut self, activity: u32, mode: usize) {
         let a = &self.net.activities[activity as usize];
-        let w = &a.ways[way];
+        let w = &a.modes[mode];
         let unit = self.idle[usize::from(w.resource)]
             .pop()
             .expect("a free unit was promised");
@@ -134,10 +134,10 @@ impl<'n> Timeline<'n> {
         self.running.push(Ending(end, activity));
         self.makespan = self.makespan.max(end);
         self.joules += w.joules;
-        let (start, way) = (self.now, way as u16);
+        let (start, mode) = (self.now, mode as u16);
         self.log.push(Started {
             activity,
-            way,
+            mode,
             unit,
             start,
             end,

@@ -40,20 +40,20 @@ impl WarmStart {
         seed.groups.iter().all(|&g| g != usize::MAX).then_some(seed)
     }
 
-    /// The ways it takes, each as fast as its group can, and how urgent tasks have to be to start in its order.
+    /// The modes it takes, each as fast as its group can, and how urgent tasks have to be to start in its order.
     /// `None` if it is for another problem.
     pub(super) fn choice(&self, frame: &Frame<'_>) -> Option<(Choice, Vec<f64>)> {
         let tasks = &frame.problem.tasks;
         if self.groups.len() != tasks.len() || self.starts.len() != tasks.len() {
             return None;
         }
-        let way = |(&class, &group): (&u32, &usize)| {
-            let ways = frame.ways[class as usize].iter().enumerate();
-            let here = ways.filter(|w| usize::from(w.1.resource) == group);
+        let mode = |(&class, &group): (&u32, &usize)| {
+            let modes = frame.modes[class as usize].iter().enumerate();
+            let here = modes.filter(|w| usize::from(w.1.resource) == group);
             let fastest = here.min_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds));
             fastest.map(|w| w.0 as u16)
         };
-        let choice: Option<Choice> = tasks.iter().zip(&self.groups).map(way).collect();
+        let choice: Option<Choice> = tasks.iter().zip(&self.groups).map(mode).collect();
         Some((choice?, list::by_start(&self.starts)))
     }
 }

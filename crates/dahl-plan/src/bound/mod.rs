@@ -1,7 +1,7 @@
-//! Lower bounds: what no plan can beat, and why.
+//! Lower bounds by Lagrangian duality: what no plan can beat, and why.
 //!
-//! The bound is the value of a linear relaxation in which tasks may be divided between ways. For weights
-//! `w` of time and `v` of joules, with `p(i)` the expected time of task `i` under its division,
+//! The bound is the value of a linear relaxation in which a task may be divided between its execution modes. For
+//! weights `w` of time and `v` of joules, with `p(i)` the expected time of task `i` under its division,
 //!
 //! ```text
 //! minimise  w × T + v × Σ joules     subject to
@@ -9,18 +9,19 @@
 //!   T ≥ h + q + Σ p(i on r) / units(r)  over tasks with head ≥ h and tail ≥ q     (work on r)
 //! ```
 //!
-//! where heads and tails are the longest paths before and after a task at the shortest times. Transfers
-//! that the division makes necessary add their joules, lengthen paths, and are work of their links. It is solved as a game (Brown's fictitious play): one side divides the tasks, the other spreads the weight
-//! `w` over the right-hand sides. The second side's average is a price for each task's time on each
-//! resource, and *any* prices give a valid bound: each task takes its cheapest way. So iterations only
-//! make the bound better, and stopping early never makes it wrong.
+//! where heads and tails are the longest paths before and after a task at the shortest times. Transfers that the
+//! division makes necessary add their joules, lengthen paths, and are work of their links.
+//!
+//! The constraints on `T` are relaxed with multipliers that add up to `w`. *Any* multipliers give a valid bound:
+//! each task then takes its cheapest mode. Good ones are found by [fictitious play](dual). Iterations only make the
+//! bound better, and stopping early never makes it wrong. A multiplier is the price of a task's time on a resource.
 
-mod carry;
-mod game;
+mod dual;
+mod transfers;
 mod windows;
 
-pub(crate) use carry::Carries;
-pub(crate) use game::{Game, play};
+pub(crate) use dual::{DualBound, dual_ascent};
+pub(crate) use transfers::PossibleTransfers;
 
 use super::network::Network;
 use super::problem::{Goal, Objective};
@@ -40,9 +41,9 @@ pub struct Bound {
     pub work: Vec<f64>,
 }
 
-/// A proven line under all plans: `joules ≥ value − price × T`.
+/// A valid cut: `joules ≥ value − price × T`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct Cut {
     /// The joules at `T = 0`.
     pub value: f64,
     /// How many a second more may save; not negative.
@@ -65,31 +66,31 @@ impl Goal {
         }
     }
 
-    /// The least cost of anything that takes at least `seconds` and lies above all lines.
-    pub(super) fn floor(&self, seconds: f64, lines: &[Line]) -> f64 {
-        self.lowest(seconds, lines).0
+    /// The least cost of anything that takes at least `seconds` and lies above all cuts.
+    pub(super) fn floor(&self, seconds: f64, cuts: &[Cut]) -> f64 {
+        self.lowest(seconds, cuts).0
     }
 
     /// The same, and the seconds at which it is found.
-    pub(super) fn lowest(&self, seconds: f64, lines: &[Line]) -> (f64, f64) {
+    pub(super) fn lowest(&self, seconds: f64, cuts: &[Cut]) -> (f64, f64) {
         match self.objective {
             Objective::Time => (seconds, seconds),
             Objective::Energy => {
                 let end = self.deadline.unwrap_or(f64::INFINITY);
-                (joules(end, lines), end)
+                (joules(end, cuts), end)
             }
-            // On each line the product is concave in T, so it is least where lines meet or T begins.
+            // On each cut the product is concave in T, so it is least where cuts meet or T begins.
             Objective::Edp => {
                 let mut least = (f64::INFINITY, seconds);
                 let mut at = |t: f64| {
-                    let cost = t * joules(t, lines);
+                    let cost = t * joules(t, cuts);
                     if cost < least.0 {
                         least = (cost, t);
                     }
                 };
                 at(seconds);
-                for (i, a) in lines.iter().enumerate() {
-                    for b in &lines[..i] {
+                for (i, a) in cuts.iter().enumerate() {
+                    for b in &cuts[..i] {
                         let t = (a.value - b.value) / (a.price - b.price);
                         if t > seconds && t.is_finite() {
                             at(t);
@@ -106,29 +107,29 @@ impl Goal {
     }
 }
 
-/// The least joules of anything that takes so long and lies above all lines.
-pub(super) fn joules(seconds: f64, lines: &[Line]) -> f64 {
-    let under = |l: &Line| match l.price {
+/// The least joules of anything that takes so long and lies above all cuts.
+pub(super) fn joules(seconds: f64, cuts: &[Cut]) -> f64 {
+    let under = |l: &Cut| match l.price {
         0.0 => l.value,
         price => l.value - price * seconds,
     };
-    lines.iter().map(under).fold(0.0, f64::max)
+    cuts.iter().map(under).fold(0.0, f64::max)
 }
 
 /// The bound of a network for a goal, lower than it could be if `keep_going` says no.
 pub(crate) fn bound(
     net: &Network,
-    carries: &Carries,
+    transfers: &PossibleTransfers,
     goal: &Goal,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
-) -> (Bound, Game) {
+) -> (Bound, DualBound) {
     let standing = net.standing_watts;
-    let time = play(net, carries, (1.0, 0.0), rounds, keep_going);
+    let time = dual_ascent(net, transfers, (1.0, 0.0), rounds, keep_going);
     let seconds = time.value.max(0.0);
-    let mut energy = play(net, carries, (standing, 1.0), rounds, keep_going);
+    let mut energy = dual_ascent(net, transfers, (standing, 1.0), rounds, keep_going);
     let least = energy.value.max(standing * seconds + least_joules(net));
-    let mut lines = vec![Line {
+    let mut cuts = vec![Cut {
         value: least,
         price: 0.0,
     }];
@@ -138,40 +139,40 @@ pub(crate) fn bound(
         let unit = standing
             .max(least / seconds.max(f64::MIN_POSITIVE))
             .max(1e-9);
-        let mut best = (goal.floor(seconds, &lines), 0.0);
-        let mut at = |price: f64, lines: &mut Vec<Line>, best: &mut (f64, f64)| {
+        let mut best = (goal.floor(seconds, &cuts), 0.0);
+        let mut at = |price: f64, cuts: &mut Vec<Cut>, best: &mut (f64, f64)| {
             if !keep_going() {
                 return;
             }
             let weights = (standing + price, 1.0);
-            let mut game = play(net, carries, weights, rounds / 4 + 1, keep_going);
-            game.price = price;
-            lines.push(Line {
-                value: game.value,
+            let mut dual = dual_ascent(net, transfers, weights, rounds / 4 + 1, keep_going);
+            dual.price = price;
+            cuts.push(Cut {
+                value: dual.value,
                 price,
             });
-            let floor = goal.floor(seconds, lines);
+            let floor = goal.floor(seconds, cuts);
             if floor > best.0 {
                 *best = (floor, price);
-                energy = game;
+                energy = dual;
             }
         };
         for power in -3..=5 {
-            at(unit * 2.0_f64.powi(power), &mut lines, &mut best);
+            at(unit * 2.0_f64.powi(power), &mut cuts, &mut best);
         }
         for step in [1.4, 1.2, 1.1] {
             let centre = best.1;
-            at(centre * step, &mut lines, &mut best);
-            at(centre / step, &mut lines, &mut best);
+            at(centre * step, &mut cuts, &mut best);
+            at(centre / step, &mut cuts, &mut best);
         }
     }
     let joules = Goal {
         objective: Objective::Energy,
         ..*goal
     }
-    .floor(seconds, &lines);
-    let cost = goal.floor(seconds, &lines);
-    let game = if goal.objective == Objective::Time {
+    .floor(seconds, &cuts);
+    let cost = goal.floor(seconds, &cuts);
+    let dual = if goal.objective == Objective::Time {
         time
     } else {
         energy
@@ -180,17 +181,17 @@ pub(crate) fn bound(
         cost,
         seconds,
         joules,
-        path: game.on_path,
-        work: game.on_work.clone(),
+        path: dual.on_path,
+        work: dual.on_work.clone(),
     };
-    (bound, game)
+    (bound, dual)
 }
 
-/// What the tasks cost when each takes its cheapest way.
+/// What the tasks cost when each takes its cheapest mode.
 pub(crate) fn least_joules(net: &Network) -> f64 {
     let least = |i: usize| {
         net.activities[i]
-            .ways
+            .modes
             .iter()
             .map(|w| w.joules)
             .fold(f64::INFINITY, f64::min)

@@ -1,15 +1,15 @@
-//! What a contradiction teaches.
+//! Conflict analysis: from a conflict to a learned clause.
 //!
-//! The facts that contradict each other are replaced by their reasons, the latest first, until one fact
-//! of the last decision's consequences is left: with the others it suffices for the contradiction. That
-//! they do not all hold is a clause, which the search would have needed earlier. It never meets the same
-//! contradiction again, wherever else in the search these facts come together.
+//! The literals that contradict each other are replaced by their reasons, the latest first, until one literal of the
+//! last decision's consequences is left (the first unique implication point): with the others it suffices for the
+//! conflict. That they do not all hold is a clause, which the search would have needed earlier. It never meets the
+//! same conflict again, wherever else in the search these literals come together.
 
 use std::collections::{BinaryHeap, HashMap};
 
 use super::arcs::Arcs;
 use super::clauses::Clauses;
-use super::trail::{Fact, NONE, Reason, Trail, Var};
+use super::trail::{Literal, NONE, Reason, Trail, Var};
 
 /// Room for it, and how often each number was involved lately.
 #[derive(Debug, Default)]
@@ -28,33 +28,37 @@ pub(super) struct Analysis {
     step: f64,
     /// By entry, for which bound it was asked whether it follows from others that are needed, and the answer.
     asked: HashMap<u32, (i64, bool)>,
-    spare: Vec<Fact>,
+    spare: Vec<Literal>,
 }
 
 /// What was learned.
 #[derive(Debug)]
-pub(super) struct Lesson {
+pub(super) struct LearnedClause {
     /// One of these holds: the first, once the search is back at `level`.
-    pub facts: Vec<Fact>,
+    pub literals: Vec<Literal>,
     pub level: u32,
     /// Over how many decisions they spread.
     pub spread: u32,
 }
 
-/// How much less an older contradiction counts than the one after it.
+/// How much less an older conflict counts than the one after it.
 const FADING: f64 = 0.95;
 
-/// Reasons of reasons that are looked at to leave out a fact.
+/// Reasons of reasons that are looked at to leave out a literal.
 const DEPTH: u32 = 12;
 
 impl Analysis {
-    /// How much a number was involved in contradictions, lately.
+    /// How much a number was involved in conflicts, lately.
     pub(super) fn activity(&self, var: Var) -> f64 {
         self.activity.get(var.index() / 2).copied().unwrap_or(0.0)
     }
 
     /// Learns from the trail's conflict. `None` if it needs no decision at all: there is no plan.
-    pub(super) fn lesson(&mut self, trail: &Trail, from: Known<'_>) -> Option<Lesson> {
+    pub(super) fn learned_clause(
+        &mut self,
+        trail: &Trail,
+        from: Known<'_>,
+    ) -> Option<LearnedClause> {
         self.entry.resize(trail.numbers(), NONE);
         self.bound.resize(trail.numbers(), 0);
         self.activity.resize(trail.numbers() / 2, 0.0);
@@ -66,14 +70,14 @@ impl Analysis {
         if self.level == 0 {
             return None;
         }
-        for &fact in &trail.conflict {
-            self.need(trail, fact);
+        for &literal in &trail.conflict {
+            self.need(trail, literal);
         }
         let first = loop {
             let at = self.heap.pop();
-            let at = at.expect("of the conflict's own level a fact is always left");
+            let at = at.expect("of the conflict's own level a literal is always left");
             let entry = &trail.entries[at as usize];
-            let var = entry.fact.var;
+            let var = entry.literal.var;
             if self.entry[var.index()] != at {
                 continue;
             }
@@ -88,20 +92,20 @@ impl Analysis {
         Some(self.finish(trail, from, first))
     }
 
-    fn need(&mut self, trail: &Trail, fact: Fact) {
-        let v = fact.var.index();
+    fn need(&mut self, trail: &Trail, literal: Literal) {
+        let v = literal.var.index();
         let old = self.entry[v];
-        if old != NONE && self.bound[v] >= fact.least {
+        if old != NONE && self.bound[v] >= literal.least {
             return;
         }
-        let Some(at) = trail.entry_of(fact) else {
+        let Some(at) = trail.entry_of(literal) else {
             return;
         };
         let level = trail.entries[at as usize].level;
         if level == 0 {
             return;
         }
-        self.bound[v] = fact.least;
+        self.bound[v] = literal.least;
         if old == at {
             return;
         }
@@ -109,12 +113,12 @@ impl Analysis {
             self.open -= 1;
         }
         self.entry[v] = at;
-        self.bump(fact.var);
+        self.bump(literal.var);
         if level == self.level {
             self.open += 1;
             self.heap.push(at);
         } else if old == NONE {
-            self.kept.push(fact.var);
+            self.kept.push(literal.var);
         }
     }
 
@@ -127,7 +131,7 @@ impl Analysis {
         }
     }
 
-    /// Whether the fact of an entry, for this bound, follows from earlier ones that are needed: only from earlier ones, or
+    /// Whether the literal of an entry, for this bound, follows from earlier ones that are needed: only from earlier ones, or
     /// two could each be left out for the other.
     fn follows(
         &mut self,
@@ -149,10 +153,10 @@ impl Analysis {
             return follows;
         }
         let mut follows = true;
-        let mut facts = std::mem::take(&mut self.spare);
-        let begin = facts.len();
-        for_reasons(trail, from, at, bound, |f| facts.push(f));
-        self.spare = facts;
+        let mut literals = std::mem::take(&mut self.spare);
+        let begin = literals.len();
+        for_reasons(trail, from, at, bound, |f| literals.push(f));
+        self.spare = literals;
         for k in begin..self.spare.len() {
             let f = self.spare[k];
             let v = f.var.index();
@@ -172,11 +176,11 @@ impl Analysis {
         follows
     }
 
-    /// The clause, without facts that follow from its others.
-    fn finish(&mut self, trail: &Trail, from: Known<'_>, first: Fact) -> Lesson {
+    /// The clause, without literals that follow from its others.
+    fn finish(&mut self, trail: &Trail, from: Known<'_>, first: Literal) -> LearnedClause {
         self.step = self.step.max(1.0) / FADING;
         self.asked.clear();
-        let mut facts = vec![!first];
+        let mut literals = vec![!first];
         let mut kept = std::mem::take(&mut self.kept);
         kept.sort_unstable();
         kept.dedup();
@@ -188,14 +192,14 @@ impl Analysis {
             }
             let bound = self.bound[var.index()];
             if !self.follows(trail, from, (at, bound), DEPTH) {
-                facts.push(!var.at_least(bound));
+                literals.push(!var.at_least(bound));
             }
         }
-        let level = |f: &Fact| trail.level_of(!*f);
-        let mut levels: Vec<u32> = facts[1..].iter().map(level).collect();
+        let level = |f: &Literal| trail.level_of(!*f);
+        let mut levels: Vec<u32> = literals[1..].iter().map(level).collect();
         let back = levels.iter().copied().max().unwrap_or(0);
         if let Some(second) = levels.iter().position(|&l| l == back) {
-            facts.swap(1, second + 1);
+            literals.swap(1, second + 1);
         }
         levels.sort_unstable();
         levels.dedup();
@@ -203,10 +207,10 @@ impl Analysis {
             self.entry[var.index()] = NONE;
         }
         self.heap.drain().for_each(|at| {
-            self.entry[trail.entries[at as usize].fact.var.index()] = NONE;
+            self.entry[trail.entries[at as usize].literal.var.index()] = NONE;
         });
-        Lesson {
-            facts,
+        LearnedClause {
+            literals,
             level: back,
             spread: levels.len() as u32 + 1,
         }
@@ -220,11 +224,11 @@ pub(super) struct Known<'m> {
     pub arcs: &'m Arcs,
 }
 
-/// The facts from which it follows that the number of an entry is at least this, which may be less than what was found.
-fn for_reasons(trail: &Trail, from: Known<'_>, at: u32, least: i64, mut each: impl FnMut(Fact)) {
+/// The literals from which it follows that the number of an entry is at least this, which may be less than what was found.
+fn for_reasons(trail: &Trail, from: Known<'_>, at: u32, least: i64, mut each: impl FnMut(Literal)) {
     match trail.entries[at as usize].reason {
         Reason::Given => {}
-        Reason::Clause(c) => from.clauses.facts(c)[1..].iter().for_each(|&f| each(!f)),
+        Reason::Clause(c) => from.clauses.literals(c)[1..].iter().for_each(|&f| each(!f)),
         Reason::Arc(a) => from.arcs.reasons(a, least, each),
         Reason::Facts(from, to) => trail.because[from as usize..to as usize]
             .iter()

@@ -3,7 +3,7 @@
 //! Where all conditions hold, bounds follow. Where all but one do and the bounds contradict the arc, the
 //! last one is false.
 
-use super::trail::{Conflict, Fact, Reason, Trail, Var};
+use super::trail::{Conflict, Literal, Reason, Trail, Var};
 
 /// Most conditions of an arc.
 const CONDITIONS: usize = 4;
@@ -14,7 +14,7 @@ struct Arc {
     to: Var,
     by: i64,
     count: u8,
-    conditions: [Fact; CONDITIONS],
+    conditions: [Literal; CONDITIONS],
 }
 
 /// All arcs, each with its mirror image, which lowers upper bounds.
@@ -29,7 +29,7 @@ pub(super) struct Arcs {
 
 impl Arcs {
     /// Adds `to ≥ from + by` under these conditions, at most four.
-    pub(super) fn add(&mut self, from: Var, to: Var, by: i64, conditions: &[Fact]) {
+    pub(super) fn add(&mut self, from: Var, to: Var, by: i64, conditions: &[Literal]) {
         let mut all = [from.at_least(0); CONDITIONS];
         all[..conditions.len()].copy_from_slice(conditions);
         for (from, to) in [(from, to), (!to, !from)] {
@@ -63,7 +63,7 @@ impl Arcs {
     }
 
     /// Facts from which it follows by an arc that its second number is at least this; no more than is needed for that.
-    pub(super) fn reasons(&self, arc: u32, least: i64, mut each: impl FnMut(Fact)) {
+    pub(super) fn reasons(&self, arc: u32, least: i64, mut each: impl FnMut(Literal)) {
         let arc = &self.all[arc as usize];
         each(arc.from.at_least(least - arc.by));
         arc.conditions().iter().for_each(|&c| each(c));
@@ -107,7 +107,7 @@ impl Arcs {
 }
 
 impl Arc {
-    fn conditions(&self) -> &[Fact] {
+    fn conditions(&self) -> &[Literal] {
         &self.conditions[..usize::from(self.count)]
     }
 }

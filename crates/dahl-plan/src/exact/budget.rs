@@ -1,42 +1,42 @@
-//! What a plan costs, as a number with bounds like all others.
+//! What a plan costs, as a variable with bounds like all others.
 //!
-//! A plan of `T` seconds needs `E = standing × T + Σ joules`. For a weight `w` of a second, the relaxation's
-//! [bound](crate::bound) says `w × T + Σ joules ≥ value + Σ regrets` of the ways that tasks take, so with what is
-//! known of `T`
+//! A plan of `T` seconds needs `E = standing × T + Σ joules`. For a weight `w` of a second, the
+//! [dual bound](crate::bound) says `w × T + Σ joules ≥ value + Σ reduced costs` of the modes that tasks take, so with
+//! what is known of `T`
 //!
 //! ```text
-//! E ≥ value + Σ regrets + (standing − w) × T
+//! E ≥ value + Σ reduced costs + (standing − w) × T
 //! ```
 //!
-//! and with a weight of 0, and joules in place of regrets, that is the definition. Each weight gives a *line*. They raise
-//! the cost's lower bound; its upper bound rules out ways that would cost too much, and late ends.
+//! and with a weight of 0, and joules in place of reduced costs, that is the definition. Each weight gives a *cut*.
+//! Cuts raise the cost's lower bound; its upper bound rules out modes that would cost too much, and late ends.
 
 use std::ops::Range;
 
-use super::trail::{Conflict, Fact, Trail, Var};
+use super::trail::{Conflict, Literal, Trail, Var};
 use crate::bound;
 use crate::problem::{Goal, Objective};
 
-/// Most lines.
-pub(super) const LINES: usize = 5;
+/// Most cuts.
+pub(super) const CUTS: usize = 5;
 
-/// A sum over the tasks on each line.
-type Sums = [f64; LINES];
+/// A sum over the tasks on each cut.
+type Sums = [f64; CUTS];
 
-/// A way of a task: that it is chosen, and what that costs on each line.
+/// A mode of a task: that it is chosen, and what that costs on each cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price {
     /// None if it is the only one.
-    pub here: Option<Fact>,
+    pub here: Option<Literal>,
     pub costs: Sums,
 }
 
-/// What ways that are out, or a transfer that is needed, add to a sum and on each line, and which facts say so.
+/// What modes that are out, or a transfer that is needed, add to a sum and on each cut, and which literals say so.
 type Item = (f64, Sums, Range<usize>);
 
-/// A line; the first is that of joules, unless only time counts.
+/// A cut; the first is that of joules, unless only time counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct CostCut {
     pub weight: f64,
     pub value: f64,
 }
@@ -52,15 +52,15 @@ pub(super) struct Budget {
     pub end: Var,
     pub ticks: f64,
     pub standing_watts: f64,
-    pub lines: Vec<Line>,
-    /// The line by which ways are compared.
+    pub cuts: Vec<CostCut>,
+    /// The cut by which modes are compared.
     pub main: usize,
     pub tasks: Vec<Vec<Price>>,
-    /// Transfers that may be needed, and their joules, on the first line.
-    pub moves: Vec<(Fact, f64)>,
-    pub because: Vec<Fact>,
+    /// Transfers that may be needed, and their joules, on the first cut.
+    pub transfers: Vec<(Literal, f64)>,
+    pub because: Vec<Literal>,
     /// Room for explanations.
-    pub room: (Vec<Fact>, Vec<Item>),
+    pub room: (Vec<Literal>, Vec<Item>),
 }
 
 /// What is known of the end.
@@ -73,9 +73,9 @@ struct Ends {
 impl Budget {
     /// Numbers on which it depends.
     pub(super) fn numbers(&self) -> impl Iterator<Item = Var> {
-        let ways = self.tasks.iter().flatten().filter_map(|w| w.here);
-        let facts = ways.chain(self.moves.iter().map(|m| m.0));
-        facts.map(|f| f.var).chain([self.end, self.cost])
+        let modes = self.tasks.iter().flatten().filter_map(|w| w.here);
+        let literals = modes.chain(self.transfers.iter().map(|m| m.0));
+        literals.map(|f| f.var).chain([self.end, self.cost])
     }
 
     /// No plan that is still of interest costs less.
@@ -84,18 +84,18 @@ impl Budget {
     }
 
     /// That a plan costs less than this.
-    pub(super) fn below(&self, cost: f64) -> Fact {
+    pub(super) fn below(&self, cost: f64) -> Literal {
         self.cost.at_most((cost / self.unit).ceil() as i64 - 1)
     }
 
-    /// What follows from ways and ends for the cost, and from the cost for them.
+    /// What follows from modes and ends for the cost, and from the cost for them.
     pub(super) fn check(&mut self, trail: &mut Trail) -> Result<(), Conflict> {
-        let mut sums = [0.0; LINES];
-        for ways in &self.tasks {
-            add(&mut sums, &least(trail, ways), 1.0);
+        let mut sums = [0.0; CUTS];
+        for modes in &self.tasks {
+            add(&mut sums, &least(trail, modes), 1.0);
         }
         if self.goal.objective != Objective::Time {
-            let needed = self.moves.iter().filter(|m| trail.holds(m.0));
+            let needed = self.transfers.iter().filter(|m| trail.holds(m.0));
             sums[0] += needed.map(|m| m.1).sum::<f64>();
         }
         let ends = Ends {
@@ -103,9 +103,9 @@ impl Budget {
             most: trail.most(self.end) as f64 / self.ticks,
         };
         let limit = self.limit(trail);
-        let (cost, line) = self.price_of(ends, &sums, limit);
+        let (cost, cut) = self.price_of(ends, &sums, limit);
         if cost >= limit {
-            self.explain(trail, usize::MAX, line, (ends, sums));
+            self.explain(trail, usize::MAX, cut, (ends, sums));
             return Err(trail.refuse(&self.because));
         }
         // What follows in all plans is kept: the floor.
@@ -113,7 +113,7 @@ impl Budget {
         if trail.level() == 0 && floor > trail.least(self.cost) {
             trail.follow(self.cost.at_least(floor), &[])?;
         }
-        self.drop_ways(trail, ends, &sums)?;
+        self.drop_modes(trail, ends, &sums)?;
         self.end_in_time(trail, ends, &sums)
     }
 
@@ -125,8 +125,8 @@ impl Budget {
             let below = self.cost.at_most(trail.most(self.cost));
             return trail.follow(self.end.at_most(latest), &[below]);
         }
-        for (k, sum) in sums.iter().enumerate().take(self.lines.len()) {
-            let latest = self.latest(limit, k, self.lines[k].value + sum) * self.ticks;
+        for (k, sum) in sums.iter().enumerate().take(self.cuts.len()) {
+            let latest = self.latest(limit, k, self.cuts[k].value + sum) * self.ticks;
             if latest < trail.most(self.end) as f64 {
                 // From there on it costs too much.
                 let latest = latest.floor() as i64;
@@ -144,8 +144,8 @@ impl Budget {
         (trail.most(self.cost) + 1) as f64 * self.unit
     }
 
-    /// Rules out ways that cost too much.
-    fn drop_ways(&mut self, trail: &mut Trail, ends: Ends, sums: &Sums) -> Result<(), Conflict> {
+    /// Rules out modes that cost too much.
+    fn drop_modes(&mut self, trail: &mut Trail, ends: Ends, sums: &Sums) -> Result<(), Conflict> {
         let limit = self.limit(trail);
         // Where the product is least now: if it is below the limit there, it is at its least.
         let within = Goal {
@@ -155,8 +155,8 @@ impl Budget {
         let all = self.range(None);
         let lowest = match self.goal.objective {
             Objective::Edp => {
-                let lines = self.under(all.clone(), ends, sums);
-                within.lowest(ends.least, &lines[..all.len()]).1
+                let cuts = self.under(all.clone(), ends, sums);
+                within.lowest(ends.least, &cuts[..all.len()]).1
             }
             _ => 0.0,
         };
@@ -167,21 +167,21 @@ impl Budget {
             let mut others = *sums;
             add(&mut others, &least(trail, &self.tasks[t]), -1.0);
             for k in 0..self.tasks[t].len() {
-                let way = self.tasks[t][k];
-                let Some(here) = way.here.filter(|&h| !trail.fails(h)) else {
+                let mode = self.tasks[t][k];
+                let Some(here) = mode.here.filter(|&h| !trail.fails(h)) else {
                     continue;
                 };
                 let mut with = others;
-                add(&mut with, &way.costs, 1.0);
+                add(&mut with, &mode.costs, 1.0);
                 if lowest > 0.0 {
-                    let lines = self.under(all.clone(), ends, &with);
-                    if lowest * bound::joules(lowest, &lines[..all.len()]) < limit {
+                    let cuts = self.under(all.clone(), ends, &with);
+                    if lowest * bound::joules(lowest, &cuts[..all.len()]) < limit {
                         continue;
                     }
                 }
-                let (cost, line) = self.price_of(ends, &with, limit);
+                let (cost, cut) = self.price_of(ends, &with, limit);
                 if cost >= limit {
-                    self.explain(trail, t, line, (ends, with));
+                    self.explain(trail, t, cut, (ends, with));
                     trail.follow(!here, &self.because)?;
                 }
             }
@@ -189,11 +189,11 @@ impl Budget {
         Ok(())
     }
 
-    /// No plan with such an end, and such sums at least, costs less; and the line that says so, if it is one: one
-    /// that suffices for `limit` if there is such a line.
+    /// No plan with such an end, and such sums at least, costs less; and the cut that says so, if it is one: one
+    /// that suffices for `limit` if there is such a cut.
     fn price_of(&self, ends: Ends, sums: &Sums, limit: f64) -> (f64, Option<usize>) {
         let mut best = (0.0, None);
-        for k in 0..self.lines.len() {
+        for k in 0..self.cuts.len() {
             let price = self.price_by(Some(k), ends, sums);
             if price > best.0 {
                 best = (price, Some(k));
@@ -206,13 +206,13 @@ impl Budget {
         }
     }
 
-    /// The same by one line, or by all of them.
-    fn price_by(&self, line: Option<usize>, ends: Ends, sums: &Sums) -> f64 {
+    /// The same by one cut, or by all of them.
+    fn price_by(&self, cut: Option<usize>, ends: Ends, sums: &Sums) -> f64 {
         let standing = self.standing_watts;
-        let worth = |k: usize| self.lines[k].value + sums[k];
-        let lines = self.range(line);
+        let worth = |k: usize| self.cuts[k].value + sums[k];
+        let cuts = self.range(cut);
         let energy = |k: usize| {
-            let weight = self.lines[k].weight;
+            let weight = self.cuts[k].weight;
             let end = match weight <= standing {
                 true => ends.least,
                 false => ends.most,
@@ -221,101 +221,101 @@ impl Budget {
         };
         let most = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::max);
         match self.goal.objective {
-            Objective::Time => most(&mut lines.map(worth)).max(ends.least),
-            Objective::Energy => most(&mut lines.map(energy)),
+            Objective::Time => most(&mut cuts.map(worth)).max(ends.least),
+            Objective::Energy => most(&mut cuts.map(energy)),
             Objective::Edp => {
                 let within = Goal {
                     deadline: Some(ends.most),
                     ..self.goal
                 };
-                let count = lines.len();
-                within.floor(ends.least, &self.under(lines, ends, sums)[..count])
+                let count = cuts.len();
+                within.floor(ends.least, &self.under(cuts, ends, sums)[..count])
             }
         }
     }
 
-    /// One line, or all of them.
-    fn range(&self, line: Option<usize>) -> Range<usize> {
-        match line {
+    /// One cut, or all of them.
+    fn range(&self, cut: Option<usize>) -> Range<usize> {
+        match cut {
             Some(k) => k..k + 1,
-            None => 0..self.lines.len(),
+            None => 0..self.cuts.len(),
         }
     }
 
-    /// Lines under the joules of plans, by their seconds.
-    fn under(&self, lines: Range<usize>, ends: Ends, sums: &Sums) -> [bound::Line; LINES] {
-        let mut all = [bound::Line {
+    /// Cuts under the joules of plans, by their seconds.
+    fn under(&self, cuts: Range<usize>, ends: Ends, sums: &Sums) -> [bound::Cut; CUTS] {
+        let mut all = [bound::Cut {
             value: 0.0,
             price: 0.0,
-        }; LINES];
-        for (line, k) in all.iter_mut().zip(lines) {
-            let weight = self.lines[k].weight - self.standing_watts;
+        }; CUTS];
+        for (cut, k) in all.iter_mut().zip(cuts) {
+            let weight = self.cuts[k].weight - self.standing_watts;
             // Where a second is worth less than it costs, the earliest end counts.
-            *line = bound::Line {
-                value: self.lines[k].value + sums[k] - weight.min(0.0) * ends.least,
+            *cut = bound::Cut {
+                value: self.cuts[k].value + sums[k] - weight.min(0.0) * ends.least,
                 price: weight.max(0.0),
             };
         }
         all
     }
 
-    /// The latest end of a plan that costs less than a limit, by a line on which it is worth so much.
-    fn latest(&self, limit: f64, line: usize, worth: f64) -> f64 {
-        // Where a second is worth more than it costs, later ends are no dearer by that line.
-        match self.standing_watts - self.lines[line].weight {
+    /// The latest end of a plan that costs less than a limit, by a cut on which it is worth so much.
+    fn latest(&self, limit: f64, cut: usize, worth: f64) -> f64 {
+        // Where a second is worth more than it costs, later ends are no dearer by that cut.
+        match self.standing_watts - self.cuts[cut].weight {
             watts if watts > 0.0 => self.goal.longest(limit, watts, worth),
             _ => f64::INFINITY,
         }
     }
 
-    /// Why plans with such ends and sums cost too much by a line, or by all of them, but for one task's ways: as few
-    /// facts as suffice for that, without those that make least of a difference.
+    /// Why plans with such ends and sums cost too much by a cut, or by all of them, but for one task's modes: as few
+    /// literals as suffice for that, without those that make least of a difference.
     fn explain(
         &mut self,
         trail: &Trail,
         but: usize,
-        line: Option<usize>,
+        cut: Option<usize>,
         (mut ends, mut sums): (Ends, Sums),
     ) {
         let limit = self.limit(trail);
-        let lines = self.range(line);
+        let cuts = self.range(cut);
         let (mut why, mut items) = std::mem::take(&mut self.room);
         why.clear();
         items.clear();
         self.because.clear();
-        let size = |worth: &Sums| lines.clone().map(|k| worth[k]).sum::<f64>();
-        for (_, ways) in self.tasks.iter().enumerate().filter(|(t, _)| *t != but) {
-            let now = least(trail, ways);
-            let is_cheaper = |w: &Price| lines.clone().any(|k| w.costs[k] < now[k]);
-            if !ways.iter().any(is_cheaper) {
+        let size = |worth: &Sums| cuts.clone().map(|k| worth[k]).sum::<f64>();
+        for (_, modes) in self.tasks.iter().enumerate().filter(|(t, _)| *t != but) {
+            let now = least(trail, modes);
+            let is_cheaper = |w: &Price| cuts.clone().any(|k| w.costs[k] < now[k]);
+            if !modes.iter().any(is_cheaper) {
                 continue;
             }
             let always = |w: &&Price| w.here.is_none_or(|h| trail.level_of(!h) > 0);
             let mut worth = now;
-            let before = ways.iter().filter(|w| is_cheaper(w)).filter(always);
+            let before = modes.iter().filter(|w| is_cheaper(w)).filter(always);
             let before = before.fold(now, |a, w| std::array::from_fn(|k| a[k].min(w.costs[k])));
             add(&mut worth, &before, -1.0);
             let from = why.len();
-            let cheaper = ways.iter().filter(|w| is_cheaper(w));
+            let cheaper = modes.iter().filter(|w| is_cheaper(w));
             why.extend(cheaper.filter_map(|w| w.here).map(|h| !h));
             items.push((size(&worth), worth, from..why.len()));
         }
-        if self.goal.objective != Objective::Time && lines.start == 0 {
-            for &(needed, joules) in self.moves.iter().filter(|m| trail.holds(m.0)) {
-                let mut worth = [0.0; LINES];
+        if self.goal.objective != Objective::Time && cuts.start == 0 {
+            for &(needed, joules) in self.transfers.iter().filter(|m| trail.holds(m.0)) {
+                let mut worth = [0.0; CUTS];
                 worth[0] = joules;
                 items.push((joules, worth, why.len()..why.len() + 1));
                 why.push(needed);
             }
         }
         items.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (_, worth, facts) in &items {
+        for (_, worth, literals) in &items {
             let mut without = sums;
             add(&mut without, worth, -1.0);
-            if self.price_by(line, ends, &without) >= limit {
+            if self.price_by(cut, ends, &without) >= limit {
                 sums = without;
             } else {
-                self.because.extend_from_slice(&why[facts.clone()]);
+                self.because.extend_from_slice(&why[literals.clone()]);
             }
         }
         self.because.push(self.cost.at_most(trail.most(self.cost)));
@@ -324,7 +324,7 @@ impl Budget {
             least: first as f64 / self.ticks,
             most: last as f64 / self.ticks,
         };
-        let enough = |ends: Ends| self.price_by(line, ends, &sums) >= limit;
+        let enough = |ends: Ends| self.price_by(cut, ends, &sums) >= limit;
         if !enough(Ends {
             least: always.least,
             ..ends
@@ -339,7 +339,7 @@ impl Budget {
         } else {
             ends.least = always.least;
         }
-        let enough = |ends: Ends| self.price_by(line, ends, &sums) >= limit;
+        let enough = |ends: Ends| self.price_by(cut, ends, &sums) >= limit;
         if !enough(Ends {
             most: always.most,
             ..ends
@@ -366,12 +366,12 @@ fn add(sums: &mut Sums, more: &Sums, times: f64) {
     sums.iter_mut().zip(more).for_each(|(s, m)| *s += times * m);
 }
 
-/// The least that the ways that are left cost on each line.
-fn least(trail: &Trail, ways: &[Price]) -> Sums {
-    let mut least = [f64::INFINITY; LINES];
-    for way in ways {
-        if way.here.is_none_or(|h| !trail.fails(h)) {
-            let each = least.iter_mut().zip(way.costs);
+/// The least that the modes that are left cost on each cut.
+fn least(trail: &Trail, modes: &[Price]) -> Sums {
+    let mut least = [f64::INFINITY; CUTS];
+    for mode in modes {
+        if mode.here.is_none_or(|h| !trail.fails(h)) {
+            let each = least.iter_mut().zip(mode.costs);
             each.for_each(|(l, cost)| *l = l.min(cost));
         }
     }

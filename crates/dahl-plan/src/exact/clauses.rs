@@ -1,22 +1,22 @@
-//! Clauses: lists of facts of which at least one holds in every plan that is still of interest.
+//! Clauses: lists of literals of which at least one holds in every plan that is still of interest.
 //!
-//! Two facts of each clause are watched. While neither is false the clause says nothing; when one
-//! becomes false another is watched instead, or the last one left must hold.
+//! Two literals of each clause are watched. While neither is false the clause says nothing; when one
+//! becomes false another is watched instead, or the last one left must hold (unit propagation).
 
-use super::trail::{Conflict, Fact, Reason, Trail, Var};
+use super::trail::{Conflict, Literal, Reason, Trail, Var};
 
-/// A clause that is woken when a number reaches a bound, unless another of its facts holds.
+/// A clause that is woken when a number reaches a bound, unless another of its literals holds.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     clause: u32,
     at: i64,
-    other: Fact,
+    other: Literal,
 }
 
 #[derive(Debug)]
 struct Clause {
-    facts: Vec<Fact>,
-    /// Decisions that its facts spread over when it was learned: the fewer, the more use it is. 0 if it
+    literals: Vec<Literal>,
+    /// Decisions that its literals spread over when it was learned: the fewer, the more use it is. 0 if it
     /// was not learned but is part of the problem.
     spread: u32,
 }
@@ -25,41 +25,41 @@ struct Clause {
 #[derive(Debug, Default)]
 pub(super) struct Clauses {
     all: Vec<Clause>,
-    /// By the number whose bound makes the watched fact false.
+    /// By the number whose bound makes the watched literal false.
     watches: Vec<Vec<Watch>>,
     learned: usize,
 }
 
 impl Clauses {
-    /// The facts of a clause; the first is the one that follows from it, if one does.
-    pub(super) fn facts(&self, clause: u32) -> &[Fact] {
-        &self.all[clause as usize].facts
+    /// The literals of a clause; the first is the one that follows from it, if one does.
+    pub(super) fn literals(&self, clause: u32) -> &[Literal] {
+        &self.all[clause as usize].literals
     }
 
     /// Adds a clause of the problem.
     pub(super) fn require(
         &mut self,
         trail: &mut Trail,
-        mut facts: Vec<Fact>,
+        mut literals: Vec<Literal>,
     ) -> Result<(), Conflict> {
         if trail.level() == 0 {
-            facts.retain(|&f| !trail.fails(f));
+            literals.retain(|&f| !trail.fails(f));
         }
         // What is open or holds goes first, then what became false last.
-        let late = |f: &Fact| match trail.fails(*f) {
+        let late = |f: &Literal| match trail.fails(*f) {
             true => trail.level_of(!*f),
             false => u32::MAX,
         };
-        facts.sort_by_key(|f| std::cmp::Reverse(late(f)));
-        let [first, second, ..] = facts[..] else {
-            return match facts.first() {
+        literals.sort_by_key(|f| std::cmp::Reverse(late(f)));
+        let [first, second, ..] = literals[..] else {
+            return match literals.first() {
                 Some(&one) => trail.follow(one, &[]),
                 None => Err(trail.refuse(&[])),
             };
         };
-        let id = self.add(trail, facts, 0);
+        let id = self.add(trail, literals, 0);
         if trail.fails(first) {
-            let all: Vec<Fact> = self.facts(id).iter().map(|&f| !f).collect();
+            let all: Vec<Literal> = self.literals(id).iter().map(|&f| !f).collect();
             return Err(trail.refuse(&all));
         }
         if trail.fails(second) && !trail.holds(first) {
@@ -68,24 +68,24 @@ impl Clauses {
         Ok(())
     }
 
-    /// Adds a clause of two facts or more that is learned: the first will hold, the second is the one
+    /// Adds a clause of two literals or more that is learned: the first will hold, the second is the one
     /// that became false last.
-    pub(super) fn learn(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
+    pub(super) fn learn(&mut self, trail: &Trail, literals: Vec<Literal>, spread: u32) -> u32 {
         self.learned += 1;
-        self.add(trail, facts, spread.max(1))
+        self.add(trail, literals, spread.max(1))
     }
 
-    fn add(&mut self, trail: &Trail, facts: Vec<Fact>, spread: u32) -> u32 {
+    fn add(&mut self, trail: &Trail, literals: Vec<Literal>, spread: u32) -> u32 {
         let id = self.all.len() as u32;
         self.watches.resize(trail.numbers(), Vec::new());
-        self.watch(facts[0], facts[1], id);
-        self.watch(facts[1], facts[0], id);
-        self.all.push(Clause { facts, spread });
+        self.watch(literals[0], literals[1], id);
+        self.watch(literals[1], literals[0], id);
+        self.all.push(Clause { literals, spread });
         id
     }
 
-    fn watch(&mut self, fact: Fact, other: Fact, clause: u32) {
-        let Fact { var, least: at } = !fact;
+    fn watch(&mut self, literal: Literal, other: Literal, clause: u32) {
+        let Literal { var, least: at } = !literal;
         self.watches[var.index()].push(Watch { clause, at, other });
     }
 
@@ -114,7 +114,7 @@ impl Clauses {
         result
     }
 
-    /// A watched fact is false. Whether it stays watched.
+    /// A watched literal is false. Whether it stays watched.
     fn wake(
         &mut self,
         trail: &mut Trail,
@@ -122,26 +122,26 @@ impl Clauses {
         var: Var,
         result: &mut Result<(), Conflict>,
     ) -> bool {
-        let facts = &mut self.all[watch.clause as usize].facts;
+        let literals = &mut self.all[watch.clause as usize].literals;
         let wrong = !var.at_least(watch.at);
-        if facts[0] == wrong {
-            facts.swap(0, 1);
+        if literals[0] == wrong {
+            literals.swap(0, 1);
         }
-        if trail.holds(facts[0]) {
+        if trail.holds(literals[0]) {
             return true;
         }
-        if let Some(k) = (2..facts.len()).find(|&k| !trail.fails(facts[k])) {
-            facts.swap(1, k);
-            let (other, fact) = (facts[0], facts[1]);
-            self.watch(fact, other, watch.clause);
+        if let Some(k) = (2..literals.len()).find(|&k| !trail.fails(literals[k])) {
+            literals.swap(1, k);
+            let (other, literal) = (literals[0], literals[1]);
+            self.watch(literal, other, watch.clause);
             return false;
         }
-        if trail.fails(facts[0]) {
+        if trail.fails(literals[0]) {
             trail.conflict.clear();
-            trail.conflict.extend(facts.iter().map(|&f| !f));
+            trail.conflict.extend(literals.iter().map(|&f| !f));
             *result = Err(Conflict);
         } else {
-            trail.enter(facts[0], Reason::Clause(watch.clause));
+            trail.enter(literals[0], Reason::Clause(watch.clause));
         }
         true
     }
@@ -158,10 +158,10 @@ impl Clauses {
         let middle = spreads[spreads.len() / 2].max(3);
         let old = std::mem::take(self);
         for clause in old.all {
-            let useful = clause.spread < middle && !clause.facts.iter().any(|&f| trail.holds(f));
+            let useful = clause.spread < middle && !clause.literals.iter().any(|&f| trail.holds(f));
             if useful || clause.spread == 0 {
                 self.learned += usize::from(clause.spread > 0);
-                self.add(trail, clause.facts, clause.spread);
+                self.add(trail, clause.literals, clause.spread);
             }
         }
     }

@@ -1,46 +1,46 @@
-//! Proven best plans of small problems, by learning from contradictions.
+//! Proven best plans of small problems: branch and bound with lazy clause generation.
 //!
-//! The search decides which way a task takes and which of two activities goes first on a unit, and each time finds
-//! what follows: by when what must have started, what no longer fits, what it costs at least. Where that contradicts
-//! itself it finds the few facts that do, and never tries them together again (`analyse`). Solvers of
-//! constraint problems call it lazy clause generation.
+//! A decision chooses the execution mode of a task, or which of two activities goes first on a unit. Propagation
+//! finds what follows: earliest starts, latest ends, what no longer fits, a lower bound of the cost. A conflict is
+//! analysed into a learned clause (`analyse`), so the same few literals are never tried together again.
 //!
-//! Everything that is known is a bound of a whole number (`trail`): starts, ends, choices, the cost. Bounds follow
-//! from others by
+//! Everything that is known is a bound of an integer variable (`trail`): starts, ends, choices, the cost. The
+//! propagators are
 //!
-//! - `clauses`: of some facts at least one holds;
-//! - `arcs`: who waits for whom, under which conditions;
-//! - `work`: what must run on a resource between two moments has to fit there;
-//! - `budget`: the cost of the ways that are left, at the prices of the relaxation's bound.
+//! - `clauses`: of some literals at least one holds (two watched literals each);
+//! - `arcs`: precedences, under conditions;
+//! - `energetic`: what must run on a resource between two moments has to fit there;
+//! - `budget`: the cost of the modes that are left, by the cuts of the dual bound.
 //!
-//! Orders on units and links, and of copies in a memory, are no choices beforehand: where more overlap than there is
-//! room for, one has to wait for another, and only then these orders become choices (`crowd`). Most never do.
+//! Disjunctions on units and links, and of copies in a memory, are no choices beforehand: where more overlap than
+//! there is room for, one has to wait for another, and only then their order becomes a choice
+//! (`resource_conflicts`). Most never do.
 //!
 //! Nothing here guesses: when it is stopped it says so, and what it has found is not called a proof.
 
 mod analyse;
 mod arcs;
 mod budget;
+mod build;
 mod clauses;
-mod crowd;
-mod lines;
-mod make;
+mod cuts;
+mod energetic;
+mod extract;
 mod model;
-mod moves;
-mod outcome;
+mod resource_conflicts;
 mod search;
 mod symmetry;
 mod trail;
-mod work;
+mod transfers;
 
 use super::network::Frame;
 use super::problem::Goal;
 use super::timeline::Started;
-use make::make;
-use search::{Search, Step};
+use build::build;
+use search::{BranchAndBound, Step};
 use trail::Conflict;
 
-pub(crate) use outcome::Hint;
+pub(crate) use extract::Hint;
 
 /// Plans within this part of each other count as equal.
 const SAME: f64 = 1e-9;
@@ -60,7 +60,7 @@ pub(crate) struct Exact {
     pub proven: bool,
     /// No plan costs less, whether proven or not; may be negative infinity.
     pub floor: f64,
-    /// Contradictions met.
+    /// Conflicts met.
     pub conflicts: u64,
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn solve(
         conflicts: 0,
     };
     let rounds = (ROUNDS * frame.problem.tasks.len()).min(MOST_ROUNDS);
-    match make(frame, goal, rounds, keep_going) {
+    match build(frame, goal, rounds, keep_going) {
         Ok(model) => {
-            let mut search = Search::new(model);
+            let mut search = BranchAndBound::new(model);
             if let Some(hint) = hint {
                 search.suggest(frame, hint);
             }
@@ -103,7 +103,7 @@ pub(crate) fn solve(
 fn run(
     frame: &Frame<'_>,
     goal: &Goal,
-    mut search: Search,
+    mut search: BranchAndBound,
     result: &mut Exact,
     tolerance: f64,
     keep_going: &mut dyn FnMut() -> bool,

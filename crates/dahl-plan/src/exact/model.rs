@@ -1,15 +1,15 @@
-//! A problem as numbers with bounds: starts, ends, choices of ways, needed transfers, and orders.
+//! A problem as integer variables: starts, ends, choices of modes, needed transfers, and precedences.
 //!
-//! Times are in ticks, so short that rounding down loses nothing of interest. [`make`](super::make) builds it.
+//! Times are in ticks, so short that rounding down loses nothing of interest. [`build`](super::build) makes it.
 
 use super::arcs::Arcs;
 use super::budget::Budget;
 use super::clauses::Clauses;
-use super::trail::{Fact, Trail, Var};
-use super::work::Work;
+use super::energetic::Energetic;
+use super::trail::{Literal, Trail, Var};
 
-/// That something is so; if there is no fact, it always is.
-pub(super) type If = Option<Fact>;
+/// That something is so; if there is no literal, it always is.
+pub(super) type If = Option<Literal>;
 
 /// When something runs or exists, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +32,22 @@ impl Span {
     }
 }
 
-/// A way of a task.
+/// A mode of a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     /// That it is chosen.
     pub here: If,
     /// The group of units.
     pub group: usize,
-    /// Its place among the ways of the task's class.
-    pub way: usize,
+    /// Its place among the modes of the task's class.
+    pub mode: usize,
 }
 
-/// An order that may have to be chosen.
+/// A precedence that may have to be chosen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct Precedence {
     /// That `first` ends before `second` starts.
-    pub before: Fact,
+    pub before: Literal,
     pub first: Span,
     pub second: Span,
 }
@@ -60,12 +60,12 @@ pub(super) struct Crossing {
     pub span: Span,
 }
 
-/// What several share at once, up to a limit: units, channels of a link, bytes of a memory.
+/// A cumulative resource: units, channels of a link, bytes of a memory.
 #[derive(Clone, Debug)]
-pub(super) struct Share {
+pub(super) struct Cumulative {
     pub limit: u64,
     /// Who takes how much.
-    pub takers: Vec<(Span, u64)>,
+    pub demands: Vec<(Span, u64)>,
 }
 
 /// See the module.
@@ -74,24 +74,24 @@ pub(super) struct Model {
     pub trail: Trail,
     pub clauses: Clauses,
     pub arcs: Arcs,
-    pub works: Vec<Work>,
+    pub works: Vec<Energetic>,
     pub budget: Budget,
-    pub orders: Vec<Order>,
+    pub orders: Vec<Precedence>,
     pub tasks: Vec<(Span, Vec<Chosen>)>,
     pub crossings: Vec<Crossing>,
-    /// Where orders become choices when there is a crowd.
-    pub shares: Vec<Share>,
+    /// Where orders become choices when there is a conflict set.
+    pub cumulatives: Vec<Cumulative>,
 }
 
 impl Model {
     /// A new choice.
-    pub(super) fn choice(&mut self) -> Fact {
+    pub(super) fn choice(&mut self) -> Literal {
         self.trail.number(0, 1).at_least(1)
     }
 
     /// That one goes before another, if both are.
-    pub(super) fn put(&mut self, first: Span, second: Span, before: Fact) {
-        let conditions: Vec<Fact> = [Some(before), first.here, second.here]
+    pub(super) fn put(&mut self, first: Span, second: Span, before: Literal) {
+        let conditions: Vec<Literal> = [Some(before), first.here, second.here]
             .into_iter()
             .flatten()
             .collect();

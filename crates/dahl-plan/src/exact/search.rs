@@ -1,12 +1,12 @@
-//! The search: decide, find what follows, learn from contradictions, begin anew from time to time.
+//! Branch and bound: decide, propagate, learn from conflicts, restart from time to time.
 
 use super::analyse::{Analysis, Known};
-use super::model::{Model, Order};
-use super::trail::{Conflict, Fact, Reason};
-use super::work::Scratch;
+use super::energetic::Scratch;
+use super::model::{Model, Precedence};
+use super::trail::{Conflict, Literal, Reason};
 use crate::problem::Goal;
 
-/// Contradictions between two restarts, the first time.
+/// Conflicts between two restarts, the first time.
 const RESTART: u64 = 100;
 
 /// Learned clauses that are kept at first, and how many more after each restart.
@@ -16,12 +16,12 @@ const MORE: usize = 30;
 /// Restarts between two that try to rule out cheap plans first.
 const PROBES: u64 = 4;
 
-/// Contradictions between two questions whether to go on, and decisions.
+/// Conflicts between two questions whether to go on, and decisions.
 const ASKED: u64 = 8;
 const DECIDED: u64 = 256;
 
 /// A search.
-pub(super) struct Search {
+pub(super) struct BranchAndBound {
     pub model: Model,
     analysis: Analysis,
     room: Scratch,
@@ -33,7 +33,7 @@ pub(super) struct Search {
     /// Whether to look at the cost again, and by number whether that depends on it.
     unpriced: bool,
     priced: Vec<bool>,
-    /// Contradictions so far, and when to begin anew.
+    /// Conflicts so far, and when to begin anew.
     pub conflicts: u64,
     due: u64,
     restarts: u64,
@@ -41,8 +41,8 @@ pub(super) struct Search {
     /// When everything starts in a plan near which to look, by the number of its start; infinite or nothing if unknown.
     pub hinted: Vec<f64>,
     /// What part of the gap is to be ruled out first, and the cost tried.
-    share: f64,
-    tried: Option<Fact>,
+    cumulative: f64,
+    tried: Option<Literal>,
 }
 
 /// How far a search has come.
@@ -56,12 +56,12 @@ pub(super) enum Step {
     Stopped,
 }
 
-impl Search {
+impl BranchAndBound {
     /// Nothing is decided.
     pub(super) fn new(model: Model) -> Self {
         let mut works_of = vec![Vec::new(); model.trail.numbers()];
-        for (w, work) in model.works.iter().enumerate() {
-            for var in work.numbers() {
+        for (w, energetic) in model.works.iter().enumerate() {
+            for var in energetic.numbers() {
                 works_of[var.index()].push(w as u16);
             }
         }
@@ -70,7 +70,7 @@ impl Search {
             priced[var.index()] = true;
             priced[(!var).index()] = true;
         }
-        Search {
+        BranchAndBound {
             unpriced: true,
             priced,
             stale: vec![true; model.works.len()],
@@ -84,7 +84,7 @@ impl Search {
             restarts: 0,
             decisions: 0,
             hinted: Vec::new(),
-            share: 0.5,
+            cumulative: 0.5,
             tried: None,
         }
     }
@@ -122,11 +122,11 @@ impl Search {
                 if self.decisions.is_multiple_of(DECIDED) && !keep_going() {
                     return Step::Stopped;
                 }
-                if let Some(fact) = self.choose() {
-                    self.model.trail.decide(fact);
+                if let Some(literal) = self.choose() {
+                    self.model.trail.decide(literal);
                     continue;
                 }
-                result = match self.spread_crowds() {
+                result = match self.resolve_resource_conflicts() {
                     Ok(true) => continue,
                     Ok(false) => return Step::Complete,
                     Err(conflict) => Err(conflict),
@@ -150,7 +150,7 @@ impl Search {
         m.arcs.begin(&mut m.trail)?;
         loop {
             while let Some(entry) = m.trail.entries.get(self.followed) {
-                let var = entry.fact.var;
+                let var = entry.literal.var;
                 self.followed += 1;
                 self.unpriced |= self.priced.get(var.index()).is_some_and(|&p| p);
                 for &w in self.works_of.get(var.index()).into_iter().flatten() {
@@ -173,7 +173,7 @@ impl Search {
         }
     }
 
-    /// Learns from a contradiction and goes back to where that says something new. False if it needs no decision:
+    /// Learns from a conflict and goes back to where that says something new. False if it needs no decision:
     /// there is nothing left to find.
     fn learn(&mut self) -> bool {
         let m = &mut self.model;
@@ -181,17 +181,19 @@ impl Search {
             clauses: &m.clauses,
             arcs: &m.arcs,
         };
-        let Some(lesson) = self.analysis.lesson(&m.trail, known) else {
+        let Some(learned_clause) = self.analysis.learned_clause(&m.trail, known) else {
             return false;
         };
         // What followed there had been found before it was left: nothing is stale but by what is new.
-        m.trail.back_to(lesson.level);
+        m.trail.back_to(learned_clause.level);
         self.followed = self.followed.min(m.trail.entries.len());
-        let first = lesson.facts[0];
-        if lesson.facts.len() == 1 {
+        let first = learned_clause.literals[0];
+        if learned_clause.literals.len() == 1 {
             return m.trail.follow(first, &[]).is_ok();
         }
-        let clause = m.clauses.learn(&m.trail, lesson.facts, lesson.spread);
+        let clause = m
+            .clauses
+            .learn(&m.trail, learned_clause.literals, learned_clause.spread);
         m.trail.enter(first, Reason::Clause(clause));
         true
     }
@@ -211,37 +213,37 @@ impl Search {
         m.clauses
             .forget(&m.trail, KEPT + MORE * self.restarts as usize);
         if let Some(tried) = self.tried.take() {
-            self.share = match m.trail.fails(tried) {
-                true => (self.share * 1.5).min(0.9),
-                false => self.share * 0.5,
+            self.cumulative = match m.trail.fails(tried) {
+                true => (self.cumulative * 1.5).min(0.9),
+                false => self.cumulative * 0.5,
             };
         }
         if self.restarts.is_multiple_of(PROBES) {
             let cost = m.budget.cost;
             let (least, most) = (m.trail.least(cost), m.trail.most(cost));
-            let fact = cost.at_most(least + ((most - least) as f64 * self.share) as i64);
-            if !m.trail.holds(fact) && !m.trail.fails(fact) {
-                m.trail.decide(fact);
-                self.tried = Some(fact);
+            let literal = cost.at_most(least + ((most - least) as f64 * self.cumulative) as i64);
+            if !m.trail.holds(literal) && !m.trail.fails(literal) {
+                m.trail.decide(literal);
+                self.tried = Some(literal);
             }
         }
     }
 
-    /// The next decision: of those that are open, the one most often involved in contradictions lately.
-    fn choose(&self) -> Option<Fact> {
+    /// The next decision: of those that are open, the one most often involved in conflicts lately.
+    fn choose(&self) -> Option<Literal> {
         let trail = &self.model.trail;
-        let mut best: Option<(f64, Fact)> = None;
+        let mut best: Option<(f64, Literal)> = None;
         for prices in &self.model.budget.tasks {
             let open = prices
                 .iter()
                 .filter_map(|p| Some((p.here?, p.costs[self.model.budget.main])));
             let open = open.filter(|(f, _)| !trail.holds(*f) && !trail.fails(*f));
-            let Some((fact, _)) = open.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            let Some((literal, _)) = open.min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 continue;
             };
-            let activity = self.analysis.activity(fact.var);
+            let activity = self.analysis.activity(literal.var);
             if best.is_none_or(|b| activity > b.0) {
-                best = Some((activity, trail.leaning(fact).unwrap_or(fact)));
+                best = Some((activity, trail.leaning(literal).unwrap_or(literal)));
             }
         }
         for order in &self.model.orders {
@@ -255,7 +257,7 @@ impl Search {
     }
 
     /// Whether two that may not overlap do.
-    fn is_open(&self, order: &Order) -> bool {
+    fn is_open(&self, order: &Precedence) -> bool {
         let trail = &self.model.trail;
         let (a, b) = (&order.first, &order.second);
         let is_known = trail.holds(order.before) || trail.fails(order.before);

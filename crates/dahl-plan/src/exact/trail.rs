@@ -1,8 +1,8 @@
-//! Numbers that are known to lie between bounds, and why: what search has decided and what follows from it.
+//! The trail: integer variables between bounds, and why: decisions and what propagation derived from them.
 //!
-//! Every bound is a lower bound: for each number `x` there is a second one, `−x`, whose lower bound is the
-//! upper bound of `x`. A choice is a number between 0 and 1. So there is one kind of [fact](Fact), `x ≥ v`,
-//! and its opposite, `−x ≥ 1 − v`, is of the same kind: all numbers are whole.
+//! Every bound is a lower bound: for each variable `x` there is a second one, `−x`, whose lower bound is the
+//! upper bound of `x`. A choice is a variable between 0 and 1. So there is one kind of [literal](Literal), `x ≥ v`,
+//! and its negation, `−x ≥ 1 − v`, is of the same kind: all values are whole.
 
 use std::ops::Not;
 
@@ -17,13 +17,13 @@ impl Var {
     }
 
     /// That it is at least this.
-    pub(super) fn at_least(self, least: i64) -> Fact {
-        Fact { var: self, least }
+    pub(super) fn at_least(self, least: i64) -> Literal {
+        Literal { var: self, least }
     }
 
     /// That it is at most this.
-    pub(super) fn at_most(self, most: i64) -> Fact {
-        Fact {
+    pub(super) fn at_most(self, most: i64) -> Literal {
+        Literal {
             var: !self,
             least: -most,
         }
@@ -41,16 +41,16 @@ impl Not for Var {
 
 /// That a number is at least this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fact {
+pub(super) struct Literal {
     pub var: Var,
     pub least: i64,
 }
 
-impl Not for Fact {
-    type Output = Fact;
+impl Not for Literal {
+    type Output = Literal;
 
-    fn not(self) -> Fact {
-        Fact {
+    fn not(self) -> Literal {
+        Literal {
             var: !self.var,
             least: 1 - self.least,
         }
@@ -62,25 +62,25 @@ impl Not for Fact {
 pub(super) enum Reason {
     /// It was decided, or holds in every plan.
     Given,
-    /// All other facts of this clause are false.
+    /// All other literals of this clause are false.
     Clause(u32),
     /// This arc.
     Arc(u32),
-    /// These facts of [`Trail::because`] hold.
+    /// These literals of [`Trail::because`] hold.
     Facts(u32, u32),
 }
 
 /// A bound that was raised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub fact: Fact,
+    pub literal: Literal,
     /// The entry before of the same number.
     pub before: u32,
     pub reason: Reason,
     pub level: u32,
 }
 
-/// Something cannot be: the facts that contradict each other are in [`Trail::conflict`].
+/// Something cannot be: the literals that contradict each other are in [`Trail::conflict`].
 #[derive(Debug)]
 pub(super) struct Conflict;
 
@@ -96,11 +96,11 @@ pub(super) struct Trail {
     now: Vec<i64>,
     last: Vec<u32>,
     /// Reasons that are no clauses.
-    pub because: Vec<Fact>,
+    pub because: Vec<Literal>,
     /// Where entries and reasons of each level begin.
     levels: Vec<(u32, u32)>,
     /// Facts that hold and contradict each other.
-    pub conflict: Vec<Fact>,
+    pub conflict: Vec<Literal>,
     /// For each number, the one of the two whose bound was raised last before it was forgotten.
     leaning: Vec<Option<Var>>,
 }
@@ -137,33 +137,33 @@ impl Trail {
     }
 
     /// Whether it is known to be true.
-    pub(super) fn holds(&self, fact: Fact) -> bool {
-        self.least(fact.var) >= fact.least
+    pub(super) fn holds(&self, literal: Literal) -> bool {
+        self.least(literal.var) >= literal.least
     }
 
     /// Whether it is known to be false.
-    pub(super) fn fails(&self, fact: Fact) -> bool {
-        self.holds(!fact)
+    pub(super) fn fails(&self, literal: Literal) -> bool {
+        self.holds(!literal)
     }
 
-    /// The entry that made a fact true, which holds; none if it always does.
-    pub(super) fn entry_of(&self, fact: Fact) -> Option<u32> {
-        if self.first[fact.var.index()] >= fact.least {
+    /// The entry that made a literal true, which holds; none if it always does.
+    pub(super) fn entry_of(&self, literal: Literal) -> Option<u32> {
+        if self.first[literal.var.index()] >= literal.least {
             return None;
         }
-        let mut at = self.last[fact.var.index()];
+        let mut at = self.last[literal.var.index()];
         loop {
             let before = self.entries[at as usize].before;
-            if before == NONE || self.entries[before as usize].fact.least < fact.least {
+            if before == NONE || self.entries[before as usize].literal.least < literal.least {
                 return Some(at);
             }
             at = before;
         }
     }
 
-    /// How many decisions had been taken when a fact became true, which holds.
-    pub(super) fn level_of(&self, fact: Fact) -> u32 {
-        self.entry_of(fact)
+    /// How many decisions had been taken when a literal became true, which holds.
+    pub(super) fn level_of(&self, literal: Literal) -> u32 {
+        self.entry_of(literal)
             .map_or(0, |at| self.entries[at as usize].level)
     }
 
@@ -172,45 +172,45 @@ impl Trail {
         self.levels.len() as u32
     }
 
-    /// Decides a fact that is open.
-    pub(super) fn decide(&mut self, fact: Fact) {
+    /// Decides a literal that is open.
+    pub(super) fn decide(&mut self, literal: Literal) {
         let begin = (self.entries.len() as u32, self.because.len() as u32);
         self.levels.push(begin);
-        self.enter(fact, Reason::Given);
+        self.enter(literal, Reason::Given);
     }
 
-    /// Notes that a fact follows from others, which hold.
-    pub(super) fn follow(&mut self, fact: Fact, because: &[Fact]) -> Result<(), Conflict> {
-        if self.holds(fact) {
+    /// Notes that a literal follows from others, which hold.
+    pub(super) fn follow(&mut self, literal: Literal, because: &[Literal]) -> Result<(), Conflict> {
+        if self.holds(literal) {
             return Ok(());
         }
-        if self.fails(fact) {
+        if self.fails(literal) {
             self.conflict.clear();
             self.conflict.extend_from_slice(because);
-            self.conflict.push(!fact);
+            self.conflict.push(!literal);
             return Err(Conflict);
         }
         let from = self.because.len() as u32;
         self.because.extend_from_slice(because);
         let to = self.because.len() as u32;
-        self.enter(fact, Reason::Facts(from, to));
+        self.enter(literal, Reason::Facts(from, to));
         Ok(())
     }
 
-    /// Notes that these facts, which hold, cannot hold together.
-    pub(super) fn refuse(&mut self, facts: &[Fact]) -> Conflict {
+    /// Notes that these literals, which hold, cannot hold together.
+    pub(super) fn refuse(&mut self, literals: &[Literal]) -> Conflict {
         self.conflict.clear();
-        self.conflict.extend_from_slice(facts);
+        self.conflict.extend_from_slice(literals);
         Conflict
     }
 
-    /// Enters a fact that is open.
-    pub(super) fn enter(&mut self, fact: Fact, reason: Reason) {
-        self.now[fact.var.index()] = fact.least;
-        let slot = &mut self.last[fact.var.index()];
+    /// Enters a literal that is open.
+    pub(super) fn enter(&mut self, literal: Literal, reason: Reason) {
+        self.now[literal.var.index()] = literal.least;
+        let slot = &mut self.last[literal.var.index()];
         let before = std::mem::replace(slot, self.entries.len() as u32);
         self.entries.push(Entry {
-            fact,
+            literal,
             before,
             reason,
             level: self.levels.len() as u32,
@@ -218,14 +218,18 @@ impl Trail {
     }
 
     /// A choice as it was made last time, if it was.
-    pub(super) fn leaning(&self, fact: Fact) -> Option<Fact> {
-        let var = self.leaning[fact.var.index() / 2]?;
-        Some(if var == fact.var { fact } else { !fact })
+    pub(super) fn leaning(&self, literal: Literal) -> Option<Literal> {
+        let var = self.leaning[literal.var.index() / 2]?;
+        Some(if var == literal.var {
+            literal
+        } else {
+            !literal
+        })
     }
 
     /// Makes a choice so, if nothing speaks against it, when its turn comes.
-    pub(super) fn lean(&mut self, fact: Fact) {
-        self.leaning[fact.var.index() / 2] = Some(fact.var);
+    pub(super) fn set_phase(&mut self, literal: Literal) {
+        self.leaning[literal.var.index() / 2] = Some(literal.var);
     }
 
     /// Forgets all that was decided after this many decisions.
@@ -234,14 +238,16 @@ impl Trail {
             return;
         };
         for at in (entries as usize..self.entries.len()).rev() {
-            let Entry { fact, before, .. } = self.entries[at];
-            let v = fact.var.index();
+            let Entry {
+                literal, before, ..
+            } = self.entries[at];
+            let v = literal.var.index();
             self.last[v] = before;
             self.now[v] = match before {
                 NONE => self.first[v],
-                before => self.entries[before as usize].fact.least,
+                before => self.entries[before as usize].literal.least,
             };
-            self.leaning[v / 2] = Some(fact.var);
+            self.leaning[v / 2] = Some(literal.var);
         }
         self.entries.truncate(entries as usize);
         self.because.truncate(because as usize);

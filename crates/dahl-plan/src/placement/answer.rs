@@ -5,14 +5,14 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::format::Problem;
-use super::search::Kind;
+use super::format::PlacementProblem;
+use super::search::DeviceKind;
 
 /// One device and what it does.
 #[derive(Clone, Debug, Serialize)]
-pub struct Device {
+pub struct DeviceLoad {
     /// What it is.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// Ids of its nodes, rising.
     pub nodes: Vec<i64>,
     /// What counts: compute and, on an accelerator, communication.
@@ -27,16 +27,16 @@ pub struct Device {
 
 /// A placement.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
+pub struct Placement {
     /// Load of the busiest device.
     pub max_load: f64,
     /// No placement has a smaller largest load. Equal to `max_load` if the placement is proven optimal.
     pub lower_bound: f64,
     /// Devices in use, in the order of the chain.
-    pub devices: Vec<Device>,
+    pub devices: Vec<DeviceLoad>,
 }
 
-impl Answer {
+impl Placement {
     /// Whether no placement is better.
     pub fn is_optimal(&self) -> bool {
         self.lower_bound >= self.max_load
@@ -44,14 +44,14 @@ impl Answer {
 
     /// The answer for these parts (indices of nodes); with no bound, it is optimal.
     pub(super) fn new(
-        problem: &Problem,
-        parts: &[(Kind, Vec<usize>)],
+        problem: &PlacementProblem,
+        parts: &[(DeviceKind, Vec<usize>)],
         bound: Option<f64>,
-    ) -> Answer {
-        let devices: Vec<Device> = parts.iter().map(|p| device(problem, p.0, &p.1)).collect();
+    ) -> Placement {
+        let devices: Vec<DeviceLoad> = parts.iter().map(|p| device(problem, p.0, &p.1)).collect();
         let max_load = devices.iter().map(|d| d.load).fold(0.0, f64::max);
         let lower_bound = bound.unwrap_or(max_load).clamp(0.0, max_load);
-        Answer {
+        Placement {
             max_load,
             lower_bound,
             devices,
@@ -59,13 +59,13 @@ impl Answer {
     }
 }
 
-fn device(problem: &Problem, kind: Kind, part: &[usize]) -> Device {
+fn device(problem: &PlacementProblem, kind: DeviceKind, part: &[usize]) -> DeviceLoad {
     let inside: HashSet<usize> = part.iter().copied().collect();
     let sum = |f: &dyn Fn(usize) -> f64| part.iter().map(|&n| f(n)).sum::<f64>();
     let nodes = &problem.nodes;
     let (compute, communication) = match kind {
-        Kind::Cpu => (sum(&|n| nodes[n].cpu_time), 0.0),
-        Kind::Accelerator => {
+        DeviceKind::Cpu => (sum(&|n| nodes[n].cpu_time), 0.0),
+        DeviceKind::Accelerator => {
             let crossing = problem
                 .edges
                 .iter()
@@ -79,7 +79,7 @@ fn device(problem: &Problem, kind: Kind, part: &[usize]) -> Device {
     };
     let mut ids: Vec<i64> = part.iter().map(|&n| nodes[n].id).collect();
     ids.sort_unstable();
-    Device {
+    DeviceLoad {
         kind,
         nodes: ids,
         load: compute + communication,

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::format::{Node, Problem};
+use super::format::{Node, PlacementProblem};
 use super::reduce::{Aside, reduce};
 
 /// Nodes that stay together, and what they cost.
@@ -42,7 +42,7 @@ pub(super) struct Atoms {
 }
 
 /// Contracts a problem.
-pub(super) fn contract(problem: &Problem) -> Atoms {
+pub(super) fn contract(problem: &PlacementProblem) -> Atoms {
     let (class, count) = classes(problem);
     let blank = Atom {
         nodes: Vec::new(),
@@ -81,7 +81,7 @@ pub(super) fn contract(problem: &Problem) -> Atoms {
 }
 
 /// A number for each node, the same for nodes of the same colour; and how many numbers there are.
-fn classes(problem: &Problem) -> (Vec<usize>, usize) {
+fn classes(problem: &PlacementProblem) -> (Vec<usize>, usize) {
     let mut colours = HashMap::new();
     let mut count = 0;
     let mut fresh = || {
@@ -97,7 +97,7 @@ fn classes(problem: &Problem) -> (Vec<usize>, usize) {
 }
 
 /// Which class must not come later than which.
-fn order(problem: &Problem, class: &[usize], count: usize) -> BTreeSet<(usize, usize)> {
+fn order(problem: &PlacementProblem, class: &[usize], count: usize) -> BTreeSet<(usize, usize)> {
     let mut has_forward = vec![false; count];
     for (n, node) in problem.nodes.iter().enumerate() {
         has_forward[class[n]] |= !node.backward;

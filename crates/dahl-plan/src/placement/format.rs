@@ -66,7 +66,7 @@ struct Edge {
 
 /// A placement problem that is sound, though not necessarily solvable.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct PlacementProblem {
     /// Memory of one accelerator.
     pub size_limit: f64,
     /// How many accelerators there are.
@@ -81,12 +81,12 @@ pub struct Problem {
     pub output_cost: Vec<f64>,
 }
 
-impl Problem {
+impl PlacementProblem {
     /// Reads a problem.
     ///
     /// # Errors
     /// Names the field, node or edge that is missing or makes no sense.
-    pub fn from_json(text: &str) -> Result<Problem, PlacementError> {
+    pub fn from_json(text: &str) -> Result<PlacementProblem, PlacementError> {
         let file: File = serde_json::from_str(text).map_err(PlacementError::Json)?;
         not_negative(file.size_limit, || "maxSizePerFPGA".into())?;
         let mut index = HashMap::new();
@@ -99,7 +99,7 @@ impl Problem {
             not_negative(node.accelerator_time, || field("fpgaLatency"))?;
             not_negative(node.size, || field("size"))?;
         }
-        let mut problem = Problem {
+        let mut problem = PlacementProblem {
             size_limit: file.size_limit,
             accelerators: file.accelerators,
             cpus: file.cpus,

@@ -6,7 +6,7 @@
 //! Times above the largest load of interest are cut to just above it: they only have to stay too long.
 
 use super::contract::Atoms;
-use super::format::Problem;
+use super::format::PlacementProblem;
 
 /// Lists of small numbers, one per index, in one piece of memory.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +111,12 @@ fn shift(mut value: f64, mut by: i32) -> f64 {
 impl Instance {
     /// The instance with its atoms in the given order, for placements whose largest load is at most
     /// `largest`.
-    pub(super) fn new(problem: &Problem, atoms: &Atoms, order: &[usize], largest: f64) -> Instance {
+    pub(super) fn new(
+        problem: &PlacementProblem,
+        atoms: &Atoms,
+        order: &[usize],
+        largest: f64,
+    ) -> Instance {
         let n = atoms.atoms.len();
         // A sum of all items, each at most twice the ceiling, must fit.
         let items = n + atoms.nets.len() + 2;

@@ -27,8 +27,8 @@ mod solve;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Device};
+pub use answer::{DeviceLoad, Placement};
 pub use error::PlacementError;
-pub use format::{Node, Problem};
-pub use search::Kind;
+pub use format::{Node, PlacementProblem};
+pub use search::DeviceKind;
 pub use solve::solve;

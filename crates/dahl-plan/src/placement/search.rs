@@ -21,7 +21,7 @@ use super::lattice::Lattice;
 /// What a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum DeviceKind {
     /// Limited memory; pays for communication.
     Accelerator,
     /// No limit; communication is free.
@@ -29,11 +29,11 @@ pub enum Kind {
 }
 
 /// One device's part, as positions of atoms in the instance's order.
-pub(super) type Part = (Kind, Vec<u32>);
+pub(super) type Part = (DeviceKind, Vec<u32>);
 
 /// How a search ended.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum SearchResult {
     /// The best there is, its largest load, which is below the cap.
     Best(u64, Vec<Part>),
     /// Every placement has a load of at least the cap.
@@ -86,9 +86,9 @@ pub(super) fn search(
     reliefs: &Reliefs,
     cap: u64,
     go_on: &mut dyn FnMut() -> bool,
-) -> Outcome {
+) -> SearchResult {
     if cap == 0 {
-        return Outcome::None;
+        return SearchResult::None;
     }
     let relief = (0..=instance.cpus)
         .map(|c| reliefs.at_most(c, cap - 1))
@@ -112,13 +112,15 @@ pub(super) fn search(
     });
     for ideal in 0..full as u32 {
         if !search.expand(ideal, go_on) {
-            return Outcome::Stopped;
+            return SearchResult::Stopped;
         }
     }
     let best = (0..search.labels[full].len()).min_by_key(|&l| search.labels[full][l].load);
     match best {
-        Some(label) => Outcome::Best(search.labels[full][label].load, search.parts(full, label)),
-        None => Outcome::None,
+        Some(label) => {
+            SearchResult::Best(search.labels[full][label].load, search.parts(full, label))
+        }
+        None => SearchResult::None,
     }
 }
 
@@ -206,8 +208,8 @@ impl Search<'_> {
             .iter()
             .all(|l| (l.accelerators + l.cpus) as usize + 1 == devices);
         let moves = Moves {
-            accelerator: self.moves(ideal, Kind::Accelerator),
-            cpu: self.moves(ideal, Kind::Cpu),
+            accelerator: self.moves(ideal, DeviceKind::Accelerator),
+            cpu: self.moves(ideal, DeviceKind::Cpu),
         };
         if last {
             self.finish(ideal, &moves);
@@ -218,7 +220,7 @@ impl Search<'_> {
     }
 
     /// What one more device of a kind can make of the ways to place `ideal`.
-    fn moves(&self, ideal: u32, kind: Kind) -> Vec<Move> {
+    fn moves(&self, ideal: u32, kind: DeviceKind) -> Vec<Move> {
         let labels = self.labels[ideal as usize].iter().enumerate();
         let one_more = |(number, label): (usize, &Label)| {
             let mut label = Label {
@@ -227,8 +229,8 @@ impl Search<'_> {
                 ..*label
             };
             match kind {
-                Kind::Accelerator => label.accelerators += 1,
-                Kind::Cpu => label.cpus += 1,
+                DeviceKind::Accelerator => label.accelerators += 1,
+                DeviceKind::Cpu => label.cpus += 1,
             }
             let left = |have: usize, used: u32| have.checked_sub(used as usize);
             let accelerators = left(self.instance.accelerators, label.accelerators)? as u64;
@@ -359,9 +361,9 @@ impl Search<'_> {
         while ideal != 0 {
             let before = self.labels[at.from as usize][at.from_label as usize];
             let kind = if before.cpus == at.cpus {
-                Kind::Accelerator
+                DeviceKind::Accelerator
             } else {
-                Kind::Cpu
+                DeviceKind::Cpu
             };
             let mut part = self.lattice.atoms(ideal);
             let earlier: HashSet<u32> = self.lattice.atoms(at.from).into_iter().collect();

@@ -8,21 +8,21 @@
 //!    cheap, as little survives below them.
 //! 3. If it cannot: windows as wide as memory allows. The answer then keeps its gap.
 
-use super::answer::Answer;
+use super::answer::Placement;
 use super::bounds::{Reliefs, lower_bound};
 use super::contract::{Atom, Atoms, contract};
 use super::error::PlacementError;
-use super::format::Problem;
+use super::format::PlacementProblem;
 use super::instance::{Instance, orders};
 use super::lattice::{Lattice, NoLattice};
-use super::search::{Kind, Outcome, search};
+use super::search::{DeviceKind, SearchResult, search};
 
 /// Ideals that a lattice may have: at some 300 bytes each, a few hundred megabytes.
 const MANY: usize = 2_000_000;
 /// Ideals of the lattices for first answers.
 const FEW: usize = 20_000;
 /// Parts as atoms of the contracted problem.
-type Parts = Vec<(Kind, Vec<usize>)>;
+type Parts = Vec<(DeviceKind, Vec<usize>)>;
 
 /// Finds a placement with the least largest load, and a bound that no placement beats.
 ///
@@ -30,13 +30,16 @@ type Parts = Vec<(Kind, Vec<usize>)>;
 ///
 /// # Errors
 /// If no placement respects the limits: says which one, and by how much.
-pub fn solve(problem: &Problem, go_on: &mut dyn FnMut() -> bool) -> Result<Answer, PlacementError> {
+pub fn solve(
+    problem: &PlacementProblem,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Placement, PlacementError> {
     let atoms = contract(problem);
     if atoms.atoms.is_empty() {
-        return Ok(Answer::new(problem, &[], None));
+        return Ok(Placement::new(problem, &[], None));
     }
     refuse(problem, &atoms)?;
-    let mut state = State::new(problem, &atoms);
+    let mut state = Progress::new(problem, &atoms);
     let proven = state.run(go_on);
     match (state.best, proven) {
         (Some((_, parts)), proven) => {
@@ -45,7 +48,7 @@ pub fn solve(problem: &Problem, go_on: &mut dyn FnMut() -> bool) -> Result<Answe
             let bound = instance
                 .quantum
                 .value(state.lower.saturating_sub(instance.rounding()));
-            Ok(Answer::new(problem, &parts, (!proven).then_some(bound)))
+            Ok(Placement::new(problem, &parts, (!proven).then_some(bound)))
         }
         (None, true) => Err(least_size(problem, go_on)),
         (None, false) => Err(PlacementError::NothingFound {
@@ -55,7 +58,7 @@ pub fn solve(problem: &Problem, go_on: &mut dyn FnMut() -> bool) -> Result<Answe
 }
 
 /// The parts as indices of nodes, with those that were set aside.
-fn nodes(problem: &Problem, atoms: &Atoms, parts: &Parts) -> Parts {
+fn nodes(problem: &PlacementProblem, atoms: &Atoms, parts: &Parts) -> Parts {
     let mut place = vec![0; problem.nodes.len()];
     for (number, (_, part)) in parts.iter().enumerate() {
         for &node in part.iter().flat_map(|&a| &atoms.atoms[a].nodes) {
@@ -77,7 +80,7 @@ fn nodes(problem: &Problem, atoms: &Atoms, parts: &Parts) -> Parts {
 }
 
 /// Limits that can be seen to fail without a search. With a CPU there are none: it can take all.
-fn refuse(problem: &Problem, atoms: &Atoms) -> Result<(), PlacementError> {
+fn refuse(problem: &PlacementProblem, atoms: &Atoms) -> Result<(), PlacementError> {
     let limit = problem.size_limit;
     if problem.cpus > 0 {
         return Ok(());
@@ -119,7 +122,7 @@ fn refuse(problem: &Problem, atoms: &Atoms) -> Result<(), PlacementError> {
 }
 
 /// How much memory accelerators alone would need: the same problem with sizes for times.
-fn least_size(problem: &Problem, go_on: &mut dyn FnMut() -> bool) -> PlacementError {
+fn least_size(problem: &PlacementProblem, go_on: &mut dyn FnMut() -> bool) -> PlacementError {
     let mut sizes = problem.clone();
     for node in &mut sizes.nodes {
         node.accelerator_time = node.size;
@@ -136,8 +139,8 @@ fn least_size(problem: &Problem, go_on: &mut dyn FnMut() -> bool) -> PlacementEr
     }
 }
 
-struct State<'a> {
-    problem: &'a Problem,
+struct Progress<'a> {
+    problem: &'a PlacementProblem,
     atoms: &'a Atoms,
     /// The same problem in several orders.
     instances: Vec<Instance>,
@@ -146,15 +149,15 @@ struct State<'a> {
     lower: u64,
 }
 
-impl<'a> State<'a> {
-    fn new(problem: &'a Problem, atoms: &'a Atoms) -> State<'a> {
+impl<'a> Progress<'a> {
+    fn new(problem: &'a PlacementProblem, atoms: &'a Atoms) -> Progress<'a> {
         let sum = |f: fn(&Atom) -> f64| atoms.atoms.iter().map(f).sum::<f64>();
         let largest = if problem.cpus > 0 {
             sum(|a| a.cpu)
         } else {
             sum(|a| a.accelerator) + atoms.nets.iter().map(|n| n.1).sum::<f64>()
         };
-        let mut state = State {
+        let mut state = Progress {
             problem,
             atoms,
             instances: Vec::new(),
@@ -174,7 +177,10 @@ impl<'a> State<'a> {
         self.lower = lower_bound(instance, &Reliefs::new(instance));
         let all: Vec<usize> = (0..instance.len()).collect();
         if instance.cpus > 0 {
-            self.best = Some((instance.cpu.iter().sum(), vec![(Kind::Cpu, all.clone())]));
+            self.best = Some((
+                instance.cpu.iter().sum(),
+                vec![(DeviceKind::Cpu, all.clone())],
+            ));
         }
         let work = instance.accelerator.iter().sum();
         if instance.accelerators > 0
@@ -182,7 +188,7 @@ impl<'a> State<'a> {
             && instance.size.iter().sum::<u64>() <= instance.size_limit
             && self.best.as_ref().is_none_or(|(load, _)| work < *load)
         {
-            self.best = Some((work, vec![(Kind::Accelerator, all)]));
+            self.best = Some((work, vec![(DeviceKind::Accelerator, all)]));
         }
     }
 
@@ -257,8 +263,8 @@ impl<'a> State<'a> {
     }
 
     /// Keeps a better placement.
-    fn keep(&mut self, instance: usize, outcome: Outcome) {
-        if let Outcome::Best(load, parts) = outcome {
+    fn keep(&mut self, instance: usize, outcome: SearchResult) {
+        if let SearchResult::Best(load, parts) = outcome {
             let origin = &self.instances[instance].origin;
             let atoms = |part: Vec<u32>| part.into_iter().map(|a| origin[a as usize]).collect();
             let parts = parts
@@ -286,10 +292,10 @@ impl<'a> State<'a> {
             cap = cap.saturating_add(step).min(top);
             step = step.saturating_mul(2);
             match search(&self.instances[instance], lattice, &reliefs, cap, go_on) {
-                Outcome::Stopped => return false,
-                Outcome::None if cap == top => return true,
-                Outcome::None if whole => self.lower = cap,
-                Outcome::None => {}
+                SearchResult::Stopped => return false,
+                SearchResult::None if cap == top => return true,
+                SearchResult::None if whole => self.lower = cap,
+                SearchResult::None => {}
                 best => {
                     self.keep(instance, best);
                     return true;

@@ -1,7 +1,7 @@
 //! Bounds never lie above the optimum, and quick looks at plans see what the plans are.
 
-use crate::bound::{Carries, bound};
-use crate::dispatch::{Dispatch, Rule, regrets};
+use crate::bound::{PossibleTransfers, bound};
+use crate::dispatch::{Dispatch, Rule, reduced_costs};
 use crate::list::Lister;
 use crate::network::Frame;
 use crate::problem::{Goal, Objective};
@@ -22,12 +22,24 @@ fn bounds_with_transfers_hold_and_help() {
         };
         let frame = Frame::new(&problem).unwrap();
         let relaxed = frame.relaxed();
-        let with = bound(&relaxed, &Carries::new(&frame), &goal, 400, &mut || true)
-            .0
-            .cost;
-        let without = bound(&relaxed, &Carries::default(), &goal, 400, &mut || true)
-            .0
-            .cost;
+        let with = bound(
+            &relaxed,
+            &PossibleTransfers::new(&frame),
+            &goal,
+            400,
+            &mut || true,
+        )
+        .0
+        .cost;
+        let without = bound(
+            &relaxed,
+            &PossibleTransfers::default(),
+            &goal,
+            400,
+            &mut || true,
+        )
+        .0
+        .cost;
         assert!(
             with <= best * (1.0 + 1e-9),
             "seed {seed}: bound {with}, but a plan costs {best}\n{problem:#?} {goal:?}"
@@ -59,7 +71,7 @@ fn sketches_are_the_plans_they_stand_for() {
         for _ in 0..4 {
             let choice = problem.tasks.iter();
             let choice: Vec<u16> = choice
-                .map(|&c| dice.below(frame.ways[c as usize].len()) as u16)
+                .map(|&c| dice.below(frame.modes[c as usize].len()) as u16)
                 .collect();
             let nudge: Vec<f64> = (0..14)
                 .map(|_| dice.below(100) as f64 / 50.0 - 1.0)
@@ -92,21 +104,28 @@ fn dispatched_choices_are_plans() {
         let (problem, goal) = random::problem(&mut dice, 12);
         let frame = Frame::new(&problem).unwrap();
         let relaxed = frame.relaxed();
-        let game = bound(&relaxed, &Carries::new(&frame), &goal, 100, &mut || true).1;
-        let regrets = regrets(&frame, &game, 1.0);
-        let dispatch = Dispatch::new(&frame, &relaxed, &game);
+        let dual = bound(
+            &relaxed,
+            &PossibleTransfers::new(&frame),
+            &goal,
+            100,
+            &mut || true,
+        )
+        .1;
+        let reduced_costs = reduced_costs(&frame, &dual, 1.0);
+        let dispatch = Dispatch::new(&frame, &relaxed, &dual);
         for (limit, liking) in [(0.0, 0.0), (1.0, 10.0), (f64::INFINITY, 1.0)] {
             let rule = Rule {
                 limits: vec![limit; problem.groups.len()],
                 depth: 1.0,
                 liking,
             };
-            let Some((choice, nudge)) = dispatch.plan(&rule, &regrets) else {
+            let Some((choice, nudge)) = dispatch.plan(&rule, &reduced_costs) else {
                 continue;
             };
             assert!(
                 (choice.iter().zip(&problem.tasks))
-                    .all(|(&k, &c)| usize::from(k) < frame.ways[c as usize].len())
+                    .all(|(&k, &c)| usize::from(k) < frame.modes[c as usize].len())
             );
             let free = Goal {
                 deadline: None,

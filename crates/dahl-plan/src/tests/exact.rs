@@ -1,16 +1,16 @@
 //! The exact solver against trying everything.
 
-use crate::bound::{Carries, bound};
+use crate::bound::{PossibleTransfers, bound};
 use crate::exact;
-use crate::fix::fix;
 use crate::network::{ExecMode, Frame, Network};
 use crate::problem::{Goal, Problem};
+use crate::reduced_cost::fix_modes;
 use crate::schedule::{Schedule, verify};
 use crate::timeline::Timeline;
 
 use super::random::{self, Dice};
 
-/// Tries every way of every task and every set of starts at every end. Cuts off only what already costs
+/// Tries every mode of every task and every set of starts at every end. Cuts off only what already costs
 /// as much as the best. `None` if that takes too many steps.
 struct Everything<'a> {
     goal: &'a Goal,
@@ -33,9 +33,9 @@ impl Everything<'_> {
                 .collect();
             if let Some(mut net) = frame.network(&memory) {
                 for (a, w) in net.activities.iter_mut().zip(chosen.iter()) {
-                    a.ways = vec![*w];
+                    a.modes = vec![*w];
                 }
-                let joules: f64 = net.activities.iter().map(|a| a.ways[0].joules).sum();
+                let joules: f64 = net.activities.iter().map(|a| a.modes[0].joules).sum();
                 if let Some(t) = Timeline::new(&net) {
                     self.order(&net, &t, 0, joules);
                 }
@@ -72,7 +72,7 @@ impl Everything<'_> {
             return;
         }
         for a in first..net.activities.len() as u32 {
-            if t.is_ready(a) && t.is_free(net.activities[a as usize].ways[0].resource) && t.fits(a)
+            if t.is_ready(a) && t.is_free(net.activities[a as usize].modes[0].resource) && t.fits(a)
             {
                 let mut next = t.clone();
                 next.start(a, 0);
@@ -160,14 +160,14 @@ fn what_is_ruled_out_holds_no_better_plan() {
         let limit = best * (1.0 + 0.01 * dice.below(5) as f64) + 1e-9 * best;
         let (known, prices) = bound(
             &frame.relaxed(),
-            &Carries::new(&frame),
+            &PossibleTransfers::new(&frame),
             &goal,
             200,
             &mut || true,
         );
-        let fixed = fix(&frame, &goal, limit, 200, (&known, &prices), &mut || true);
+        let fixed = fix_modes(&frame, &goal, limit, 200, (&known, &prices), &mut || true);
         let (fixed, bound) = fixed.expect("there is such a plan");
-        dropped += usize::from(fixed.ways != frame.ways);
+        dropped += usize::from(fixed.modes != frame.modes);
         assert!(bound.cost <= best * (1.0 + 1e-9), "seed {seed}");
         let exact = exact::solve(&fixed, &goal, f64::INFINITY, None, 0.0, &mut || true);
         assert!(
@@ -177,7 +177,7 @@ fn what_is_ruled_out_holds_no_better_plan() {
         );
         compared += 1;
     }
-    println!("{compared} compared, {dropped} with fewer ways");
+    println!("{compared} compared, {dropped} with fewer modes");
     assert!(compared >= 300 && dropped >= 100);
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dahl_plan::placement::{Answer, Kind, Problem, solve};
+use dahl_plan::placement::{DeviceKind, Placement, PlacementProblem, solve};
 
 use crate::print;
 
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let name = args.file.display().to_string();
     let text =
         std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
-    let problem = Problem::from_json(&text).with_context(|| name.clone())?;
+    let problem = PlacementProblem::from_json(&text).with_context(|| name.clone())?;
     let mut go_on = || start.elapsed() < args.time_limit;
     let answer = solve(&problem, &mut go_on).with_context(|| name)?;
     if args.json {
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn report(problem: &Problem, answer: &Answer, taken: Duration) {
+fn report(problem: &PlacementProblem, answer: &Placement, taken: Duration) {
     let mut table = print::table(&[
         "device",
         "kind",
@@ -54,8 +54,8 @@ fn report(problem: &Problem, answer: &Answer, taken: Duration) {
     ]);
     for (number, device) in answer.devices.iter().enumerate() {
         let kind = match device.kind {
-            Kind::Accelerator => "accelerator",
-            Kind::Cpu => "cpu",
+            DeviceKind::Accelerator => "accelerator",
+            DeviceKind::Cpu => "cpu",
         };
         table.add_row([
             number.to_string(),

@@ -1,11 +1,11 @@
 //! Every small problem has the optimum that trying everything finds.
 
-use super::super::{Kind, Problem, solve};
+use super::super::{DeviceKind, PlacementProblem, solve};
 use super::random::{Dice, small};
 use super::{allowed, check, load};
 
 /// The least largest load, by trying all placements.
-fn try_all(problem: &Problem) -> Option<f64> {
+fn try_all(problem: &PlacementProblem) -> Option<f64> {
     let devices = problem.accelerators + problem.cpus;
     let n = problem.nodes.len();
     // Colours move as one: the first node of each decides.
@@ -33,9 +33,9 @@ fn try_all(problem: &Problem) -> Option<f64> {
         for cpus in (0u32..1 << devices).filter(|c| c.count_ones() as usize == problem.cpus) {
             let kind = |d: usize| {
                 if cpus >> d & 1 == 1 {
-                    Kind::Cpu
+                    DeviceKind::Cpu
                 } else {
-                    Kind::Accelerator
+                    DeviceKind::Accelerator
                 }
             };
             let loads = (0..devices).map(|d| load(problem, &place, d, kind(d)));
@@ -53,7 +53,7 @@ fn small_problems_have_the_optimum_of_exhaustive_search() {
     let (mut solved, mut refused) = (0, 0);
     for seed in 0..2500 {
         let text = small(&mut Dice::new(seed)).to_string();
-        let problem = match Problem::from_json(&text) {
+        let problem = match PlacementProblem::from_json(&text) {
             Ok(problem) => problem,
             Err(error) => panic!("seed {seed}: {error}\n{text}"),
         };

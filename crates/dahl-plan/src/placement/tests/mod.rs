@@ -6,10 +6,10 @@ mod random;
 mod refusals;
 mod wide;
 
-use super::{Answer, Kind, Problem};
+use super::{DeviceKind, Placement, PlacementProblem};
 
 /// Fails unless the answer respects the problem, by the words of the problem alone.
-fn check(problem: &Problem, answer: &Answer) {
+fn check(problem: &PlacementProblem, answer: &Placement) {
     let n = problem.nodes.len();
     let mut place = vec![usize::MAX; n];
     for (number, device) in answer.devices.iter().enumerate() {
@@ -27,9 +27,9 @@ fn check(problem: &Problem, answer: &Answer) {
         place.iter().all(|&p| p != usize::MAX),
         "a node is not placed: {place:?}"
     );
-    for kind in [Kind::Accelerator, Kind::Cpu] {
+    for kind in [DeviceKind::Accelerator, DeviceKind::Cpu] {
         let used = answer.devices.iter().filter(|d| d.kind == kind).count();
-        let limit = if kind == Kind::Cpu {
+        let limit = if kind == DeviceKind::Cpu {
             problem.cpus
         } else {
             problem.accelerators
@@ -60,7 +60,7 @@ fn check(problem: &Problem, answer: &Answer) {
 }
 
 /// Whether numbered parts are a chain of downward-closed sets, with colours together.
-fn allowed(problem: &Problem, place: &[usize]) -> bool {
+fn allowed(problem: &PlacementProblem, place: &[usize]) -> bool {
     let nodes = &problem.nodes;
     let same_colour = |a: usize, b: usize| {
         a == b || nodes[a].colour.is_some() && nodes[a].colour == nodes[b].colour
@@ -83,10 +83,10 @@ fn allowed(problem: &Problem, place: &[usize]) -> bool {
 }
 
 /// The load of one part on a device of a kind, if it can be there.
-fn load(problem: &Problem, place: &[usize], part: usize, kind: Kind) -> Option<f64> {
+fn load(problem: &PlacementProblem, place: &[usize], part: usize, kind: DeviceKind) -> Option<f64> {
     let inside = |n: &usize| place[*n] == part;
     let nodes: Vec<usize> = (0..place.len()).filter(inside).collect();
-    if kind == Kind::Cpu {
+    if kind == DeviceKind::Cpu {
         return Some(nodes.iter().map(|&n| problem.nodes[n].cpu_time).sum());
     }
     let size: f64 = nodes.iter().map(|&n| problem.nodes[n].size).sum();

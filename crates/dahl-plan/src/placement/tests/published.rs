@@ -3,16 +3,16 @@
 
 use std::path::PathBuf;
 
-use super::super::{Problem, solve};
+use super::super::{PlacementProblem, solve};
 use super::check;
 
-fn case(name: &str) -> Problem {
+fn case(name: &str) -> PlacementProblem {
     let folder = std::env::var_os("DAHL_PLANNER_CASES").expect("DAHL_PLANNER_CASES names a folder");
     let folder = PathBuf::from(folder).join("dnn-partitioning");
     let file = folder.join(format!("{name}.json"));
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|e| panic!("{}: {e}; see DAHL_PLANNER_CASES", file.display()));
-    Problem::from_json(&text).expect("a sound problem")
+    PlacementProblem::from_json(&text).expect("a sound problem")
 }
 
 #[test]

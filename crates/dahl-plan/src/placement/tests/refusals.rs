@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Problem, solve};
+use super::super::{PlacementProblem, solve};
 use super::check;
 
 fn base() -> Value {
@@ -34,7 +34,7 @@ fn refusal(changes: &[(&str, Value)]) -> String {
         }
     }
     let text = value.to_string();
-    match Problem::from_json(&text).and_then(|p| solve(&p, &mut || true)) {
+    match PlacementProblem::from_json(&text).and_then(|p| solve(&p, &mut || true)) {
         Ok(answer) => panic!("{changes:?} gave {answer:?}"),
         Err(error) => error.to_string(),
     }
@@ -53,7 +53,7 @@ fn expect(changes: &[(&str, Value)], words: &[&str]) {
 
 #[test]
 fn the_base_problem_is_solved() {
-    let problem = Problem::from_json(&base().to_string()).expect("a sound problem");
+    let problem = PlacementProblem::from_json(&base().to_string()).expect("a sound problem");
     check(
         &problem,
         &solve(&problem, &mut || true).expect("a placement"),
@@ -118,15 +118,20 @@ fn fields_must_be_there_and_make_sense() {
 fn text_that_is_no_problem_is_refused() {
     let good = base().to_string();
     for text in ["", "{", "[]", "null", "3", "\u{0}", &"[".repeat(100_000)] {
-        assert!(Problem::from_json(text).is_err(), "{text:.20}");
+        assert!(PlacementProblem::from_json(text).is_err(), "{text:.20}");
     }
     for end in (0..good.len()).step_by(37) {
-        assert!(Problem::from_json(&good[..end]).is_err(), "cut at {end}");
+        assert!(
+            PlacementProblem::from_json(&good[..end]).is_err(),
+            "cut at {end}"
+        );
     }
     for number in ["NaN", "Infinity", "1e999", "-"] {
         let text = good.replacen("10.0", number, 1);
         assert_ne!(text, good);
-        let error = Problem::from_json(&text).expect_err(number).to_string();
+        let error = PlacementProblem::from_json(&text)
+            .expect_err(number)
+            .to_string();
         assert!(error.contains("line"), "{error}");
     }
 }
@@ -177,7 +182,7 @@ fn what_does_not_fit_is_named_with_what_is_missing() {
 #[test]
 fn nothing_to_place_needs_no_device() {
     let text = r#"{"maxSizePerFPGA":0,"maxFPGAs":0,"maxCPUs":0,"nodes":[],"edges":[]}"#;
-    let problem = Problem::from_json(text).expect("a sound problem");
+    let problem = PlacementProblem::from_json(text).expect("a sound problem");
     let answer = solve(&problem, &mut || true).expect("an answer");
     assert!(answer.devices.is_empty() && answer.max_load == 0.0 && answer.is_optimal());
 }

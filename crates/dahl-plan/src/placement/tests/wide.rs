@@ -1,13 +1,13 @@
 //! Problems with too many ideals to list, and callers without time.
 
-use super::super::{Problem, solve};
+use super::super::{PlacementProblem, solve};
 use super::check;
 use super::random::{Dice, wide};
 
 #[test]
 fn a_problem_too_wide_to_prove_gets_a_good_answer_and_an_honest_bound() {
     let text = wide(&mut Dice::new(7), 24, 6).to_string();
-    let problem = Problem::from_json(&text).expect("a sound problem");
+    let problem = PlacementProblem::from_json(&text).expect("a sound problem");
     let mut asked = 0;
     let mut patience = || {
         asked += 1;
@@ -28,7 +28,7 @@ fn a_problem_too_wide_to_prove_gets_a_good_answer_and_an_honest_bound() {
 #[test]
 fn without_any_time_there_is_still_an_answer_if_a_cpu_can_take_all() {
     let text = wide(&mut Dice::new(8), 5, 4).to_string();
-    let problem = Problem::from_json(&text).expect("a sound problem");
+    let problem = PlacementProblem::from_json(&text).expect("a sound problem");
     let hurried = solve(&problem, &mut || false).expect("a placement");
     check(&problem, &hurried);
     let patient = solve(&problem, &mut || true).expect("a placement");
@@ -44,7 +44,7 @@ fn one_time_that_dwarfs_the_others_does_not_blur_them() {
         {"id":2,"supportedOnFpga":1,"cpuLatency":1e-3,"fpgaLatency":1e-3,"isBackwardNode":0,"size":1},
         {"id":3,"supportedOnFpga":1,"cpuLatency":1e200,"fpgaLatency":1.5,"isBackwardNode":0,"size":1}],
         "edges": [{"sourceId":1,"destId":2,"cost":0.125},{"sourceId":2,"destId":3,"cost":0.25}]}"#;
-    let problem = Problem::from_json(text).expect("a sound problem");
+    let problem = PlacementProblem::from_json(text).expect("a sound problem");
     let answer = solve(&problem, &mut || true).expect("a placement");
     check(&problem, &answer);
     assert!(answer.is_optimal() && answer.max_load == 1.75, "{answer:?}");

@@ -1,29 +1,29 @@
-//! The game behind the bound: one side divides tasks between ways, the other prices time and transfers.
+//! The dual bound by Brown's fictitious play: multipliers of the constraints on time against divisions of tasks.
 //!
-//! Brown's fictitious play: each side answers the other's average so far. Nothing here knows what the
-//! weights mean.
+//! Each side answers the other's average so far: the division takes every task's cheapest mode at the multipliers,
+//! the multipliers go to the constraint that the division violates most. Nothing here knows what the weights mean.
 
-use super::carry::{Carries, NOBODY};
+use super::transfers::{NOBODY, PossibleTransfers};
 use super::windows::Windows;
 use crate::network::{ExecMode, Network};
 use crate::problem::Problem;
 
-/// The result of a game.
+/// The multipliers and the bound they give.
 #[derive(Clone, Debug)]
-pub(crate) struct Game {
+pub(crate) struct DualBound {
     /// A lower bound on `w × T + v × joules` beyond the standing ones.
     pub value: f64,
-    /// What a second costs in it beside the standing watts; set by whoever plays several.
+    /// What a second costs in it beside the standing watts; set by whoever tries several.
     pub price: f64,
-    /// The constant of the best prices.
+    /// The constant of the best multipliers.
     pub constant: f64,
-    /// Best prices: for each activity, the part that follows from paths.
+    /// Best multipliers: for each activity, the part that follows from paths.
     pub path: Vec<f64>,
-    /// Best prices: for each activity and resource, the part that follows from work.
+    /// Best multipliers: for each activity and resource, the part that follows from work.
     pub work: Vec<f64>,
-    /// Best prices: for each activity and memory, what follows from transfers if it runs there.
+    /// Best multipliers: for each activity and memory, what follows from transfers if it runs there.
     pub place: Vec<f64>,
-    /// Average use of each way of each activity.
+    /// Average use of each mode of each activity.
     pub shares: Vec<Vec<f64>>,
     /// Weight on each resource's work.
     pub on_work: Vec<f64>,
@@ -31,61 +31,69 @@ pub(crate) struct Game {
     pub on_path: f64,
 }
 
-/// Rounds before the first question whether to go on, as prices are of no use before, and between two of them.
+/// Iterations before the first question whether to go on, as multipliers are of no use before, and between two of them.
 const LEAST: usize = 80;
 const ASKED: usize = 16;
 
 /// A step of a path: an activity, and by which of its legs the path came, if by one.
 type Step = (usize, Option<usize>);
 
-/// Plays a game of this many rounds, or fewer if `keep_going` says no, for the weights `w` and `v`.
-pub(crate) fn play(
+/// Iterates so often, or less if `keep_going` says no, for the weights `w` and `v`.
+pub(crate) fn dual_ascent(
     net: &Network,
-    carries: &Carries,
+    transfers: &PossibleTransfers,
     (w, v): (f64, f64),
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Game {
+) -> DualBound {
     let n = net.activities.len();
     let resources = net.resources.len();
     let windows = Windows::new(net);
-    let mut now = Game::new(net, carries);
+    let mut now = DualBound::new(net, transfers);
     let mut best = now.clone();
     best.value = f64::NEG_INFINITY;
     let mut time = vec![0.0; n];
     let mut time_on = vec![0.0; n * resources];
-    let mut places = vec![0.0; n * carries.memories];
+    let mut places = vec![0.0; n * transfers.memories];
     for round in 0..rounds {
         if round >= LEAST && round.is_multiple_of(ASKED) && !keep_going() {
             break;
         }
-        // The divider answers the average price; its answer's value is the bound.
+        // The division answers the average multipliers; its value is the bound.
         let step = 2.0 / (round as f64 + 2.0);
-        let value = now.divide(net, carries, v, step, &mut time, &mut time_on, &mut places);
+        let value = now.divide(
+            net,
+            transfers,
+            v,
+            step,
+            &mut time,
+            &mut time_on,
+            &mut places,
+        );
         if value > best.value {
             now.value = value;
             best.clone_from(&now);
         }
-        // The other side answers the average division.
+        // The multipliers answer the average division.
         now.scale(1.0 - step);
-        let needs: Vec<(u32, f64)> = carries
+        let needs: Vec<(u32, f64)> = transfers
             .all
             .iter()
-            .map(|c| carries.needed(c, &places))
+            .map(|c| transfers.needed(c, &places))
             .collect();
         for (c, &(reader, _)) in needs.iter().enumerate() {
-            now.charge(carries, c, reader, step * v * carries.all[c].joules);
+            now.charge(transfers, c, reader, step * v * transfers.all[c].joules);
         }
-        let (length, path) = longest(net, carries, &time, &places);
+        let (length, path) = longest(net, transfers, &time, &places);
         let window = windows.best(net, &time_on);
-        let (busiest, link) = busiest(net, carries, &needs);
+        let (busiest, link) = busiest(net, transfers, &needs);
         if busiest > length.max(window.seconds) {
             now.on_work[link] += step;
             let price = step * w / net.resources[link] as f64;
             for (c, &(reader, _)) in needs.iter().enumerate() {
-                let carry = &carries.all[c];
-                if carry.link == Some(link) {
-                    now.charge(carries, c, reader, price * carry.seconds);
+                let transfer = &transfers.all[c];
+                if transfer.link == Some(link) {
+                    now.charge(transfers, c, reader, price * transfer.seconds);
                 }
             }
         } else if window.seconds > length {
@@ -96,81 +104,85 @@ pub(crate) fn play(
                 now.work[i * resources + window.resource] += price;
             }
         } else {
-            now.follow(carries, &path, step, step * w, &places);
+            now.follow(transfers, &path, step, step * w, &places);
         }
     }
     best.shares = now.shares;
     best
 }
 
-impl Game {
-    fn new(net: &Network, carries: &Carries) -> Self {
+impl DualBound {
+    fn new(net: &Network, transfers: &PossibleTransfers) -> Self {
         let n = net.activities.len();
         let resources = net.resources.len();
         let zeros = |len: usize| vec![0.0; len];
-        Game {
+        DualBound {
             value: 0.0,
             price: 0.0,
             constant: 0.0,
             path: zeros(n),
             work: zeros(n * resources),
-            place: zeros(n * carries.memories),
-            shares: net.activities.iter().map(|a| zeros(a.ways.len())).collect(),
+            place: zeros(n * transfers.memories),
+            shares: net
+                .activities
+                .iter()
+                .map(|a| zeros(a.modes.len()))
+                .collect(),
             on_work: zeros(resources),
             on_path: 0.0,
         }
     }
 
-    /// What a way of a task costs at the best prices, with joules at the weight `v`.
-    pub(crate) fn cost(&self, problem: &Problem, v: f64, task: usize, way: &ExecMode) -> f64 {
-        let resource = usize::from(way.resource);
+    /// What a mode of a task costs at the best multipliers, with joules at the weight `v`.
+    pub(crate) fn cost(&self, problem: &Problem, v: f64, task: usize, mode: &ExecMode) -> f64 {
+        let resource = usize::from(mode.resource);
         // Empty where transfers are not priced.
         let place = task * problem.memories.len() + problem.groups[resource].memory;
         let place = self.place.get(place).copied().unwrap_or(0.0);
         let price = self.path[task] + self.work[task * self.on_work.len() + resource];
-        v * way.joules + price * way.seconds + place
+        v * mode.joules + price * mode.seconds + place
     }
 
-    /// Each activity takes its cheapest way; the averages follow. Returns what all of them cost.
+    /// Each activity takes its cheapest mode; the averages follow. Returns what all of them cost.
     #[allow(clippy::too_many_arguments)]
     fn divide(
         &mut self,
         net: &Network,
-        carries: &Carries,
+        transfers: &PossibleTransfers,
         v: f64,
         step: f64,
         time: &mut [f64],
         time_on: &mut [f64],
         places: &mut [f64],
     ) -> f64 {
-        let (resources, memories) = (net.resources.len(), carries.memories);
+        let (resources, memories) = (net.resources.len(), transfers.memories);
         let mut value = self.constant;
         for (i, a) in net.activities.iter().enumerate() {
             let mut cheapest = (f64::INFINITY, 0);
-            for (k, way) in a.ways.iter().enumerate() {
-                let resource = usize::from(way.resource);
+            for (k, mode) in a.modes.iter().enumerate() {
+                let resource = usize::from(mode.resource);
                 let price = self.path[i] + self.work[i * resources + resource];
-                let mut cost = v * way.joules + price * way.seconds;
+                let mut cost = v * mode.joules + price * mode.seconds;
                 if memories > 0 {
-                    cost += self.place[i * memories + carries.memory[resource]];
+                    cost += self.place[i * memories + transfers.memory[resource]];
                 }
                 if cost < cheapest.0 {
                     cheapest = (cost, k);
                 }
             }
             value += cheapest.0;
-            for way in &a.ways {
-                time_on[i * resources + usize::from(way.resource)] = 0.0;
+            for mode in &a.modes {
+                time_on[i * resources + usize::from(mode.resource)] = 0.0;
             }
             time[i] = 0.0;
             places[i * memories..(i + 1) * memories].fill(0.0);
-            for (k, (share, way)) in self.shares[i].iter_mut().zip(&a.ways).enumerate() {
-                let resource = usize::from(way.resource);
+            for (k, (share, mode)) in self.shares[i].iter_mut().zip(&a.modes).enumerate() {
+                let resource = usize::from(mode.resource);
                 *share = *share * (1.0 - step) + if k == cheapest.1 { step } else { 0.0 };
-                time[i] += *share * way.seconds;
-                time_on[i * resources + resource] += *share * way.seconds;
+                time[i] += *share * mode.seconds;
+                time_on[i * resources + resource] += *share * mode.seconds;
                 if memories > 0 {
-                    places[i * memories + carries.memory[resource]] += *share;
+                    places[i * memories + transfers.memory[resource]] += *share;
                 }
             }
         }
@@ -192,22 +204,22 @@ impl Game {
     }
 
     /// A reader pays for being where a carry goes, unless the writer is there.
-    fn charge(&mut self, carries: &Carries, c: usize, reader: u32, price: f64) {
+    fn charge(&mut self, transfers: &PossibleTransfers, c: usize, reader: u32, price: f64) {
         if reader == NOBODY || price == 0.0 {
             return;
         }
-        let carry = &carries.all[c];
-        let at = |t: u32| t as usize * carries.memories + carry.to;
+        let transfer = &transfers.all[c];
+        let at = |t: u32| t as usize * transfers.memories + transfer.to;
         self.place[at(reader)] += price;
-        if carry.writer != NOBODY {
-            self.place[at(carry.writer)] -= price;
+        if transfer.writer != NOBODY {
+            self.place[at(transfer.writer)] -= price;
         }
     }
 
     /// Puts a price on the times along a path.
     fn follow(
         &mut self,
-        carries: &Carries,
+        transfers: &PossibleTransfers,
         path: &[Step],
         weight: f64,
         price: f64,
@@ -217,10 +229,10 @@ impl Game {
         for &(i, leg) in path {
             self.path[i] += price;
             if let Some(leg) = leg {
-                for &c in &carries.legs[i][leg].carries {
-                    let carry = &carries.all[c as usize];
-                    if carries.part(carry, i as u32, places) > 0.0 {
-                        self.charge(carries, c as usize, i as u32, price * carry.seconds);
+                for &c in &transfers.legs[i][leg].transfers {
+                    let transfer = &transfers.all[c as usize];
+                    if transfers.part(transfer, i as u32, places) > 0.0 {
+                        self.charge(transfers, c as usize, i as u32, price * transfer.seconds);
                     }
                 }
             }
@@ -229,7 +241,12 @@ impl Game {
 }
 
 /// The longest path for these times and places, first activity first.
-fn longest(net: &Network, carries: &Carries, time: &[f64], places: &[f64]) -> (f64, Vec<Step>) {
+fn longest(
+    net: &Network,
+    transfers: &PossibleTransfers,
+    time: &[f64],
+    places: &[f64],
+) -> (f64, Vec<Step>) {
     let mut end = vec![0.0_f64; time.len()];
     let mut from: Vec<(usize, Option<usize>)> = vec![(usize::MAX, None); time.len()];
     let mut last = (0.0, usize::MAX);
@@ -242,12 +259,12 @@ fn longest(net: &Network, carries: &Carries, time: &[f64], places: &[f64]) -> (f
                 from[i] = (b as usize, None);
             }
         }
-        for (k, leg) in carries.legs.get(i).into_iter().flatten().enumerate() {
+        for (k, leg) in transfers.legs.get(i).into_iter().flatten().enumerate() {
             let delay: f64 = leg
-                .carries
+                .transfers
                 .iter()
-                .map(|&c| &carries.all[c as usize])
-                .map(|c| carries.part(c, i as u32, places).max(0.0) * c.seconds)
+                .map(|&c| &transfers.all[c as usize])
+                .map(|c| transfers.part(c, i as u32, places).max(0.0) * c.seconds)
                 .sum();
             let exists = end.get(leg.after as usize).copied().unwrap_or(0.0);
             if delay > 0.0 && exists + delay > head {
@@ -276,9 +293,9 @@ fn longest(net: &Network, carries: &Carries, time: &[f64], places: &[f64]) -> (f
 }
 
 /// The link with most to carry, and the seconds that takes.
-fn busiest(net: &Network, carries: &Carries, needs: &[(u32, f64)]) -> (f64, usize) {
+fn busiest(net: &Network, transfers: &PossibleTransfers, needs: &[(u32, f64)]) -> (f64, usize) {
     let mut work = vec![0.0; net.resources.len()];
-    for (c, need) in carries.all.iter().zip(needs) {
+    for (c, need) in transfers.all.iter().zip(needs) {
         if let Some(link) = c.link {
             work[link] += need.1 * c.seconds;
         }

@@ -1,8 +1,8 @@
 //! Data in a [model](super::model): when it crosses links, and how long its copies lie in memories that are limited.
 
-use super::make::Maker;
-use super::model::{Crossing, If, Share, Span};
-use super::trail::{Conflict, Fact, Var};
+use super::build::Builder;
+use super::model::{Crossing, Cumulative, If, Span};
+use super::trail::{Conflict, Literal, Var};
 use crate::problem::Origin;
 
 /// A datum on its way into the model.
@@ -16,16 +16,18 @@ struct Data {
     crossings: Vec<Option<(Span, Option<Var>)>>,
 }
 
-impl Maker<'_, '_> {
+impl Builder<'_, '_> {
     /// All transfers, and if memories are limited all copies.
     pub(super) fn data(&mut self) -> Result<(), Conflict> {
         let p = self.frame.problem;
         if self.frame.copies {
             let limits = p.memories.iter().map(|m| m.capacity.unwrap_or(u64::MAX));
-            self.model.shares.extend(limits.map(|limit| Share {
-                limit,
-                takers: Vec::new(),
-            }));
+            self.model
+                .cumulatives
+                .extend(limits.map(|limit| Cumulative {
+                    limit,
+                    demands: Vec::new(),
+                }));
         }
         let mut heirs = vec![None; p.data.len()];
         for d in &p.data {
@@ -80,8 +82,8 @@ impl Maker<'_, '_> {
                 if m != o && Some(r) == owner {
                     continue;
                 }
-                let so: Vec<Fact> = [home, there].into_iter().flatten().collect();
-                let not: Vec<Fact> = so.iter().map(|&f| !f).collect();
+                let so: Vec<Literal> = [home, there].into_iter().flatten().collect();
+                let not: Vec<Literal> = so.iter().map(|&f| !f).collect();
                 let Some(route) = &self.frame.routes[o][m] else {
                     self.require(not)?;
                     continue;
@@ -129,7 +131,7 @@ impl Maker<'_, '_> {
             m.arcs.add(m.tasks[w as usize].0.end, span.start, 0, &[]);
         }
         m.budget
-            .moves
+            .transfers
             .push((needed, l.joules_per_byte * bytes as f64));
         m.crossings.push(Crossing {
             datum: data.datum as u32,
@@ -165,7 +167,7 @@ impl Maker<'_, '_> {
         if kept {
             // To the end, unless it is replaced here.
             let replaced = data.heir.and_then(|w| self.places[w as usize][memory]);
-            let unless: Option<Vec<Fact>> = match replaced {
+            let unless: Option<Vec<Literal>> = match replaced {
                 None => Some(Vec::new()),
                 Some(None) => None,
                 Some(Some(there)) => Some(vec![!there]),
@@ -177,12 +179,12 @@ impl Maker<'_, '_> {
             }
         }
         let bytes = self.frame.problem.data[data.datum].bytes;
-        self.model.shares[memory].takers.push((span, bytes));
+        self.model.cumulatives[memory].demands.push((span, bytes));
         Some(span.end)
     }
 
     /// A copy is used until then, under these conditions.
-    fn uses(&mut self, copy: Option<Var>, until: Var, conditions: &[Fact]) {
+    fn uses(&mut self, copy: Option<Var>, until: Var, conditions: &[Literal]) {
         if let Some(end) = copy {
             self.model.arcs.add(until, end, 0, conditions);
         }

@@ -1,17 +1,17 @@
-//! The lines of a [budget](super::budget): what every way of every task costs, at several weights of a second.
+//! The cuts of a [budget](super::budget): what every mode of every task costs, at several weights of a second.
 
-use super::budget::{Budget, LINES, Line, Price};
-use super::make::TICKS;
+use super::budget::{Budget, CUTS, CostCut, Price};
+use super::build::TICKS;
 use super::trail::Trail;
-use crate::bound::{Carries, Game, least_joules, play};
-use crate::dispatch::regrets;
+use crate::bound::{DualBound, PossibleTransfers, dual_ascent, least_joules};
+use crate::dispatch::reduced_costs;
 use crate::network::{ExecMode, Frame};
 use crate::problem::{Goal, Objective};
 
 /// What the dearest plan costs: so much that rounding down loses nothing of interest.
 const COSTS: i64 = 1 << 52;
 
-/// What plans cost that take so many seconds at most, with lines found in so many rounds.
+/// What plans cost that take so many seconds at most, with cuts found in so many rounds.
 pub(super) fn budget(
     frame: &Frame<'_>,
     goal: &Goal,
@@ -23,14 +23,14 @@ pub(super) fn budget(
     let mut tasks: Vec<Vec<Price>> = Vec::new();
     let mut most = 0.0;
     for &class in &p.tasks {
-        let ways = &frame.ways[class as usize];
+        let modes = &frame.modes[class as usize];
         let price = |w: &ExecMode| {
-            let mut costs = [0.0; LINES];
+            let mut costs = [0.0; CUTS];
             costs[0] = w.joules;
             Price { here: None, costs }
         };
-        most += ways.iter().map(|w| w.joules).fold(0.0, f64::max);
-        tasks.push(ways.iter().map(price).collect());
+        most += modes.iter().map(|w| w.joules).fold(0.0, f64::max);
+        tasks.push(modes.iter().map(price).collect());
     }
     for d in &p.data {
         let links = p.links.iter().map(|l| l.joules_per_byte);
@@ -44,39 +44,39 @@ pub(super) fn budget(
         end: trail.number(0, TICKS),
         ticks: TICKS as f64 / seconds.max(f64::MIN_POSITIVE),
         standing_watts: p.standing_watts(),
-        lines: Vec::new(),
+        cuts: Vec::new(),
         main: if goal.objective == Objective::Time {
             0
         } else {
             2
         },
         tasks,
-        moves: Vec::new(),
+        transfers: Vec::new(),
         because: Vec::new(),
         room: Default::default(),
     };
-    draw_lines(frame, &mut budget, rounds, keep_going);
+    add_cuts(frame, &mut budget, rounds, keep_going);
     budget
 }
 
-/// Lines under the cost, each by a game of so many rounds.
-fn draw_lines(
+/// Cuts under the cost, each by so many iterations of the dual bound.
+fn add_cuts(
     frame: &Frame<'_>,
     budget: &mut Budget,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) {
-    let (net, carries) = (frame.relaxed(), Carries::new(frame));
-    let mut game = |weights| play(&net, &carries, weights, rounds, keep_going);
+    let (net, carries) = (frame.relaxed(), PossibleTransfers::new(frame));
+    let mut dual = |weights| dual_ascent(&net, &carries, weights, rounds, keep_going);
     if budget.goal.objective == Objective::Time {
-        return draw(frame, budget, &game((1.0, 0.0)), (1.0, 0.0));
+        return add_cut(frame, budget, &dual((1.0, 0.0)), (1.0, 0.0));
     }
-    budget.lines.push(Line {
+    budget.cuts.push(CostCut {
         weight: 0.0,
         value: 0.0,
     });
     let standing = budget.standing_watts;
-    let seconds = game((1.0, 0.0)).value;
+    let seconds = dual((1.0, 0.0)).value;
     let power = least_joules(&net) / seconds.max(f64::MIN_POSITIVE) + standing;
     let weights = match budget.goal.objective {
         // Where the product counts, a second costs what is needed in one, too.
@@ -85,19 +85,19 @@ fn draw_lines(
         _ => [0.5, 1.0, 2.0, 4.0].map(|k| k * power),
     };
     for weight in weights {
-        draw(frame, budget, &game((weight, 1.0)), (weight, 1.0));
+        add_cut(frame, budget, &dual((weight, 1.0)), (weight, 1.0));
     }
 }
 
-/// The line of a game with these weights of time and joules.
-fn draw(frame: &Frame<'_>, budget: &mut Budget, game: &Game, (weight, joules): (f64, f64)) {
-    let k = budget.lines.len();
-    let regrets = regrets(frame, game, joules);
-    for (ways, regrets) in budget.tasks.iter_mut().zip(regrets) {
-        for (way, regret) in ways.iter_mut().zip(regrets) {
-            way.costs[k] = regret;
+/// The cut of a dual bound with these weights of time and joules.
+fn add_cut(frame: &Frame<'_>, budget: &mut Budget, dual: &DualBound, (weight, joules): (f64, f64)) {
+    let k = budget.cuts.len();
+    let reduced_costs = reduced_costs(frame, dual, joules);
+    for (modes, reduced_costs) in budget.tasks.iter_mut().zip(reduced_costs) {
+        for (mode, reduced_cost) in modes.iter_mut().zip(reduced_costs) {
+            mode.costs[k] = reduced_cost;
         }
     }
-    let value = game.value;
-    budget.lines.push(Line { weight, value });
+    let value = dual.value;
+    budget.cuts.push(CostCut { weight, value });
 }

@@ -1,44 +1,44 @@
-//! Work in windows of time: what must run on a resource between two moments has to fit there.
+//! Energetic reasoning: what must run on a resource between two moments has to fit there.
 //!
 //! For each pair of moments, the activities that cannot start before the first nor end after the second are
-//! added up. If they are more than the resource can do in that time there is a contradiction. An activity
-//! that may run elsewhere and would be too much does; on a resource that does one thing at a time, one that
-//! starts inside and would be too much comes after all of them, and one that ends inside before.
+//! added up. If they are more than the resource can do in that time there is a conflict. An activity that may run
+//! elsewhere and would be too much does. On a disjunctive resource (one activity at a time), one that starts inside
+//! and would be too much comes after all of them, and one that ends inside before: edge finding.
 
 use super::model::Span;
-use super::trail::{Conflict, Fact, Trail, Var};
+use super::trail::{Conflict, Literal, Trail, Var};
 
 /// An activity that may run on the resource.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct Demand {
     pub span: Span,
     pub time: i64,
 }
 
-impl Part {
+impl Demand {
     /// With time running backwards.
-    fn mirrored(self) -> Part {
+    fn mirrored(self) -> Demand {
         let span = Span {
             start: !self.span.end,
             end: !self.span.start,
             here: self.span.here,
         };
-        Part { span, ..self }
+        Demand { span, ..self }
     }
 }
 
 /// One resource.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct Energetic {
     units: i64,
-    parts: Vec<Part>,
-    mirrored: Vec<Part>,
+    parts: Vec<Demand>,
+    mirrored: Vec<Demand>,
 }
 
 /// A part with its bounds.
 #[derive(Clone, Copy, Debug)]
 struct Now {
-    part: Part,
+    part: Demand,
     from: i64,
     to: i64,
     certain: bool,
@@ -50,13 +50,13 @@ pub(super) struct Scratch {
     parts: Vec<Now>,
     /// When certain ones must have ended.
     ends: Vec<i64>,
-    because: Vec<Fact>,
+    because: Vec<Literal>,
 }
 
-impl Work {
+impl Energetic {
     /// A resource that does so much at once.
-    pub(super) fn new(units: usize, parts: Vec<Part>) -> Self {
-        Work {
+    pub(super) fn new(units: usize, parts: Vec<Demand>) -> Self {
+        Energetic {
             units: units as i64,
             mirrored: parts.iter().map(|p| p.mirrored()).collect(),
             parts,
@@ -65,7 +65,7 @@ impl Work {
 
     /// Numbers on which it depends.
     pub(super) fn numbers(&self) -> impl Iterator<Item = Var> {
-        let of = |p: &Part| {
+        let of = |p: &Demand| {
             let here = p.span.here.map(|h| h.var);
             [Some(p.span.start), Some(!p.span.end), here]
                 .into_iter()
@@ -83,7 +83,12 @@ impl Work {
         Ok(())
     }
 
-    fn sweep(&self, parts: &[Part], trail: &mut Trail, room: &mut Scratch) -> Result<(), Conflict> {
+    fn sweep(
+        &self,
+        parts: &[Demand],
+        trail: &mut Trail,
+        room: &mut Scratch,
+    ) -> Result<(), Conflict> {
         room.parts.clear();
         for &part in parts {
             if part.span.here.is_some_and(|h| trail.fails(h)) || part.time == 0 {
@@ -111,25 +116,25 @@ impl Work {
 
     /// Windows that end at a moment when some part must.
     fn until(&self, to: i64, trail: &mut Trail, room: &mut Scratch) -> Result<(), Conflict> {
-        let mut work = 0;
+        let mut energetic = 0;
         // The longest of those that are not certain, or may end later: nothing follows where even that fits.
         let mut longest = 0;
         for i in 0..room.parts.len() {
             let p = room.parts[i];
             if p.certain && p.to <= to {
-                work += p.part.time;
+                energetic += p.part.time;
             } else if p.to <= to || p.certain && self.units == 1 {
                 longest = longest.max(p.part.time);
             } else {
                 continue;
             }
-            let free = self.units * (to - p.from) - work;
-            if free < 0 && work > 0 {
+            let free = self.units * (to - p.from) - energetic;
+            if free < 0 && energetic > 0 {
                 self.explain(room, to, p.from);
                 return Err(trail.refuse(&room.because));
             }
-            if longest > free && work > 0 {
-                self.crowd_out(trail, room, (p.from, to), (work, free))?;
+            if longest > free && energetic > 0 {
+                self.crowd_out(trail, room, (p.from, to), (energetic, free))?;
             }
         }
         Ok(())
@@ -153,7 +158,7 @@ impl Work {
         trail: &mut Trail,
         room: &mut Scratch,
         (from, to): (i64, i64),
-        (work, free): (i64, i64),
+        (energetic, free): (i64, i64),
     ) -> Result<(), Conflict> {
         for i in 0..room.parts.len() {
             let p = room.parts[i];
@@ -173,12 +178,12 @@ impl Work {
             } else if p.certain
                 && p.to > to
                 && self.units == 1
-                && trail.least(p.part.span.start) < from + work
+                && trail.least(p.part.span.start) < from + energetic
             {
                 self.explain(room, to, from);
                 room.because.extend(p.part.span.here);
                 room.because.push(p.part.span.start.at_least(from));
-                trail.follow(p.part.span.start.at_least(from + work), &room.because)?;
+                trail.follow(p.part.span.start.at_least(from + energetic), &room.because)?;
             }
         }
         Ok(())

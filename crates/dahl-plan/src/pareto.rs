@@ -1,17 +1,17 @@
-//! Goals that are no sums: one part of a problem, beside all that its other [parts](super::series) could do.
+//! Objectives that are no sums over [parts](super::series): one part beside the Pareto fronts of the others.
 //!
 //! Energy within a deadline, or energy × time, of the whole is not best for each part alone. But in a best plan no
-//! part could be both faster and thriftier. So all such plans of the small parts are found, by one deadline after another,
-//! and their sums are the ways of one task that stands in for these parts, in a problem with the largest part.
+//! part could be both faster and thriftier. So the Pareto front of each small part is found, by one deadline after
+//! another (the ε-constraint method), and the sums of their points are the modes of one task that stands in for
+//! these parts, in a problem with the largest part.
 //!
-//! Plans whose part is so slow or dear that, with the least that the others take, the whole cannot cost less than
-//! a plan that is known are left out.
+//! Points so slow or dear that the whole cannot cost less than the incumbent are left out.
 
-use super::bound::{self, Carries};
+use super::bound::{self, PossibleTransfers};
 use super::exact;
 use super::network::Frame;
 use super::problem::{Class, Goal, Group, Objective};
-use super::series::{Order, Part};
+use super::series::{StartOrder, SubProblem};
 
 /// Most plans of one part, or of several together.
 const MOST: usize = 200;
@@ -25,16 +25,16 @@ pub(super) struct Point {
     pub seconds: f64,
     pub joules: f64,
     /// Which part does it in which order.
-    pub orders: Vec<(usize, Order)>,
+    pub orders: Vec<(usize, StartOrder)>,
 }
 
 /// The whole's goal, and what is known of it: plans that cost this or more are of no interest.
-pub(super) struct Wanted<'g> {
+pub(super) struct Cutoff<'g> {
     pub goal: &'g Goal,
     pub limit: f64,
 }
 
-impl Wanted<'_> {
+impl Cutoff<'_> {
     /// Whether plans of so many seconds and joules at least are of interest.
     fn includes(&self, (seconds, joules): Least) -> bool {
         self.goal.in_time(seconds) && self.goal.cost(seconds, joules) < self.limit
@@ -61,9 +61,9 @@ fn sum(least: impl Iterator<Item = Least>) -> Least {
 }
 
 /// The largest part, and what the others can do together; `None` if that is too much to tell.
-pub(super) fn front(
-    parts: &[Part],
-    wanted: &Wanted<'_>,
+pub(super) fn pareto_front(
+    parts: &[SubProblem],
+    wanted: &Cutoff<'_>,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Option<(usize, Vec<Point>)> {
@@ -75,7 +75,7 @@ pub(super) fn front(
     let mut least: Vec<Least> = Vec::new();
     for part in parts {
         let frame = Frame::new(&part.problem).ok()?;
-        let (net, carries) = (frame.relaxed(), Carries::new(&frame));
+        let (net, carries) = (frame.relaxed(), PossibleTransfers::new(&frame));
         let (bound, _) = bound::bound(&net, &carries, &Goal::default(), rounds, &mut keep_going);
         least.push((bound.seconds, bound.joules));
     }
@@ -99,10 +99,10 @@ pub(super) fn front(
 
 /// Plans of a part of which none is both faster and thriftier, the slowest first, within so many seconds and joules.
 fn plans(
-    part: &Part,
+    part: &SubProblem,
     (seconds, joules): Least,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Option<Vec<(f64, f64, Order)>> {
+) -> Option<Vec<(f64, f64, StartOrder)>> {
     let frame = Frame::new(&part.problem).ok()?;
     let mut goal = Goal {
         objective: Objective::Energy,
@@ -117,7 +117,7 @@ fn plans(
         let Some((_, log)) = exact.found else {
             return Some(all);
         };
-        let order = Order::new(&frame, &log);
+        let order = StartOrder::new(&frame, &log);
         let done = order.perform(&frame)?;
         // Faster by more than what counts as in time.
         goal.deadline = Some(done.seconds * (1.0 - 2e-9));
@@ -127,7 +127,7 @@ fn plans(
 }
 
 /// What some parts and one more can do, without what something else beats in both respects.
-fn sums(all: &[Point], part: usize, mine: &[(f64, f64, Order)]) -> Vec<Point> {
+fn sums(all: &[Point], part: usize, mine: &[(f64, f64, StartOrder)]) -> Vec<Point> {
     let mut sums = Vec::new();
     for point in all {
         for (seconds, joules, order) in mine {
@@ -154,8 +154,8 @@ fn sums(all: &[Point], part: usize, mine: &[(f64, f64, Order)]) -> Vec<Point> {
     sums
 }
 
-/// A part, and after its tasks one that stands in for all others: it comes first, and these points are its ways.
-pub(super) fn beside(part: &Part, points: &[Point]) -> Part {
+/// A part, and after its tasks one that stands in for all others: it comes first, and these points are its modes.
+pub(super) fn beside(part: &SubProblem, points: &[Point]) -> SubProblem {
     let mut problem = part.problem.clone();
     let standing = problem.standing_watts();
     let watts = |p: &Point| match p.seconds > 0.0 {
@@ -183,5 +183,5 @@ pub(super) fn beside(part: &Part, points: &[Point]) -> Part {
     problem.tasks.push(problem.classes.len() as u32 - 1);
     problem.edges.extend((0..count).map(|t| (count, t)));
     let tasks = part.tasks.iter().copied().chain([u32::MAX]).collect();
-    Part { problem, tasks }
+    SubProblem { problem, tasks }
 }

@@ -1,13 +1,13 @@
-//! Makes the [`Model`] of a problem: its tasks, and what units and links have to do. What moves is
-//! [`moves`](super::moves).
+//! Builds the [`Model`] of a problem: its tasks, and what units and links have to do. Transfers and copies are added
+//! by [`transfers`](super::transfers).
 
 use super::arcs::Arcs;
 use super::clauses::Clauses;
-use super::lines::budget;
-use super::model::{Chosen, If, Model, Share, Span};
+use super::cuts::budget;
+use super::energetic::{Demand, Energetic};
+use super::model::{Chosen, Cumulative, If, Model, Span};
 use super::symmetry::columns_of;
-use super::trail::{Conflict, Fact, Trail, Var};
-use super::work::{Part, Work};
+use super::trail::{Conflict, Literal, Trail, Var};
 use crate::network::{ExecMode, Frame};
 use crate::problem::Goal;
 
@@ -15,7 +15,7 @@ use crate::problem::Goal;
 pub(super) const TICKS: i64 = 1 << 40;
 
 /// A model that is being made.
-pub(super) struct Maker<'f, 'p> {
+pub(super) struct Builder<'f, 'p> {
     pub frame: &'f Frame<'p>,
     pub model: Model,
     /// For each task and memory whether it runs there; outer none if it cannot.
@@ -28,7 +28,7 @@ pub(super) struct Maker<'f, 'p> {
 }
 
 /// All plans of a problem, with prices found in so many rounds.
-pub(super) fn make(
+pub(super) fn build(
     frame: &Frame<'_>,
     goal: &Goal,
     rounds: usize,
@@ -36,7 +36,7 @@ pub(super) fn make(
 ) -> Result<Model, Conflict> {
     let p = frame.problem;
     let longest = |c: &u32| {
-        let seconds = frame.ways[*c as usize].iter().map(|w| w.seconds);
+        let seconds = frame.modes[*c as usize].iter().map(|w| w.seconds);
         seconds.fold(0.0, f64::max)
     };
     let mut total: f64 = p.tasks.iter().map(longest).sum();
@@ -46,7 +46,7 @@ pub(super) fn make(
     // So that rounding leaves room even for the longest plan.
     total *= 1.001;
     let mut trail = Trail::default();
-    let mut maker = Maker {
+    let mut maker = Builder {
         beginning: trail.number(0, 0),
         end: trail.number(TICKS, TICKS),
         model: Model {
@@ -58,7 +58,7 @@ pub(super) fn make(
             orders: Vec::new(),
             tasks: Vec::new(),
             crossings: Vec::new(),
-            shares: Vec::new(),
+            cumulatives: Vec::new(),
         },
         frame,
         places: Vec::new(),
@@ -78,7 +78,7 @@ pub(super) fn make(
     Ok(maker.model)
 }
 
-impl Maker<'_, '_> {
+impl Builder<'_, '_> {
     /// Rounded down: no plan takes less.
     pub(super) fn ticks(&self, seconds: f64) -> i64 {
         (seconds * self.model.budget.ticks).floor() as i64
@@ -93,17 +93,17 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// That one of some facts is so, of `all` of which one is.
-    fn any(&mut self, facts: &[If], all: usize) -> Result<If, Conflict> {
-        match facts {
-            _ if facts.len() == all => Ok(None),
+    /// That one of some literals is so, of `all` of which one is.
+    fn any(&mut self, literals: &[If], all: usize) -> Result<If, Conflict> {
+        match literals {
+            _ if literals.len() == all => Ok(None),
             [one] => Ok(*one),
             _ => {
                 let any = self.model.choice();
                 let mut clause = vec![!any];
-                for fact in facts.iter().flatten() {
-                    self.require(vec![!*fact, any])?;
-                    clause.push(*fact);
+                for literal in literals.iter().flatten() {
+                    self.require(vec![!*literal, any])?;
+                    clause.push(*literal);
                 }
                 self.require(clause)?;
                 Ok(Some(any))
@@ -111,20 +111,23 @@ impl Maker<'_, '_> {
         }
     }
 
-    pub(super) fn require(&mut self, facts: Vec<Fact>) -> Result<(), Conflict> {
+    pub(super) fn require(&mut self, literals: Vec<Literal>) -> Result<(), Conflict> {
         let m = &mut self.model;
-        m.clauses.require(&mut m.trail, facts)
+        m.clauses.require(&mut m.trail, literals)
     }
 
     fn task(&mut self, t: usize) -> Result<(), Conflict> {
         let p = self.frame.problem;
-        let ways = &self.frame.ways[p.tasks[t] as usize];
-        let heres = self.one_of(ways.len())?;
+        let modes = &self.frame.modes[p.tasks[t] as usize];
+        let heres = self.one_of(modes.len())?;
         let span = self.span(None);
-        let shortest = ways.iter().map(|w| w.seconds).fold(f64::INFINITY, f64::min);
+        let shortest = modes
+            .iter()
+            .map(|w| w.seconds)
+            .fold(f64::INFINITY, f64::min);
         let shortest = self.ticks(shortest);
         self.model.arcs.add(span.start, span.end, shortest, &[]);
-        for (w, here) in ways.iter().zip(&heres) {
+        for (w, here) in modes.iter().zip(&heres) {
             if let Some(here) = *here {
                 let time = self.ticks(w.seconds);
                 self.model.arcs.add(span.start, span.end, time, &[here]);
@@ -135,12 +138,12 @@ impl Maker<'_, '_> {
         for (price, &here) in self.model.budget.tasks[t].iter_mut().zip(&heres) {
             price.here = here;
         }
-        let chosen = |(way, (w, &here)): (usize, (&ExecMode, &If))| Chosen {
+        let chosen = |(mode, (w, &here)): (usize, (&ExecMode, &If))| Chosen {
             here,
             group: usize::from(w.resource),
-            way,
+            mode,
         };
-        let chosen: Vec<Chosen> = ways.iter().zip(&heres).enumerate().map(chosen).collect();
+        let chosen: Vec<Chosen> = modes.iter().zip(&heres).enumerate().map(chosen).collect();
         let on = |is_there: &dyn Fn(usize) -> bool| -> Vec<If> {
             let there = chosen.iter().filter(|c| is_there(c.group));
             there.map(|c| c.here).collect()
@@ -191,41 +194,41 @@ impl Maker<'_, '_> {
         let p = self.frame.problem;
         for (g, group) in p.groups.iter().enumerate() {
             let mut parts = Vec::new();
-            for (t, (span, ways)) in self.model.tasks.iter().enumerate() {
-                for w in ways.iter().filter(|w| w.group == g) {
-                    let way = &self.frame.ways[p.tasks[t] as usize][w.way];
-                    parts.push(Part {
+            for (t, (span, modes)) in self.model.tasks.iter().enumerate() {
+                for w in modes.iter().filter(|w| w.group == g) {
+                    let mode = &self.frame.modes[p.tasks[t] as usize][w.mode];
+                    parts.push(Demand {
                         span: Span {
                             here: w.here,
                             ..*span
                         },
-                        time: self.ticks(way.seconds),
+                        time: self.ticks(mode.seconds),
                     });
                 }
             }
-            self.model.works.push(Work::new(group.units, parts));
-            let takers = self.groups[g].iter().map(|&(t, here)| {
+            self.model.works.push(Energetic::new(group.units, parts));
+            let demands = self.groups[g].iter().map(|&(t, here)| {
                 let span = self.model.tasks[t as usize].0;
                 (Span { here, ..span }, 1)
             });
-            let takers = takers.collect();
-            self.model.shares.push(Share {
+            let demands = demands.collect();
+            self.model.cumulatives.push(Cumulative {
                 limit: group.units as u64,
-                takers,
+                demands,
             });
         }
         for (l, link) in p.links.iter().enumerate() {
             let mine = self.model.crossings.iter().filter(|c| c.link as usize == l);
-            let parts = mine.clone().map(|c| Part {
+            let parts = mine.clone().map(|c| Demand {
                 span: c.span,
                 time: self.ticks(link.seconds(p.data[c.datum as usize].bytes)),
             });
             let parts = parts.collect();
-            let takers = mine.map(|c| (c.span, 1)).collect();
-            self.model.works.push(Work::new(link.channels, parts));
-            self.model.shares.push(Share {
+            let demands = mine.map(|c| (c.span, 1)).collect();
+            self.model.works.push(Energetic::new(link.channels, parts));
+            self.model.cumulatives.push(Cumulative {
                 limit: link.channels as u64,
-                takers,
+                demands,
             });
         }
     }

@@ -15,7 +15,7 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A datum into a memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Carry {
+pub(crate) struct PossibleTransfer {
     /// Which memory.
     pub to: usize,
     /// The task whose memory it comes from, or [`NOBODY`] if that is another memory for certain.
@@ -36,14 +36,14 @@ pub(super) struct Leg {
     /// The task that must end before, or [`NOBODY`].
     pub after: u32,
     /// The carry into each memory that the reader may run in.
-    pub carries: Vec<u32>,
+    pub transfers: Vec<u32>,
 }
 
 /// All transfers that may be needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Carries {
+pub(crate) struct PossibleTransfers {
     /// Each of them.
-    pub all: Vec<Carry>,
+    pub all: Vec<PossibleTransfer>,
     /// For each task, how each datum that it reads may come.
     pub(super) legs: Vec<Vec<Leg>>,
     /// The memory of each resource that is a group of units; 0 for all others.
@@ -52,17 +52,17 @@ pub(crate) struct Carries {
     pub(super) memories: usize,
 }
 
-impl Carries {
+impl PossibleTransfers {
     /// The transfers of a problem whose tasks' memories are open.
     pub(crate) fn new(frame: &Frame<'_>) -> Self {
         let p = frame.problem;
         let n = p.tasks.len();
         let places: Vec<Vec<usize>> = (0..n).map(|t| frame.memories_of(t)).collect();
-        let mut found = Carries {
+        let mut found = PossibleTransfers {
             legs: vec![Vec::new(); n],
             memory: p.groups.iter().map(|g| g.memory).collect(),
             memories: p.memories.len(),
-            ..Carries::default()
+            ..PossibleTransfers::default()
         };
         found.memory.resize(p.groups.len() + p.links.len(), 0);
         for (i, d) in p.data.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Carries {
                 let least = |of: &dyn Fn(u32) -> f64| {
                     links.iter().map(|&l| of(l)).fold(f64::INFINITY, f64::min)
                 };
-                found.all.push(Carry {
+                found.all.push(PossibleTransfer {
                     to,
                     writer: writer.unwrap_or(NOBODY),
                     readers,
@@ -105,12 +105,12 @@ impl Carries {
             }
             for &r in &d.readers {
                 let mine = |&c: &usize| found.all[c].readers.contains(&r);
-                let carries: Vec<u32> = (first..found.all.len())
+                let transfers: Vec<u32> = (first..found.all.len())
                     .filter(mine)
                     .map(|c| c as u32)
                     .collect();
-                if !carries.is_empty() {
-                    found.legs[r as usize].push(Leg { after, carries });
+                if !transfers.is_empty() {
+                    found.legs[r as usize].push(Leg { after, transfers });
                 }
             }
         }
@@ -118,22 +118,22 @@ impl Carries {
     }
 
     /// How much of a carry one reader alone makes necessary; negative where it is the writer that is there.
-    pub(super) fn part(&self, carry: &Carry, reader: u32, places: &[f64]) -> f64 {
-        let at = |t: u32| places[t as usize * self.memories + carry.to];
-        let writer = if carry.writer == NOBODY {
+    pub(super) fn part(&self, transfer: &PossibleTransfer, reader: u32, places: &[f64]) -> f64 {
+        let at = |t: u32| places[t as usize * self.memories + transfer.to];
+        let writer = if transfer.writer == NOBODY {
             0.0
         } else {
-            at(carry.writer)
+            at(transfer.writer)
         };
         at(reader) - writer
     }
 
     /// The reader that makes most of a carry necessary, and how much.
-    pub(super) fn needed(&self, carry: &Carry, places: &[f64]) -> (u32, f64) {
-        let parts = carry
+    pub(super) fn needed(&self, transfer: &PossibleTransfer, places: &[f64]) -> (u32, f64) {
+        let parts = transfer
             .readers
             .iter()
-            .map(|&r| (r, self.part(carry, r, places)));
+            .map(|&r| (r, self.part(transfer, r, places)));
         parts.fold((NOBODY, 0.0), |a, b| if b.1 > a.1 { b } else { a })
     }
 }

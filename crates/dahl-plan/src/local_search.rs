@@ -17,13 +17,13 @@ const COLD: f64 = 0.0005;
 const WARM: f64 = 0.01;
 
 /// What steers an improvement.
-pub(crate) struct Search<'a, 'p> {
+pub(crate) struct LocalSearch<'a, 'p> {
     /// The problem.
     pub frame: &'a Frame<'p>,
-    /// How much the relaxation uses each way of each task.
+    /// How much the relaxation uses each mode of each task.
     pub shares: &'a [Vec<f64>],
-    /// What each way of each task costs beyond its cheapest, at the relaxation's prices.
-    pub regrets: &'a [Vec<f64>],
+    /// What each mode of each task costs beyond its cheapest, at the dual prices.
+    pub reduced_costs: &'a [Vec<f64>],
     /// Which random numbers to use.
     pub seed: u64,
     /// How many changes to try.
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-impl Search<'_, '_> {
+impl LocalSearch<'_, '_> {
     /// Improves a plan.
     pub(crate) fn improve(
         &self,
@@ -95,10 +95,10 @@ impl Search<'_, '_> {
                 3 => {
                     // A sample through some layers, all to the same kind of unit.
                     let to = self.other(&mut dice, task, choice[task]);
-                    let resource = self.ways(task)[usize::from(to)].resource;
+                    let resource = self.modes(task)[usize::from(to)].resource;
                     let many = 2 + dice.below(12);
                     for t in follow(after, task).take(many) {
-                        let there = self.ways(t).iter().position(|w| w.resource == resource);
+                        let there = self.modes(t).iter().position(|w| w.resource == resource);
                         choice[t] = there.map_or(choice[t], |k| k as u16);
                     }
                 }
@@ -154,27 +154,31 @@ impl Search<'_, '_> {
         whole.filter(|w| w.rank <= first.rank).unwrap_or(first)
     }
 
-    fn ways(&self, task: usize) -> &[ExecMode] {
-        &self.frame.ways[self.frame.problem.tasks[task] as usize]
+    fn modes(&self, task: usize) -> &[ExecMode] {
+        &self.frame.modes[self.frame.problem.tasks[task] as usize]
     }
 
-    /// Of a few tasks, the one that regrets its way most takes its best one; most often another task then
+    /// Of a few tasks, the one that has the highest reduced cost takes its best one; most often another task then
     /// makes room for it.
     fn exchange(&self, dice: &mut Dice, choice: &mut [u16]) {
         let n = choice.len();
-        let regret = |t: usize, k: u16| self.regrets[t][usize::from(k)];
+        let reduced_cost = |t: usize, k: u16| self.reduced_costs[t][usize::from(k)];
         let least = |t: usize, from: &dyn Fn(&ExecMode) -> bool| {
-            let ways = self.ways(t);
-            let some = (0..ways.len()).filter(|&k| from(&ways[k]));
-            let by = |a: &usize, b: &usize| self.regrets[t][*a].total_cmp(&self.regrets[t][*b]);
+            let modes = self.modes(t);
+            let some = (0..modes.len()).filter(|&k| from(&modes[k]));
+            let by = |a: &usize, b: &usize| {
+                self.reduced_costs[t][*a].total_cmp(&self.reduced_costs[t][*b])
+            };
             some.min_by(by).map(|k| k as u16)
         };
         let few: Vec<usize> = (0..8).map(|_| dice.below(n)).collect();
-        let sorry = |&a: &usize, &b: &usize| regret(a, choice[a]).total_cmp(&regret(b, choice[b]));
+        let sorry = |&a: &usize, &b: &usize| {
+            reduced_cost(a, choice[a]).total_cmp(&reduced_cost(b, choice[b]))
+        };
         let Some(task) = few.into_iter().max_by(sorry) else {
             return;
         };
-        let resource = |t: usize, k: u16| self.ways(t)[usize::from(k)].resource;
+        let resource = |t: usize, k: u16| self.modes(t)[usize::from(k)].resource;
         let left = resource(task, choice[task]);
         let Some(best) = least(task, &|_| true) else {
             return;
@@ -188,13 +192,13 @@ impl Search<'_, '_> {
             .map(|_| dice.below(n))
             .filter(|&t| t != task && resource(t, choice[t]) == entered)
             .filter_map(|t| Some((t, least(t, &|w| w.resource == left)?)))
-            .min_by(|a, b| regret(a.0, a.1).total_cmp(&regret(b.0, b.1)));
+            .min_by(|a, b| reduced_cost(a.0, a.1).total_cmp(&reduced_cost(b.0, b.1)));
         if let Some((t, k)) = back {
             choice[t] = k;
         }
     }
 
-    /// Another way of a task, most often one that the relaxation uses.
+    /// Another mode of a task, most often one that the relaxation uses.
     fn other(&self, dice: &mut Dice, task: usize, not: u16) -> u16 {
         let shares = &self.shares[task];
         let used = |k: usize| shares[k] > 0.01 && k != usize::from(not);

@@ -1,12 +1,12 @@
-//! Equal units made to end at the same time: the last digits of a plan that is limited by work.
+//! Load levelling: equal units made to end at the same time, the last digits of a plan that is limited by work.
 //!
-//! Where nothing but work limits a plan, equal units should all end at the mean of their ends. Local
-//! search gets there to a part in ten thousand; the rest is a problem of dividing numbers. Exchanges of
-//! two tasks between two units that by themselves leave no gap are combined, two and four at a time, so
-//! that both end together; then the next two, the most unequal first. If the exchanges together leave a
-//! gap after all they are not made. Some random exchanges between tries give other numbers to add.
+//! Where nothing but work limits a plan, equal units should all end at the mean of their ends. Local search gets
+//! there to a part in ten thousand; the rest is number partitioning. Exchanges of two tasks between two units that
+//! by themselves leave no gap are combined, two and four at a time, so that both units end together; then the next
+//! two, the most unequal first. If the exchanges together leave a gap after all they are not made. Some random
+//! exchanges between tries give other numbers to add.
 //!
-//! Only for few tasks, where there is one memory with room enough; ways are not changed.
+//! Only for few tasks, where there is one memory with room enough. Execution modes are not changed.
 
 use dahl_core::random::Random;
 
@@ -32,7 +32,7 @@ const LEVELS: usize = 40;
 
 /// Tasks in the order in which each unit runs them.
 #[derive(Clone)]
-struct Plan {
+struct UnitOrders {
     units: Vec<Vec<u32>>,
     ends: Vec<f64>,
 }
@@ -45,11 +45,11 @@ struct Exchange {
     second: u16,
 }
 
-struct Evener<'n> {
+struct Leveller<'n> {
     net: &'n Network,
-    /// Seconds and way of each task.
+    /// Seconds and mode of each task.
     seconds: Vec<f64>,
-    way: Vec<u16>,
+    mode: Vec<u16>,
     /// Units of each resource: where they begin.
     from: Vec<usize>,
     /// When each task starts and ends in the plan performed last.
@@ -61,7 +61,7 @@ struct Evener<'n> {
 
 /// A better plan than `log` and its cost, looked for until it costs at most `enough`, for so many tries
 /// at most. `None` if this one cannot be bettered here.
-pub(crate) fn even(
+pub(crate) fn level_loads(
     net: &Network,
     goal: &Goal,
     log: &[Started],
@@ -80,46 +80,46 @@ pub(crate) fn even(
     let units = *from.last()?;
     let mut order: Vec<&Started> = log.iter().collect();
     order.sort_by(|a, b| a.start.total_cmp(&b.start));
-    let mut start = Plan {
+    let mut start = UnitOrders {
         units: vec![Vec::new(); units],
         ends: vec![0.0; units],
     };
-    let (mut seconds, mut way) = (vec![0.0; net.tasks], vec![0; net.tasks]);
+    let (mut seconds, mut mode) = (vec![0.0; net.tasks], vec![0; net.tasks]);
     let mut joules = 0.0;
     for s in order {
-        let w = &net.activities[s.activity as usize].ways[usize::from(s.way)];
+        let w = &net.activities[s.activity as usize].modes[usize::from(s.mode)];
         let unit = from[usize::from(w.resource)] + usize::from(s.unit);
         start.units[unit].push(s.activity);
         seconds[s.activity as usize] = w.seconds;
-        way[s.activity as usize] = s.way;
+        mode[s.activity as usize] = s.mode;
         joules += w.joules;
     }
-    let mut evener = Evener {
+    let mut leveller = Leveller {
         net,
         seconds,
-        way,
+        mode,
         start: vec![0.0; net.tasks],
         end: vec![0.0; net.tasks],
         next: Vec::new(),
         from,
         dice: (Random::new(1, 23), 0),
     };
-    if !evener.perform(&mut start) {
+    if !leveller.perform(&mut start) {
         return None;
     }
-    let latest = |p: &Plan| p.ends.iter().copied().fold(0.0, f64::max);
-    let cost = |p: &Plan| match latest(p) {
+    let latest = |p: &UnitOrders| p.ends.iter().copied().fold(0.0, f64::max);
+    let cost = |p: &UnitOrders| match latest(p) {
         late if !goal.in_time(late) => f64::INFINITY,
         seconds => goal.cost(seconds, joules + net.standing_watts * seconds),
     };
-    let sum = |p: &Plan| p.ends.iter().sum::<f64>();
+    let sum = |p: &UnitOrders| p.ends.iter().sum::<f64>();
     let (first, mut best) = (latest(&start), start.clone());
     let mut now = start;
     for _ in 0..tries {
         let mut plan = now.clone();
-        evener.shuffle(&mut plan);
+        leveller.shuffle(&mut plan);
         for r in 0..net.resources.len() {
-            evener.level(&mut plan, r);
+            leveller.level(&mut plan, r);
         }
         if latest(&plan) < latest(&best) {
             best = plan.clone();
@@ -132,12 +132,12 @@ pub(crate) fn even(
             break;
         }
     }
-    (latest(&best) < first).then(|| (cost(&best), evener.log(&mut best)))
+    (latest(&best) < first).then(|| (cost(&best), leveller.log(&mut best)))
 }
 
-impl Evener<'_> {
+impl Leveller<'_> {
     /// Starts everything as early as it can, in the order of its unit. False if tasks wait in a circle.
-    fn perform(&mut self, plan: &mut Plan) -> bool {
+    fn perform(&mut self, plan: &mut UnitOrders) -> bool {
         self.next.clear();
         self.next.resize(plan.units.len(), 0);
         self.end.fill(f64::NAN);
@@ -178,7 +178,7 @@ impl Evener<'_> {
     }
 
     /// Whether a plan can be performed with no more gaps than the ends so far allow.
-    fn holds(&mut self, plan: &mut Plan, ends: f64) -> bool {
+    fn holds(&mut self, plan: &mut UnitOrders, ends: f64) -> bool {
         self.perform(plan) && plan.ends.iter().sum::<f64>() <= ends * (1.0 + 1e-12)
     }
 
@@ -189,7 +189,7 @@ impl Evener<'_> {
 
     /// Random exchanges between equal units, or in the order of one, that leave no more gaps than there
     /// are; many, and moves from one place to another too, while there are any.
-    fn shuffle(&mut self, plan: &mut Plan) {
+    fn shuffle(&mut self, plan: &mut UnitOrders) {
         let work: f64 = self.seconds.iter().sum();
         let mut ends: f64 = plan.ends.iter().sum();
         for k in 0..SHUFFLES {
@@ -223,7 +223,7 @@ impl Evener<'_> {
     }
 
     /// Evens out the ends of a resource's units, the most unequal pair first, until no pair can be.
-    fn level(&mut self, plan: &mut Plan, resource: usize) {
+    fn level(&mut self, plan: &mut UnitOrders, resource: usize) {
         let units = self.from[resource]..self.from[resource + 1];
         for _ in 0..LEVELS {
             let mut pairs: Vec<(usize, usize)> = Vec::new();
@@ -241,7 +241,7 @@ impl Evener<'_> {
 
     /// Exchanges tasks between two units so that they end as nearly together as can be found; false if
     /// that is no nearer than now.
-    fn settle(&mut self, plan: &mut Plan, a: usize, b: usize) -> bool {
+    fn settle(&mut self, plan: &mut UnitOrders, a: usize, b: usize) -> bool {
         let ends: f64 = plan.ends.iter().sum();
         let want = (plan.ends[a] - plan.ends[b]) / 2.0;
         if want <= 1e-9 * plan.ends[a] {
@@ -323,7 +323,7 @@ impl Evener<'_> {
         false
     }
 
-    fn log(&mut self, plan: &mut Plan) -> Vec<Started> {
+    fn log(&mut self, plan: &mut UnitOrders) -> Vec<Started> {
         self.perform(plan);
         let mut log = Vec::with_capacity(self.net.tasks);
         for range in self.from.windows(2) {
@@ -331,7 +331,7 @@ impl Evener<'_> {
                 for &t in &plan.units[u] {
                     log.push(Started {
                         activity: t,
-                        way: self.way[t as usize],
+                        mode: self.mode[t as usize],
                         unit: (u - range[0]) as u16,
                         start: self.start[t as usize],
                         end: self.end[t as usize],
@@ -350,7 +350,7 @@ fn apart(a: &Exchange, b: &Exchange) -> bool {
     none || (a.first != b.first && a.second != b.second)
 }
 
-fn swap(plan: &mut Plan, a: usize, b: usize, i: usize, j: usize) {
+fn swap(plan: &mut UnitOrders, a: usize, b: usize, i: usize, j: usize) {
     let x = plan.units[a][i];
     plan.units[a][i] = plan.units[b][j];
     plan.units[b][j] = x;

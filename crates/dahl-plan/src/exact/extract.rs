@@ -1,7 +1,7 @@
-//! Plans out of a search, and into one.
+//! Schedules out of a search, and hints into one.
 
-use super::search::Search;
-use super::trail::Fact;
+use super::search::BranchAndBound;
+use super::trail::Literal;
 use crate::list::in_order;
 use crate::network::{ActivityKind, ExecMode, Frame};
 use crate::timeline::Started;
@@ -10,11 +10,11 @@ use crate::timeline::Started;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hint {
     tasks: Vec<Option<(ExecMode, f64)>>,
-    moves: Vec<(u32, u32, f64)>,
+    transfers: Vec<(u32, u32, f64)>,
 }
 
 /// A plan that was found.
-pub(super) struct Outcome {
+pub(super) struct FoundSchedule {
     pub memory: Vec<usize>,
     pub log: Vec<Started>,
     pub seconds: f64,
@@ -27,41 +27,44 @@ impl Hint {
         let net = frame.network(memory)?;
         let mut hint = Hint {
             tasks: vec![None; net.tasks],
-            moves: Vec::new(),
+            transfers: Vec::new(),
         };
         for s in log {
             let activity = &net.activities[s.activity as usize];
             match activity.what {
                 ActivityKind::Task(t) => {
-                    let way = activity.ways[usize::from(s.way)];
-                    hint.tasks[t as usize] = Some((way, s.start));
+                    let mode = activity.modes[usize::from(s.mode)];
+                    hint.tasks[t as usize] = Some((mode, s.start));
                 }
-                ActivityKind::Transfer { datum, link } => hint.moves.push((datum, link, s.start)),
+                ActivityKind::Transfer { datum, link } => {
+                    hint.transfers.push((datum, link, s.start))
+                }
             }
         }
         Some(hint)
     }
 }
 
-impl Search {
+impl BranchAndBound {
     /// Leans towards a plan.
     pub(super) fn suggest(&mut self, frame: &Frame<'_>, hint: &Hint) {
         let m = &mut self.model;
         let mut when = vec![f64::INFINITY; m.trail.numbers()];
         for (t, known) in hint.tasks.iter().enumerate() {
-            let Some((way, start)) = known else { continue };
-            let (span, ways) = &m.tasks[t];
+            let Some((mode, start)) = known else { continue };
+            let (span, modes) = &m.tasks[t];
             when[span.start.index()] = *start;
-            let all = &frame.ways[frame.problem.tasks[t] as usize];
-            for w in ways {
+            let all = &frame.modes[frame.problem.tasks[t] as usize];
+            for w in modes {
                 if let Some(here) = w.here {
-                    m.trail.lean(if all[w.way] == *way { here } else { !here });
+                    m.trail
+                        .set_phase(if all[w.mode] == *mode { here } else { !here });
                 }
             }
         }
         for c in &m.crossings {
-            let mut moves = hint.moves.iter();
-            if let Some(m) = moves.find(|m| (m.0, m.1) == (c.datum, c.link)) {
+            let mut transfers = hint.transfers.iter();
+            if let Some(m) = transfers.find(|m| (m.0, m.1) == (c.datum, c.link)) {
                 when[c.span.start.index()] = m.2;
             }
         }
@@ -70,16 +73,16 @@ impl Search {
 
     /// The plan in which everything starts as early as it can: each task's memory, and what starts when. None if
     /// rounding of times leaves no room for it.
-    pub(super) fn plan(&self, frame: &Frame<'_>) -> Option<Outcome> {
+    pub(super) fn plan(&self, frame: &Frame<'_>) -> Option<FoundSchedule> {
         let (m, p) = (&self.model, frame.problem);
-        let is_so = |here: Option<Fact>| here.is_none_or(|h| m.trail.holds(h));
-        let mut ways = Vec::new();
+        let is_so = |here: Option<Literal>| here.is_none_or(|h| m.trail.holds(h));
+        let mut modes = Vec::new();
         for (t, (_, all)) in m.tasks.iter().enumerate() {
-            let way = all.iter().find(|w| is_so(w.here))?.way;
-            ways.push(frame.ways[p.tasks[t] as usize][way]);
+            let mode = all.iter().find(|w| is_so(w.here))?.mode;
+            modes.push(frame.modes[p.tasks[t] as usize][mode]);
         }
         let memory = |w: &ExecMode| p.groups[usize::from(w.resource)].memory;
-        let memory: Vec<usize> = ways.iter().map(memory).collect();
+        let memory: Vec<usize> = modes.iter().map(memory).collect();
         let net = frame.network(&memory)?;
         let start = |i: usize| match net.activities[i].what {
             ActivityKind::Task(t) => m.trail.least(m.tasks[t as usize].0.start),
@@ -91,8 +94,8 @@ impl Search {
         };
         let place = |i: usize| match net.activities[i].what {
             ActivityKind::Task(t) => {
-                let mut all = net.activities[i].ways.iter();
-                all.position(|w| *w == ways[t as usize])
+                let mut all = net.activities[i].modes.iter();
+                all.position(|w| *w == modes[t as usize])
             }
             ActivityKind::Transfer { .. } => Some(0),
         };
@@ -112,7 +115,7 @@ impl Search {
             order.sort_by_key(|&i| (start(i as usize), takes(i as usize)));
             in_order(&net, &places, &order)
         })?;
-        Some(Outcome {
+        Some(FoundSchedule {
             seconds: done.makespan,
             joules: done.total_joules(),
             memory,
