@@ -31,7 +31,6 @@ enum Command {
     /// Measure this machine and the codelets of models, for `--grain tuned`, simulations and plans
     Calibrate(commands::calibrate::Args),
     /// Check every implementation of every codelet on the units of this machine, and report
-    #[cfg(feature = "gpu")]
     Check(commands::check::Args),
     /// Measure DAHL itself
     #[command(subcommand)]
@@ -63,7 +62,6 @@ fn main() -> std::process::ExitCode {
         Command::Energy(args) => commands::energy::run(&args),
         Command::Perf(args) => commands::perf::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
-        #[cfg(feature = "gpu")]
         Command::Check(args) => commands::check::run(&args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Trace(command) => commands::trace::run(&command),

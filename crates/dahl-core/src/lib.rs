@@ -11,6 +11,7 @@ pub mod exec;
 pub mod file;
 pub mod graph;
 pub mod hash;
+pub mod kernels;
 pub mod machine;
 pub mod operands;
 pub mod random;
@@ -30,6 +31,7 @@ pub use declare::{Declaration, OperandDecl, ParamDecl, ParamKind};
 pub use dtype::{DType, Element};
 pub use exec::{ExecError, Executor, Shown, Values, ValuesMut};
 pub use graph::{Graph, GraphError, Operand, Program, Recorder, Task};
+pub use kernels::{DeviceKernels, Kernel, KernelSet};
 pub use machine::{
     FrequencyState, Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated,
 };

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Mode;
 use crate::graph::Graph;
+use crate::kernels::DeviceKernels;
 use crate::machine::{Machine, UnitKind};
 use crate::region::Region;
 
@@ -330,23 +331,18 @@ impl Trace {
 }
 
 impl TraceGraph {
-    /// Takes from a graph what a trace needs.
-    pub fn of(graph: &Graph) -> TraceGraph {
-        let class = |c: &crate::graph::Class| {
+    /// Takes from a graph what a trace needs, on a machine with these kernels.
+    pub fn of(graph: &Graph, kernels: &DeviceKernels) -> TraceGraph {
+        let class = |(number, c): (usize, &crate::graph::Class)| {
+            let names = kernels.names(graph, number as u32).into_iter();
             let codelet = &graph.codelets[c.codelet as usize];
-            let name = |&(kind, i): &(UnitKind, u8)| {
-                (
-                    kind,
-                    codelet.implementations[usize::from(i)].name.to_string(),
-                )
-            };
             let mut shapes = c.call.dtype.to_string();
             for (shape, _) in &c.call.operands {
                 shapes.push_str(&format!(" {shape}"));
             }
             TraceClass {
                 codelet: codelet.name.clone(),
-                implementations: c.choices.iter().map(name).collect(),
+                implementations: names.map(|(kind, name)| (kind, name.into())).collect(),
                 shapes,
                 flops: c.cost.flops,
                 bytes: c.cost.bytes,
@@ -355,7 +351,7 @@ impl TraceGraph {
         let mut out = TraceGraph {
             fingerprint: graph.fingerprint(),
             sections: graph.sections.clone(),
-            classes: graph.classes.iter().map(class).collect(),
+            classes: graph.classes.iter().enumerate().map(class).collect(),
             ..TraceGraph::default()
         };
         for (i, t) in graph.tasks.iter().enumerate() {

@@ -126,8 +126,7 @@ fn main() -> Fallible<()> {
     let mut x = arena.zeros::<f32, 1>([ELEMENTS])?;
     let codelet = dahl_ops::codelets::TABLE.iter().find(|c| c.name == "fill");
     let codelet = Arc::new(codelet.ok_or("no codelet fill")?.as_ref().clone());
-    let extra = |name: &str| dahl_gpu::device::implementation(name, None);
-    let recorder = Recorder::new().with_extra(extra);
+    let recorder = Recorder::new();
     for _ in 0..tasks {
         let params = [dahl_core::Param::Float(1.0)];
         recorder.submit(Task::new(&codelet, &[x.write()]).params(&params));

@@ -3,22 +3,19 @@
 //! [`Device`] is what OpenCL and CUDA implement: run launches, deal out memory, copy. On top of it,
 //! [`GpuDriver`] executes tasks and [`GpuMemory`] keeps copies of arrays, whichever library is below.
 //!
-//! An operand reaches an implementation as an address that the host must not follow: the device's pool
-//! knows which buffer it means. An implementation of kind `gpu` asks [`current`] for the device, which
-//! the driver sets while a task runs on its thread.
+//! The driver lists its kernels, one for each recipe. A task's operands are addresses in the device's memory, which
+//! its pool knows; they become tensors here and are never followed by the host.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl_core::{Bytes, DType, Implementation, Operands, Seconds, TaskError, UnitKind};
-use dahl_runtime::driver::{Driver, DriverError, Job};
+use dahl_core::{Access, Bytes, DType, Kernel, KernelSet, Seconds, TaskError, UnitKind};
+use dahl_runtime::driver::{Code, Driver, DriverError, Job};
 use dahl_runtime::memory::{Backing, Broken, Buffer, Cargo, DeviceLost, Direction};
 
 use crate::error::GpuError;
-use crate::launch::{LIMIT, Launch, Steps, Task};
+use crate::launch::{LIMIT, Steps, Task};
 use crate::measure;
 use crate::pool::{ALIGN, Usage};
 use crate::recipes::{self, Recipe};
@@ -100,141 +97,105 @@ pub trait Device: Send + Sync {
     fn lost(&self) -> Option<String>;
 }
 
-thread_local! {
-    static CURRENT: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
-    /// Launches that go before those of the task.
-    static FIRST: RefCell<Vec<Launch>> = const { RefCell::new(Vec::new()) };
-    /// What went wrong on the current device, in more detail than a task's error has.
-    static FAILURE: RefCell<Option<GpuError>> = const { RefCell::new(None) };
-}
-
-/// Calls `f` with the device whose driver runs a task on this thread.
-pub fn current<R>(f: impl FnOnce(&dyn Device) -> R) -> Option<R> {
-    CURRENT.with_borrow(|d| d.as_deref().map(f))
-}
-
-/// Sets the thread's device until dropped.
-struct Bound;
-
-impl Bound {
-    fn new(device: &Arc<dyn Device>) -> Self {
-        CURRENT.set(Some(device.clone()));
-        FAILURE.set(None);
-        FIRST.set(Vec::new());
-        Bound
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        CURRENT.set(None);
-    }
-}
-
-fn tensor(ops: &Operands<'_>, i: usize) -> Tensor {
-    // The views are asked where they are and never looked into.
-    let (at, dims, strides) = match ops.dtype(i) {
-        DType::F32 => {
-            let v = ops.read::<f32>(i);
-            (v.as_ptr() as usize, v.dims(), v.strides())
-        }
-        DType::F64 => {
-            let v = ops.read::<f64>(i);
-            (v.as_ptr() as usize, v.dims(), v.strides())
-        }
+/// The kernels of every device: this crate's, or with products of matrices by the library of this name.
+pub fn kernels(blas: Option<&'static str>) -> KernelSet {
+    let one = |&(codelet, _): &(&'static str, Recipe)| {
+        let blas = blas.filter(|_| recipes::PRODUCTS.contains(&codelet));
+        Kernel::new(codelet, blas.unwrap_or("gpu"))
     };
-    Tensor {
-        base: Base::At(at),
-        dims,
-        strides,
-    }
-}
-
-/// Executes a recipe on the current device.
-fn execute(recipe: Recipe, blas: bool, ops: &Operands<'_>) -> Result<(), TaskError> {
-    let tensors: Vec<Tensor> = (0..ops.len()).map(|i| tensor(ops, i)).collect();
-    let modes: Vec<_> = (0..ops.len()).map(|i| ops.mode(i)).collect();
-    if let Some(t) = tensors.iter().find(|t| t.span() >= LIMIT) {
-        let n = t.span();
-        return Err(TaskError(format!(
-            "an operand spans {n} elements, GPU kernels count to {LIMIT}: split it"
-        )));
-    }
-    let (start, _) = ops.origin(0);
-    let task = Task {
-        tensors: &tensors,
-        modes: &modes,
-        params: ops.params(),
-        first: (0..4).map(|a| start[a] * tensors[0].strides[a]).sum(),
-    };
-    current(|device| {
-        let mut steps = Steps::new(ops.dtype(0), device.tuning());
-        steps.blas = blas;
-        recipe(&task, &mut steps);
-        steps.launches.splice(0..0, FIRST.take());
-        device.run(&steps)
-    })
-    .unwrap_or_else(|| {
-        Err(GpuError::Unsupported(
-            "a GPU implementation was run outside its driver".into(),
-        ))
-    })
-    .map_err(|e| {
-        let said = TaskError(e.to_string());
-        FAILURE.set(Some(e));
-        said
-    })
-}
-
-/// The GPU implementation of a codelet, if there is one: by this crate's kernels, or with products by
-/// the library of this name.
-pub fn implementation(codelet: &str, blas: Option<&'static str>) -> Option<Implementation> {
-    let recipe = recipes::by_name(codelet)?;
-    let blas = blas.filter(|_| recipes::PRODUCTS.contains(&codelet));
-    let with_blas = blas.is_some();
-    Some(Implementation {
-        name: blas.unwrap_or("gpu"),
-        kind: UnitKind::GPU,
-        supports: |_| true,
-        weight: |_| 1.0,
-        scratch: |_| 0,
-        body: Arc::new(move |ops| execute(recipe, with_blas, ops)),
-    })
+    recipes::TABLE.iter().map(one).collect()
 }
 
 /// Executes tasks on a device.
 pub struct GpuDriver {
     device: Arc<dyn Device>,
-    implementations: HashMap<&'static str, Implementation>,
+    kernels: KernelSet,
+    /// Whether products are computed by the device's library.
+    blas: bool,
 }
 
 impl GpuDriver {
-    /// The driver of a device.
+    /// The driver of a device, with products by its library if it has one.
     pub fn new(device: Arc<dyn Device>) -> Self {
         let blas = device.blas();
-        let all = recipes::TABLE.iter();
-        let all = all.filter_map(|(name, _)| Some((*name, implementation(name, blas)?)));
         GpuDriver {
-            implementations: all.collect(),
+            kernels: kernels(blas),
+            blas: blas.is_some(),
             device,
         }
     }
 
-    /// Whose fault a failure is.
-    fn sort(&self, said: TaskError, failure: Option<GpuError>) -> DriverError {
-        let why = said.0.clone();
-        match (self.device.lost(), failure) {
-            (Some(_), _) => DriverError::Lost(DeviceLost(why)),
-            (None, Some(GpuError::OutOfMemory { bytes, .. })) => DriverError::NoRoom { bytes, why },
-            // The driver refused something, memory most likely, and works on.
-            (None, Some(GpuError::Call { .. })) => DriverError::NoRoom { bytes: 0, why },
-            _ => DriverError::Task(said),
+    /// The driver of a device that uses this crate's kernels only, as beside a device without a library.
+    pub fn without_library(device: Arc<dyn Device>) -> Self {
+        GpuDriver {
+            kernels: kernels(None),
+            blas: false,
+            device,
         }
     }
 
-    /// How this unit executes a codelet.
-    pub fn implementation(&self, codelet: &str) -> Option<&Implementation> {
-        self.implementations.get(codelet)
+    /// The launches of a task; its error if the kernels cannot express it.
+    fn steps(&self, job: &Job<'_>) -> Result<Steps, TaskError> {
+        let recipe = match job.code {
+            Code::Kernel(place) => recipes::TABLE.get(place).map(|&(name, r)| (name, r)),
+            Code::Body(_) => None,
+        };
+        let Some((codelet, recipe)) = recipe else {
+            let message = "a GPU executes its own kernels only";
+            return Err(TaskError(message.into()));
+        };
+        let tensors: Vec<Tensor> = job.accesses.iter().map(|a| tensor(job, a)).collect();
+        let modes: Vec<_> = job.accesses.iter().map(|a| a.mode).collect();
+        if let Some(t) = tensors.iter().find(|t| t.span() >= LIMIT) {
+            let n = t.span();
+            return Err(TaskError(format!(
+                "an operand spans {n} elements, GPU kernels count to {LIMIT}: split it"
+            )));
+        }
+        let mut steps = Steps::new(job.call.dtype, self.device.tuning());
+        if job.fresh {
+            // Together with the task's own: to wait for them alone would cost as much again.
+            for (access, to) in job.accesses.iter().zip(&tensors) {
+                if let Some(merge) = access.fresh {
+                    recipes::fill(*to, merge.identity(), &mut steps);
+                }
+            }
+        }
+        steps.blas = self.blas && recipes::PRODUCTS.contains(&codelet);
+        let start = job.accesses[0].region.start();
+        let task = Task {
+            tensors: &tensors,
+            modes: &modes,
+            params: &job.call.params,
+            first: (0..4).map(|a| start[a] * tensors[0].strides[a]).sum(),
+        };
+        recipe(&task, &mut steps);
+        Ok(steps)
+    }
+
+    /// Whose fault a failure is.
+    fn sort(&self, failure: GpuError) -> DriverError {
+        let why = failure.to_string();
+        match (self.device.lost(), failure) {
+            (Some(_), _) => DriverError::Lost(DeviceLost(why)),
+            (None, GpuError::OutOfMemory { bytes, .. }) => DriverError::NoRoom { bytes, why },
+            // The driver refused something, memory most likely, and works on.
+            (None, GpuError::Call { .. }) => DriverError::NoRoom { bytes: 0, why },
+            _ => DriverError::Task(TaskError(why)),
+        }
+    }
+}
+
+/// An operand in the device's memory.
+fn tensor(job: &Job<'_>, access: &Access) -> Tensor {
+    let array = &job.arrays[access.array as usize];
+    let strides = array.shape.strides4();
+    let start = access.region.start();
+    let skip: usize = (0..4).map(|a| start[a] * strides[a]).sum();
+    Tensor {
+        base: Base::At(array.base.addr() + skip * array.dtype.size()),
+        dims: access.region.dims4(),
+        strides,
     }
 }
 
@@ -243,27 +204,17 @@ impl Driver for GpuDriver {
         UnitKind::GPU
     }
 
+    fn kernels(&self) -> Option<&KernelSet> {
+        Some(&self.kernels)
+    }
+
     fn device(&self) -> &str {
         self.device.name()
     }
 
-    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
-        let _bound = Bound::new(&self.device);
-        let scratch = std::cell::Cell::new(scratch);
-        // SAFETY: passed on to the caller. No element is touched from the host.
-        let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
-        if job.fresh {
-            let mut steps = Steps::new(operands.dtype(0), self.device.tuning());
-            for (i, access) in job.accesses.iter().enumerate() {
-                if let Some(merge) = access.fresh {
-                    recipes::fill(tensor(&operands, i), merge.identity(), &mut steps);
-                }
-            }
-            // Together with the task's own: to wait for them alone would cost as much again.
-            FIRST.set(steps.launches);
-        }
-        let done = (job.implementation.body)(&operands);
-        done.map_err(|said| self.sort(said, FAILURE.take()))
+    unsafe fn execute(&self, job: &Job<'_>, _: &mut [u8]) -> Result<(), DriverError> {
+        let steps = self.steps(job)?;
+        self.device.run(&steps).map_err(|e| self.sort(e))
     }
 }
 

@@ -23,8 +23,8 @@
 //! [`Device::stats`] counts both. A call that fails takes the device out of use ([`Device::lost`]); a lack of
 //! memory does not, and is sorted out by the runtime, which gives up copies or runs the task elsewhere.
 
+mod attach;
 mod cache;
-pub mod check;
 pub mod chunks;
 pub mod cuda;
 pub mod device;
@@ -41,5 +41,6 @@ pub mod store;
 pub mod tensor;
 pub mod tuning;
 
-pub use device::{Device, GpuDriver, GpuMemory, Settings};
+pub use attach::{Opened, Opening, attach, equip, open};
+pub use device::{Device, GpuDriver, GpuMemory, Settings, kernels};
 pub use error::GpuError;

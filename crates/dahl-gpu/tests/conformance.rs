@@ -8,13 +8,26 @@ mod common;
 use std::sync::Arc;
 
 use common::{POCL, have_device};
+use dahl_check::{Outcome, Subject, check, check_all};
 use dahl_core::view::for_rows;
-use dahl_core::{Codelet, DType, Operands, UnitKind};
-use dahl_gpu::check::{Outcome, check, check_all};
+use dahl_core::{Codelet, DType, Operands, Seconds, UnitKind};
+use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::tuning::Tuning;
-use dahl_gpu::{Device, GpuDriver, Settings};
+use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
 use dahl_test_support::skip;
+
+/// Calls `f` with a device as conformance checks see it.
+fn subject<R>(device: &Arc<dyn Device>, f: impl FnOnce(Subject<'_>) -> R) -> R {
+    let link = LinkSpeed {
+        bandwidth: 1e9,
+        latency: Seconds(0.0),
+    };
+    f(Subject {
+        driver: &GpuDriver::new(device.clone()),
+        memory: &GpuMemory::new(device.clone(), [link; 2]),
+    })
+}
 
 /// All devices.
 fn open(settings: &Settings) -> Vec<Arc<OpenClDevice>> {
@@ -39,7 +52,7 @@ fn every_codelet_agrees_with_the_reference() {
     for (i, device) in devices.into_iter().enumerate() {
         let device: Arc<dyn Device> = device;
         for dtype in [DType::F32, DType::F64] {
-            let outcomes = check_all(&device, dtype, 17 + i as u64);
+            let outcomes = subject(&device, |s| check_all(s, dtype, 17 + i as u64));
             let failed = |o: &Outcome| o.failure.clone();
             let failures: Vec<String> = outcomes.iter().filter_map(failed).collect();
             let cases: usize = outcomes.iter().map(|o| o.cases).sum();
@@ -69,7 +82,6 @@ fn accumulators_merge_as_on_the_host() {
     ];
     for device in open(&Settings::default()) {
         let device: Arc<dyn Device> = device;
-        let driver = GpuDriver::new(device.clone());
         for (name, join) in joins {
             let body = move |ops: &Operands<'_>| {
                 let mut to = ops.write::<f64>(0);
@@ -83,7 +95,7 @@ fn accumulators_merge_as_on_the_host() {
                 Ok(())
             };
             let codelet = Codelet::new(name).implement("reference", UnitKind::CPU, body);
-            let outcome = check(&device, &driver, &codelet, DType::F64, 3);
+            let outcome = subject(&device, |s| check(s, &codelet, DType::F64, 3));
             assert_eq!((outcome.failure, outcome.cases > 0), (None, true), "{name}");
         }
     }
@@ -119,7 +131,7 @@ fn small_groups_agree_too() {
         };
         let device: Arc<dyn Device> = open(&settings).remove(0);
         assert!(device.tuning().group <= group && device.tuning().side.pow(2) <= group);
-        let outcomes = check_all(&device, DType::F32, 23);
+        let outcomes = subject(&device, |s| check_all(s, DType::F32, 23));
         let failures: Vec<String> = outcomes.into_iter().filter_map(|o| o.failure).collect();
         assert!(failures.is_empty(), "{group}: {}", failures.join("\n"));
     }

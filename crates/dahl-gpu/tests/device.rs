@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use common::{POCL, have_device};
 use dahl_core::operands::Placed;
-use dahl_core::{Access, DType, Merge, Mode, Region, Shape};
+use dahl_core::{Access, Call, DType, Merge, Mode, Region, Shape};
 use dahl_gpu::fault::Fault;
 use dahl_gpu::launch::{Steps, Task};
 use dahl_gpu::opencl::OpenClDevice;
 use dahl_gpu::tensor::{Base, Tensor};
 use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings, recipes};
-use dahl_runtime::driver::{Driver, Job};
+use dahl_runtime::driver::{Code, Driver, Job};
 use dahl_runtime::memory::{Backing, Cargo, Direction};
 use dahl_test_support::skip;
 
@@ -314,14 +314,22 @@ fn fresh_accumulators_start_at_their_identity() {
             fresh,
             region: Region::new([0; 4], [1, 1, 1, n]).unwrap(),
         };
+        let (of_x, of_y) = (placed(x, 8), placed(y, 1));
+        let call = Call {
+            operands: vec![(of_x.shape, Mode::Read), (of_y.shape, Mode::Reduce)],
+            dtype: DType::F32,
+            params: Vec::new(),
+        };
+        let kernels = driver.kernels().unwrap();
+        let (place, _) = kernels.find(codelet, &call).unwrap();
         let job = Job {
-            implementation: driver.implementation(codelet).unwrap(),
+            code: Code::Kernel(place),
+            call: &call,
             accesses: &[
                 access(0, Mode::Read, 8, None),
                 access(1, Mode::Reduce, 1, Some(merge)),
             ],
-            arrays: &[placed(x, 8), placed(y, 1)],
-            params: &[],
+            arrays: &[of_x, of_y],
             fresh: true,
         };
         // SAFETY: the operands are on the device and ours alone.

@@ -27,7 +27,6 @@ fn devices_train_as_pytorch_does() {
             let name = format!("{} {dtype} on {units}", case.name);
             let how = support::How {
                 dtype,
-                extra: Some(|name| dahl_gpu::device::implementation(name, None)),
                 ..support::How::default()
             };
             let mut session = support::session(&case, &how);

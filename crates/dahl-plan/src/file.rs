@@ -236,9 +236,10 @@ impl PlanFile {
             start: Seconds(r.start),
             end: Seconds(r.end),
             codelet: graph.codelet_of(t as u32).name.clone(),
-            implementation: graph
-                .implementation(t as u32, machine.units[unit(r)].kind)
-                .map(|i| i.name.to_string()),
+            implementation: machine
+                .kernels
+                .name_of(graph, graph.tasks[t].class, machine.units[unit(r)].kind)
+                .map(String::from),
             section: graph.sections[graph.tasks[t].section as usize].clone(),
         };
         // An empty sum is -0.

@@ -19,7 +19,7 @@ use crate::watchdog::Watchdog;
 /// Settings of a runtime.
 pub struct Builder {
     workers: usize,
-    policy: String,
+    policy: MakePolicy,
     main_works: bool,
     pin: bool,
     null: bool,
@@ -31,6 +31,17 @@ pub struct Builder {
     events: Option<usize>,
     schedule: Option<Schedule>,
     on_loss: Option<OnLoss>,
+}
+
+/// Makes the policy once the machine is known.
+type MakePolicy = Box<dyn FnOnce(&Machine) -> Result<Box<dyn Policy>, RunError>>;
+
+/// The policy of this name.
+fn named(name: String) -> MakePolicy {
+    Box::new(move |machine| {
+        let policy = policy::by_name(&name, machine);
+        policy.map_err(|e| RunError::Start(e.to_string()))
+    })
 }
 
 /// Where and in which order the tasks of one graph run, decided beforehand.
@@ -76,7 +87,7 @@ impl Default for Builder {
     fn default() -> Self {
         Builder {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
-            policy: "ws".into(),
+            policy: named("ws".into()),
             main_works: true,
             pin: true,
             null: false,
@@ -101,7 +112,61 @@ impl Builder {
 
     /// The policy, by name; `ws` unless set.
     pub fn policy(mut self, name: &str) -> Self {
-        self.policy = name.into();
+        self.policy = named(name.into());
+        self
+    }
+
+    /// A policy of the program's own, made for the machine that the runtime will have.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use dahl_core::{Seconds, UnitId};
+    /// use dahl_runtime::Runtime;
+    /// use dahl_sched::policy::{Policy, TaskRef, World};
+    ///
+    /// /// The task that became ready last runs first.
+    /// struct LastFirst(Mutex<Vec<TaskRef>>);
+    ///
+    /// impl Policy for LastFirst {
+    ///     fn name(&self) -> &'static str {
+    ///         "last-first"
+    ///     }
+    ///
+    ///     fn ready(
+    ///         &self,
+    ///         world: &dyn World,
+    ///         _: Option<UnitId>,
+    ///         tasks: &[TaskRef],
+    ///         _: Seconds,
+    ///     ) -> Option<TaskRef> {
+    ///         self.0.lock().unwrap().extend(tasks);
+    ///         tasks.iter().for_each(|_| {
+    ///             world.wake(None);
+    ///         });
+    ///         None
+    ///     }
+    ///
+    ///     fn next(&self, world: &dyn World, unit: UnitId, _: Seconds) -> Option<TaskRef> {
+    ///         let mut all = self.0.lock().unwrap();
+    ///         let able = all.iter().rposition(|&t| world.can_run(t, unit))?;
+    ///         Some(all.remove(able))
+    ///     }
+    ///
+    ///     fn backlog(&self) -> Vec<(String, usize)> {
+    ///         vec![("all".into(), self.0.lock().unwrap().len())]
+    ///     }
+    /// }
+    ///
+    /// let builder = Runtime::builder().workers(2);
+    /// let mut runtime = builder.with_policy(|_| LastFirst(Mutex::default())).build()?;
+    /// runtime.run(|_| ())?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn with_policy<P: Policy + 'static>(
+        mut self,
+        make: impl FnOnce(&Machine) -> P + 'static,
+    ) -> Self {
+        self.policy = Box::new(|machine| Ok(Box::new(make(machine))));
         self
     }
 
@@ -218,7 +283,17 @@ impl Builder {
             for ((from, to), (bandwidth, latency)) in ends.into_iter().zip(spec.links) {
                 machine.links.push(Link::new(from, to, bandwidth, latency));
             }
-            let unit = Unit::new(spec.name.clone(), spec.driver.kind(), memory);
+            let kind = spec.driver.kind();
+            if let Some(kernels) = spec.driver.kernels()
+                && !machine.kernels.add(kind, kernels.clone())
+            {
+                let name = &spec.name;
+                return Err(RunError::Start(format!(
+                    "{name} is of kind {kind} and has other kernels than a device before it: give it a kind of \
+                     its own, since units of one kind must compute the same"
+                )));
+            }
+            let unit = Unit::new(spec.name.clone(), kind, memory);
             machine.units.push(unit);
             units.push(UnitState {
                 driver: spec.driver,
@@ -232,37 +307,9 @@ impl Builder {
             return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
         }
         let (policy, planned) = match self.schedule {
-            None => {
-                let policy = policy::by_name(&self.policy, &machine);
-                (policy.map_err(|e| RunError::Start(e.to_string()))?, None)
-            }
-            Some(Schedule {
-                graph,
-                order,
-                transfers,
-            }) => {
-                if order.len() != units.len() {
-                    let (has, wants) = (units.len(), order.len());
-                    let message = format!("the schedule is for {wants} units, there are {has}");
-                    return Err(RunError::Start(message));
-                }
-                let memories = machine.memories.len();
-                let outside = |t: &PlannedTransfer| usize::from(t.from.max(t.to)) >= memories;
-                if let Some(i) = transfers.iter().position(outside) {
-                    let message =
-                        format!("transfer {i} of the schedule: there are {memories} memories");
-                    return Err(RunError::Start(message));
-                }
-                let tasks = order.iter().map(Vec::len).sum();
-                let fixed = Fixed::new(tasks, order.clone());
-                let fixed = fixed.map_err(|e| RunError::Start(e.to_string()))?;
-                let follow: Box<dyn Policy> = Box::new(Follow::new(fixed, &machine));
-                let planned = Planned {
-                    fingerprint: graph,
-                    tasks,
-                    order,
-                    transfers: Moves::Told(transfers),
-                };
+            None => ((self.policy)(&machine)?, None),
+            Some(schedule) => {
+                let (follow, planned) = schedule.check(&machine)?;
                 (follow, Some(planned))
             }
         };
@@ -288,6 +335,38 @@ impl Builder {
             planned,
         };
         Runtime::start(shared, settings)
+    }
+}
+
+impl Schedule {
+    /// The policy that follows it on a machine, if it is for one like this.
+    fn check(self, machine: &Machine) -> Result<(Box<dyn Policy>, Planned), RunError> {
+        let Schedule {
+            graph,
+            order,
+            transfers,
+        } = self;
+        let (has, wants) = (machine.units.len(), order.len());
+        if has != wants {
+            let message = format!("the schedule is for {wants} units, there are {has}");
+            return Err(RunError::Start(message));
+        }
+        let memories = machine.memories.len();
+        let outside = |t: &PlannedTransfer| usize::from(t.from.max(t.to)) >= memories;
+        if let Some(i) = transfers.iter().position(outside) {
+            let message = format!("transfer {i} of the schedule: there are {memories} memories");
+            return Err(RunError::Start(message));
+        }
+        let tasks = order.iter().map(Vec::len).sum();
+        let fixed = Fixed::new(tasks, order.clone());
+        let fixed = fixed.map_err(|e| RunError::Start(e.to_string()))?;
+        let planned = Planned {
+            fingerprint: graph,
+            tasks,
+            order,
+            transfers: Moves::Told(transfers),
+        };
+        Ok((Box::new(Follow::new(fixed, machine)), planned))
     }
 }
 

@@ -1,27 +1,37 @@
 //! Drivers: how a unit executes a task, once its operands are where the unit can reach them.
 //!
-//! A driver knows nothing of queues, dependencies or copies; it gets an implementation and operands.
-//! A GPU's driver launches a kernel here. [`NullDriver`] executes nothing, so that scheduling itself
-//! can be tested and timed.
+//! A driver says what it can execute, and executes it. One with kernels of its own lists them
+//! ([`Driver::kernels`]); one without runs the codelets' own implementations for its kind of unit. It knows nothing
+//! of queues, dependencies or copies. [`NullDriver`] executes nothing, so that scheduling itself can be tested and
+//! timed.
 
 use std::cell::Cell;
 
 use dahl_core::access::Access;
 use dahl_core::operands::Placed;
-use dahl_core::{Implementation, Operands, Param, TaskError, UnitKind};
+use dahl_core::{Call, Implementation, KernelSet, Operands, TaskError, UnitKind};
 
 use crate::memory::DeviceLost;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub enum Code<'a> {
+    /// A codelet's own implementation, for drivers without kernels.
+    Body(&'a Implementation),
+    /// The driver's own kernel at this place of its set.
+    Kernel(usize),
+}
 
 /// A task as a driver sees it.
 pub struct Job<'a> {
     /// What to run.
-    pub implementation: &'a Implementation,
-    /// What it touches.
+    pub code: Code<'a>,
+    /// Shapes, modes, element type and parameters.
+    pub call: &'a Call,
+    /// What it touches: parts of `arrays`.
     pub accesses: &'a [Access],
     /// Where the arrays are, in this unit's memory.
     pub arrays: &'a [Placed],
-    /// Its parameters.
-    pub params: &'a [Param],
     /// Whether some operands must be filled with zeros first.
     pub fresh: bool,
 }
@@ -47,8 +57,14 @@ pub enum DriverError {
 
 /// Executes tasks on one kind of unit.
 pub trait Driver: Send + Sync {
-    /// The kind of unit it drives, which decides on implementations.
+    /// The kind of unit it drives.
     fn kind(&self) -> UnitKind;
+
+    /// What it can execute, if it has kernels of its own. The same every time, and for all drivers of a kind in a
+    /// runtime. Without any, it must run the codelets' own implementations for its kind.
+    fn kernels(&self) -> Option<&KernelSet> {
+        None
+    }
 
     /// The device's own name, where durations measured on one say nothing of another; else empty.
     fn device(&self) -> &str {
@@ -60,7 +76,8 @@ pub trait Driver: Send + Sync {
         true
     }
 
-    /// Executes a task; returns when its results can be used.
+    /// Executes a task; returns when its results can be used. `scratch` is the host memory that an implementation
+    /// asked for; kernels get none.
     ///
     /// # Safety
     /// The contract of [`Operands::new`]: the operands are in place, and no conflicting task runs.
@@ -77,13 +94,18 @@ impl Driver for CpuDriver {
     }
 
     unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
+        let Code::Body(implementation) = job.code else {
+            let message = "a kernel was given to a driver that has none";
+            return Err(TaskError(message.into()).into());
+        };
         let scratch = Cell::new(scratch);
+        let params = &job.call.params;
         // SAFETY: passed on to the caller.
-        let operands = unsafe { Operands::new(job.accesses, job.arrays, job.params, &scratch) };
+        let operands = unsafe { Operands::new(job.accesses, job.arrays, params, &scratch) };
         if job.fresh {
             operands.fill_fresh();
         }
-        Ok((job.implementation.body)(&operands)?)
+        Ok((implementation.body)(&operands)?)
     }
 }
 

@@ -7,12 +7,14 @@
 use crossbeam_utils::CachePadded;
 use dahl_core::access::Access;
 use dahl_core::arena::Chunk;
+use dahl_core::kernels::CodeId;
 use dahl_core::operands::Placed;
-use dahl_core::{Cost, Graph, Seconds, UnitId, UnitKind};
+use dahl_core::{Cost, DeviceKernels, Graph, Seconds, UnitId, UnitKind};
 use dahl_sched::policy::TaskRef;
 use dahl_sched::transfers::Transfers;
 
 use crate::countdown::Countdown;
+use crate::driver::Code;
 use crate::error::RunError;
 use crate::exit::Exit;
 use crate::memory::needs::Needs;
@@ -37,6 +39,9 @@ pub struct Prepared {
     /// Expected seconds by class and unit, as bits. Facts that policies ask for under their locks: no
     /// ordering hangs on them, so they are not the model checker's atomics.
     estimates: Vec<std::sync::atomic::AtomicU64>,
+    /// By class and unit, and after the units for the host's CPU: what tasks run there, and the bytes of host memory
+    /// that it needs.
+    codes: Vec<Option<(CodeId, usize)>>,
     /// For every storage, an array that is the whole of it under some shape.
     pub view_of: Vec<u32>,
     units: usize,
@@ -54,7 +59,7 @@ impl Prepared {
     /// Prepares a graph for a number of units.
     pub fn new(
         graph: std::sync::Arc<Graph>,
-        kinds: &[UnitKind],
+        (kinds, kernels): (&[UnitKind], &DeviceKernels),
         is_planned: bool,
         (needs, readers): (Needs, Readers),
     ) -> Self {
@@ -85,6 +90,22 @@ impl Prepared {
                     .map(|_| static_estimate(&c.cost).to_bits().into())
             })
             .collect();
+        let columns = || kinds.iter().chain([&UnitKind::CPU]);
+        let code = |class: u32, kind: UnitKind| {
+            let choice = kernels.choice(&graph, class, kind)?;
+            let need = match choice {
+                CodeId::Kernel(_) => 0,
+                CodeId::Own(place) => {
+                    let class = &graph.classes[class as usize];
+                    let codelet = &graph.codelets[class.codelet as usize];
+                    (codelet.implementations[usize::from(place)].scratch)(&class.call)
+                }
+            };
+            Some((choice, need))
+        };
+        let classes = 0..graph.classes.len() as u32;
+        let codes = classes.flat_map(|c| columns().map(move |&k| (c, k)));
+        let codes = codes.map(|(class, kind)| code(class, kind)).collect();
         let mut uses = vec![0; graph.storages.len()];
         for access in &graph.accesses {
             uses[graph.arrays[access.array as usize].storage as usize] += 1;
@@ -101,12 +122,46 @@ impl Prepared {
             chunks,
             uses,
             estimates,
+            codes,
             units: kinds.len(),
             is_planned,
             needs,
             readers,
             transfers: None,
         }
+    }
+
+    /// What a task runs in a column of `codes`.
+    #[inline]
+    fn code_in(&self, task: u32, column: usize) -> Option<(Code<'_>, usize)> {
+        let class = self.graph.tasks[task as usize].class as usize;
+        let (choice, scratch) = self.codes[class * (self.units + 1) + column]?;
+        let code = match choice {
+            CodeId::Kernel(place) => Code::Kernel(place as usize),
+            CodeId::Own(place) => {
+                let codelet = &self.graph.codelets[self.graph.classes[class].codelet as usize];
+                Code::Body(&codelet.implementations[usize::from(place)])
+            }
+        };
+        Some((code, scratch))
+    }
+
+    /// What a task runs on a unit, and the bytes of host memory that it needs; none if it cannot run there.
+    #[inline]
+    pub fn code(&self, task: u32, unit: UnitId) -> Option<(Code<'_>, usize)> {
+        self.code_in(task, usize::from(unit.0))
+    }
+
+    /// The same for a CPU of the host, which works for units whose device cannot.
+    pub fn host_code(&self, task: u32) -> Option<(Code<'_>, usize)> {
+        self.code_in(task, self.units)
+    }
+
+    /// Whether a unit can run a task.
+    #[inline]
+    pub fn can_run(&self, task: u32, unit: UnitId) -> bool {
+        let class = self.graph.tasks[task as usize].class as usize;
+        self.codes[class * (self.units + 1) + usize::from(unit.0)].is_some()
     }
 
     fn place(&self, class: u32, unit: UnitId) -> &std::sync::atomic::AtomicU64 {

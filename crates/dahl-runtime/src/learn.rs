@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use dahl_core::hash::FastBuild;
-use dahl_core::{Machine, UnitId, UnitKind};
+use dahl_core::{DeviceKernels, Machine, UnitId, UnitKind};
 use dahl_sched::model::{Key, PerfModel};
 
 use crate::instance::Prepared;
@@ -32,10 +32,7 @@ const ENOUGH: u32 = 32;
 /// See the module.
 pub(crate) struct Learner {
     knowledge: Knowledge,
-    /// For every unit, the name that durations are recorded under: equal units share theirs.
-    names: Vec<(String, UnitKind)>,
-    /// Keys already made, by graph, class and the first unit of that name.
-    keys: HashMap<(u64, u32, usize), Key, FastBuild>,
+    keys: Keys,
     /// How many samples of each were taken in, during one call.
     taken: HashMap<(u64, u32, usize), u32, FastBuild>,
     /// Graphs with news, while samples are taken in.
@@ -58,8 +55,11 @@ impl Learner {
                 Some(store) => Knowledge::Stored(store),
                 None => Knowledge::Own(PerfModel::new().with_cold(COLD)),
             },
-            names: machine.units.iter().map(name).collect(),
-            keys: HashMap::default(),
+            keys: Keys {
+                units: machine.units.iter().map(name).collect(),
+                kernels: machine.kernels.clone(),
+                made: HashMap::default(),
+            },
             taken: HashMap::default(),
             touched: Vec::new(),
             calls: 0,
@@ -99,10 +99,10 @@ impl Learner {
         }
         self.taken.clear();
         for sample in samples {
-            let place = self.place(sample.unit);
+            let unit = self.keys.first_alike(sample.unit);
             let taken = self
                 .taken
-                .entry((sample.graph, sample.class, place))
+                .entry((sample.graph, sample.class, unit))
                 .or_default();
             *taken += 1;
             if *taken > ENOUGH {
@@ -111,7 +111,7 @@ impl Learner {
             let Some(prepared) = find(sample.graph) else {
                 continue;
             };
-            let Some(key) = key(&mut self.keys, &self.names, prepared, sample.class, place) else {
+            let Some(key) = self.keys.of(prepared, sample.class, unit) else {
                 continue;
             };
             let cost = prepared.graph.classes[sample.class as usize].cost;
@@ -128,17 +128,17 @@ impl Learner {
                 self.expect(prepared);
             }
         }
-        if self.keys.len() > 1 << 16 {
-            self.keys.clear(); // Graphs come and go; the keys of those in use are made again.
+        if self.keys.made.len() > 1 << 16 {
+            self.keys.made.clear(); // Graphs come and go; the keys of those in use are made again.
         }
     }
 
     /// Sets the estimates of a graph's tasks on every unit, where the model knows anything.
     pub fn expect(&mut self, prepared: &Prepared) {
         for class in 0..prepared.graph.classes.len() as u32 {
-            for unit in 0..self.names.len() {
-                let place = self.place(UnitId(unit as u16));
-                let Some(key) = key(&mut self.keys, &self.names, prepared, class, place) else {
+            for unit in 0..self.keys.units.len() {
+                let alike = self.keys.first_alike(UnitId(unit as u16));
+                let Some(key) = self.keys.of(prepared, class, alike) else {
                     continue;
                 };
                 let model = match &self.knowledge {
@@ -151,28 +151,34 @@ impl Learner {
             }
         }
     }
-
-    /// The first unit that goes by the same name.
-    fn place(&self, unit: UnitId) -> usize {
-        let name = &self.names[usize::from(unit.0)];
-        self.names
-            .iter()
-            .position(|n| n == name)
-            .unwrap_or(usize::from(unit.0))
-    }
 }
 
-/// What durations of a class on a unit are recorded under; none if it cannot run there.
-fn key<'k>(
-    keys: &'k mut HashMap<(u64, u32, usize), Key, FastBuild>,
-    names: &[(String, UnitKind)],
-    prepared: &Prepared,
-    class: u32,
-    place: usize,
-) -> Option<&'k Key> {
-    let (name, kind) = &names[place];
-    match keys.entry((prepared.graph.id, class, place)) {
-        Entry::Occupied(known) => Some(known.into_mut()),
-        Entry::Vacant(new) => Some(new.insert(Key::of(&prepared.graph, class, name, *kind)?)),
+/// What durations are recorded under, on every unit of a machine.
+struct Keys {
+    /// For every unit, the name that durations are recorded under, which equal units share, and its kind.
+    units: Vec<(String, UnitKind)>,
+    kernels: DeviceKernels,
+    /// Those already made, by graph, class and the first unit of that name.
+    made: HashMap<(u64, u32, usize), Key, FastBuild>,
+}
+
+impl Keys {
+    /// The first unit that goes by the same name.
+    fn first_alike(&self, unit: UnitId) -> usize {
+        let unit = usize::from(unit.0);
+        let alike = |u: &(String, UnitKind)| *u == self.units[unit];
+        self.units.iter().position(alike).unwrap_or(unit)
+    }
+
+    /// The key of a class on a unit; none if it cannot run there.
+    fn of(&mut self, prepared: &Prepared, class: u32, unit: usize) -> Option<&Key> {
+        let graph = &prepared.graph;
+        match self.made.entry((graph.id, class, unit)) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(new) => {
+                let (name, kind) = &self.units[unit];
+                Some(new.insert(Key::of(graph, class, (name, *kind), &self.kernels)?))
+            }
+        }
     }
 }

@@ -421,11 +421,16 @@ impl Runtime {
     /// Refuses graphs that cannot run.
     fn check(&self, graph: &Graph) -> Result<(), RunError> {
         if !self.graphs.contains_key(&graph.id) {
-            let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
+            let (kinds, kernels) = (self.kinds(), &self.shared.machine.kernels);
             let real = self.shared.units.iter().any(|u| u.driver.executes());
-            let able = |t: &u32| kinds.iter().any(|&k| graph.implementation(*t, k).is_some());
-            if real && let Some(task) = (0..graph.len() as u32).find(|t| !able(t)) {
-                return Err(RunError::NoImplementation(graph.describe(task)));
+            let able = |class, kind| kernels.choice(graph, class, kind).is_some();
+            let classes = 0..graph.classes.len() as u32;
+            let able: Vec<bool> = classes
+                .map(|c| kinds.iter().any(|&kind| able(c, kind)))
+                .collect();
+            let stuck = graph.tasks.iter().position(|t| !able[t.class as usize]);
+            if real && let Some(task) = stuck {
+                return Err(RunError::NoImplementation(graph.describe(task as u32)));
             }
         }
         let stale = |s: &&dahl_core::graph::GraphStorage| s.place().is_some_and(|p| !p.is_live());
@@ -435,17 +440,22 @@ impl Runtime {
         }
     }
 
+    /// The kinds of its units.
+    fn kinds(&self) -> Vec<UnitKind> {
+        self.shared.units.iter().map(|u| u.driver.kind()).collect()
+    }
+
     /// The runtime's entry for a graph, by its id.
     fn entry(&mut self, graph: &Arc<Graph>) -> Result<u64, RunError> {
         if !self.graphs.contains_key(&graph.id) {
             self.forget();
-            let kinds: Vec<UnitKind> = self.shared.units.iter().map(|u| u.driver.kind()).collect();
             // The fingerprint is asked only of graphs that could be meant.
             let planned = self.planned.as_ref().filter(|planned| {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
             });
             let foreseen = self.foresee(graph, planned);
-            let mut prepared = Prepared::new(graph.clone(), &kinds, planned.is_some(), foreseen);
+            let units = (&self.kinds()[..], &self.shared.machine.kernels);
+            let mut prepared = Prepared::new(graph.clone(), units, planned.is_some(), foreseen);
             if prepared.is_planned {
                 prepared.transfers = self.transfers(graph)?;
             }
@@ -472,8 +482,9 @@ impl Runtime {
         }
         let units = || self.shared.units.iter();
         let kinds: Vec<_> = units().map(|u| (u.driver.kind(), u.memory.0)).collect();
+        let kinds = (&kinds[..], &self.shared.machine.kernels);
         let Some(planned) = planned else {
-            let readers = Readers::new(graph, &kinds, None);
+            let readers = Readers::new(graph, kinds, None);
             return (Needs::new(graph, None), readers);
         };
         let mut lists = vec![Vec::new(); self.shared.machine.memories.len()];
@@ -482,7 +493,7 @@ impl Runtime {
             lists[usize::from(unit.memory.0)].push(&list[..]);
             list.iter().for_each(|&t| homes[t as usize] = unit.memory.0);
         }
-        let readers = Readers::new(graph, &kinds, Some(homes));
+        let readers = Readers::new(graph, kinds, Some(homes));
         (Needs::new(graph, Some(&lists)), readers)
     }
 

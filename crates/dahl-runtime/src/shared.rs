@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dahl_core::{Machine, MemoryId, Seconds, UnitId, UnitKind};
+use dahl_core::{Machine, MemoryId, Seconds, UnitId};
 use dahl_sched::policy::{Policy, TaskRef, World};
 
 use crate::driver::Driver;
@@ -246,15 +246,14 @@ impl Shared {
 impl World for Shared {
     fn can_run(&self, task: TaskRef, unit: UnitId) -> bool {
         // SAFETY: policies hold tasks of launches that have not ended.
-        let graph = unsafe { Instance::of(task) }.graph();
-        let able = |kind| graph.implementation(task.task, kind).is_some();
-        let unit = &self.units[usize::from(unit.0)];
-        if !self.is_lost(unit) {
-            return able(unit.driver.kind());
+        let prepared = &unsafe { Instance::of(task) }.prepared;
+        if !self.is_lost(&self.units[usize::from(unit.0)]) {
+            return prepared.can_run(task.task, unit);
         }
         // In the host's memory, if nobody else can.
-        let mut others = self.units.iter().filter(|u| !self.is_lost(u));
-        !others.any(|u| able(u.driver.kind())) && able(UnitKind::CPU)
+        let mut others = (0..).zip(&self.units).filter(|(_, u)| !self.is_lost(u));
+        !others.any(|(i, _)| prepared.can_run(task.task, UnitId(i)))
+            && prepared.host_code(task.task).is_some()
     }
 
     fn is_uniform(&self) -> bool {

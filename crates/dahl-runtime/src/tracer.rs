@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dahl_core::trace::{
     Launch, MemorySample, NOBODY, Nanos, TaskId, TaskRun, Trace, TraceGraph, Transfer,
 };
-use dahl_core::{Graph, Machine};
+use dahl_core::{DeviceKernels, Graph, Machine};
 
 use crate::clock::Clock;
 #[cfg(doc)]
@@ -304,7 +304,7 @@ impl Log {
         let nanos = |ticks: u64| (ticks as f64 * rate).round() as u64;
         trace.end = nanos(tracer.clock.ticks());
         trace.dropped = notes.dropped;
-        let mut places = Places::of(self, &mut trace, nanos);
+        let mut places = Places::of(self, &machine.kernels, &mut trace, nanos);
         let mut releases = HashMap::new();
         self.read.resize(tracer.rings.len(), 0);
         for (unit, ring) in tracer.rings.iter().enumerate() {
@@ -433,7 +433,12 @@ struct Places {
 
 impl Places {
     /// Enters the launches that are known, and their graphs, into a trace.
-    fn of(log: &Log, trace: &mut Trace, nanos: impl Fn(u64) -> u64) -> Places {
+    fn of(
+        log: &Log,
+        kernels: &DeviceKernels,
+        trace: &mut Trace,
+        nanos: impl Fn(u64) -> u64,
+    ) -> Places {
         let first = log.launches.front().map_or(0, |l| l.serial) as u32;
         let mut launches = Vec::with_capacity(log.launches.len());
         let mut graphs: Vec<(u64, u32)> = Vec::new();
@@ -441,7 +446,7 @@ impl Places {
             let known = graphs.iter().rev().find(|g| g.0 == launched.graph);
             let graph = known.map(|g| g.1).or_else(|| {
                 let graph = log.graphs.iter().find(|g| g.id == launched.graph)?;
-                trace.graphs.push(TraceGraph::of(graph));
+                trace.graphs.push(TraceGraph::of(graph, kernels));
                 graphs.push((graph.id, trace.graphs.len() as u32 - 1));
                 Some(trace.graphs.len() as u32 - 1)
             });

@@ -6,10 +6,10 @@
 
 use std::panic::AssertUnwindSafe;
 
-use dahl_core::{MemoryId, Seconds, UnitId, UnitKind};
+use dahl_core::{MemoryId, Seconds, UnitId};
 use dahl_sched::policy::TaskRef;
 
-use crate::driver::{CpuDriver, Driver, DriverError, Job, Scratch};
+use crate::driver::{Code, CpuDriver, Driver, DriverError, Job, Scratch};
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::memory::{Hold, Memories, Refusal};
@@ -207,25 +207,28 @@ impl Worker {
         let unit = &shared.units[usize::from(self.unit.0)];
         let memory = self.memory(shared);
         let mut cannot = None;
+        let (graph, none) = (instance.graph(), RunError::NoImplementation);
         if memory == unit.memory {
-            let here = (&*unit.driver, memory);
+            let code = instance.prepared.code(task, self.unit);
+            let code = code.ok_or_else(|| none(graph.describe(task)))?;
+            let here = (&*unit.driver, memory, code);
             match self.try_execute(shared, instance, task, coming, here) {
                 Ok(seconds) => return Ok(Some(seconds)),
                 Err(Refusal::Failed(error)) => return Err(error),
                 Err(Refusal::Elsewhere(error)) => cannot = Some(error),
             }
         }
-        let graph = instance.graph();
         if let Some(memories) = &shared.memories {
             memories.went_elsewhere();
         }
-        if graph.implementation(task, UnitKind::CPU).is_none() {
+        let Some(code) = instance.prepared.host_code(task) else {
             let unable = |m: &Memories| m.unable(unit.memory, graph.describe(task), None);
             let unable = shared.memories.as_ref().map(unable);
-            let none = || RunError::NoImplementation(graph.describe(task));
-            return Err(cannot.or(unable).unwrap_or_else(none));
-        }
-        let host: (&dyn Driver, _) = (&CpuDriver, MemoryId::HOST);
+            return Err(cannot
+                .or(unable)
+                .unwrap_or_else(|| none(graph.describe(task))));
+        };
+        let host: (&dyn Driver, _, _) = (&CpuDriver, MemoryId::HOST, code);
         match self.try_execute(shared, instance, task, None, host) {
             Ok(_) => Ok(None),
             Err(Refusal::Failed(error) | Refusal::Elsewhere(error)) => Err(error),
@@ -240,19 +243,13 @@ impl Worker {
         instance: &Instance,
         task: u32,
         coming: Option<TaskRef>,
-        (driver, memory): (&dyn Driver, MemoryId),
+        (driver, memory, (code, need)): (&dyn Driver, MemoryId, (Code<'_>, usize)),
     ) -> Result<Seconds, Refusal> {
         let graph = instance.graph();
         // Where operands need not be brought, a unit turns to a task when it begins.
         let turned = shared.memories.as_ref().and(self.pen.as_ref());
         let taken = turned.map(|p| p.clock.ticks());
         let record = &graph.tasks[task as usize];
-        let unable = || Refusal::Failed(RunError::NoImplementation(graph.describe(task)));
-        let implementation = graph
-            .implementation(task, driver.kind())
-            .ok_or_else(unable)?;
-        let class = graph.class_of(task);
-        let need = (implementation.scratch)(&class.call);
         let hold = match &shared.memories {
             Some(memories) => Some(memories.acquire(instance, task, memory)?),
             None => None,
@@ -262,12 +259,12 @@ impl Worker {
             memories.prefetch(unsafe { Instance::of(next) }, next.task, memory);
         }
         let job = Job {
-            implementation,
+            code,
+            call: &graph.class_of(task).call,
             accesses: hold
                 .as_ref()
                 .map_or(graph.accesses_of(task), |h| h.accesses()),
             arrays: hold.as_ref().map_or(&instance.placed, |h| h.placed()),
-            params: &class.call.params,
             fresh: record.fresh,
         };
         let scratch = self.scratch.get(need);

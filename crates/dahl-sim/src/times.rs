@@ -88,7 +88,10 @@ impl Times {
     ) -> Result<Times, SimError> {
         let one = |class: u32, unit: &Unit| -> Result<Option<Entry>, SimError> {
             let record = &graph.classes[class as usize];
-            let key = Key::of(graph, class, &machine.timed_as(unit), unit.kind);
+            let key = {
+                let unit = (&*machine.timed_as(unit), unit.kind);
+                Key::of(graph, class, unit, &machine.kernels)
+            };
             let known = match &key {
                 Some(_) => TimeSource::Static,
                 None if assume => TimeSource::Assumed,

@@ -15,7 +15,7 @@ impl Prediction {
     pub fn to_trace(&self, graph: &Graph, machine: &Machine) -> Trace {
         let mut out = Trace::of(machine);
         out.simulated = true;
-        out.graphs.push(TraceGraph::of(graph));
+        out.graphs.push(TraceGraph::of(graph, &machine.kernels));
         out.end = nanos(self.makespan);
         for (i, (begun, _)) in self.launches.iter().enumerate() {
             out.launches.push(Launch {

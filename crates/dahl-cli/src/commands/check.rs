@@ -4,9 +4,8 @@
 //! Values are compared on random cases of odd extents, inside larger arrays; gradients are codelets like
 //! any other. Each case runs twice and must give the same bits. Nothing is written anywhere.
 
+use dahl_check::{self as check, Outcome};
 use dahl_core::{Codelet, DType, Seconds};
-use dahl_gpu::GpuDriver;
-use dahl_gpu::check::{self, Outcome};
 use dahl_ops::codelets::TABLE;
 use dahl_runtime::discover;
 use serde::Serialize;
@@ -157,16 +156,14 @@ fn on_gpu(device: Gpu, number: usize, codelets: &[&Codelet], dtypes: &[DType], s
         rows: Vec::new(),
     };
     for &dtype in dtypes {
-        let opened = match gpu::open(number, None, dtype) {
-            Ok(opened) => opened.device,
-            Err(e) => {
-                unit.skipped.push(format!("{dtype}: {e:#}"));
-                continue;
-            }
-        };
-        let driver = GpuDriver::new(opened.clone());
-        let one = |c: &&Codelet| check::check(&opened, &driver, c, dtype, seed).into();
-        unit.rows.extend(codelets.iter().map(one));
+        let rows = gpu::subject(number, dtype, |subject| {
+            let one = |c: &&Codelet| check::check(subject, c, dtype, seed).into();
+            codelets.iter().map(one).collect::<Vec<Row>>()
+        });
+        match rows {
+            Ok(rows) => unit.rows.extend(rows),
+            Err(e) => unit.skipped.push(format!("{dtype}: {e:#}")),
+        }
     }
     unit
 }

@@ -55,8 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .dtype(args.run.dtype)
         .grain(grain)
         .optimizer(Sgd::default())
-        .kernels(args.run.kernels()?)
-        .extra(args.run.extra()?);
+        .kernels(args.run.kernels()?);
     let mut session = Session::new(step, Training::default())?;
     session.set_weights(&mut runtime, &weights)?;
     let totals = session.evaluate(&mut runtime, data)?;

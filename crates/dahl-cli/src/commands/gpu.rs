@@ -3,30 +3,19 @@
 //! Devices stay open as long as the process, whoever makes another runtime: opening one compiles its
 //! kernels. The kernels are kept on disk beside the measurements.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use dahl_core::graph::Extra;
-use dahl_core::{Bytes, DType, Machine, Rated, UnitKind};
-use dahl_gpu::device::{LinkSpeed, implementation};
+use dahl_check::Subject;
+use dahl_core::{Bytes, DType, KernelSet, Machine, Rated};
+use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::devices::{self, Found};
-use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings, measure};
-use dahl_runtime::{Builder, DeviceSpec};
+use dahl_gpu::{GpuDriver, GpuMemory, Opened, Opening, measure};
+use dahl_runtime::Builder;
 
 use super::machine::gpus::{Gpu, Measured, State, Way};
 use super::profile;
 use super::units::Gpus;
-
-/// A device in use.
-#[derive(Clone)]
-pub struct Opened {
-    /// The device.
-    pub device: Arc<dyn Device>,
-    /// Its links, to the device and back.
-    pub links: [LinkSpeed; 2],
-}
 
 /// All devices, by number.
 pub fn found() -> &'static [Found] {
@@ -81,110 +70,59 @@ fn none() -> String {
     format!("there is no GPU here: {}", missing().join("; "))
 }
 
-/// Opens a device and measures its links, once.
-pub fn open(number: usize, limit: Option<Bytes>, dtype: DType) -> anyhow::Result<Opened> {
-    static OPEN: Mutex<BTreeMap<(usize, Option<u64>), Opened>> = Mutex::new(BTreeMap::new());
-    let found = &found()[number];
-    if dtype == DType::F64 && !found.doubles {
-        let name = &found.name;
-        bail!(
-            "gpu:{number} ({name}) does not compute in double precision: use --dtype f32, or other units"
-        );
+fn opening(limit: Option<Bytes>, dtype: DType) -> Opening {
+    Opening {
+        dtype,
+        limit,
+        cache: profile::folder().ok().map(|f| f.join("kernels")),
     }
-    if let Some(limit) = limit
-        && limit.0 > found.memory as u64
-    {
-        let (name, memory) = (&found.name, Bytes(found.memory as u64));
-        bail!("--gpu-memory {limit}: gpu:{number} ({name}) has {memory}");
-    }
-    let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (number, limit.map(|l| l.0));
-    let opened = match all.get(&key) {
-        Some(opened) => opened.clone(),
-        None => {
-            let kernels = profile::folder().ok().map(|f| f.join("kernels"));
-            let known = kernels.as_ref().is_some_and(|f| f.exists());
-            if !known && std::io::stderr().is_terminal() {
-                let name = &found.name;
-                eprintln!("compiling the kernels of gpu:{number} ({name}), this once…");
-            }
-            let settings = Settings {
-                limit: limit.map(|l| l.0 as usize),
-                cache: kernels,
-                ..Settings::default()
-            };
-            let device = found.open(settings);
-            let device = device.with_context(|| format!("cannot open gpu:{number}"))?;
-            let links = GpuMemory::measured(device.clone());
-            let links = links.with_context(|| format!("cannot measure gpu:{number}"))?;
-            let opened = Opened {
-                links: links.links(),
-                device,
-            };
-            all.insert(key, opened.clone());
-            opened
-        }
-    };
-    // Compiled now, so that no task's duration contains it.
-    let prepared = opened.device.prepare(dtype);
-    prepared.with_context(|| format!("cannot compile the kernels of gpu:{number}"))?;
-    Ok(opened)
 }
 
-/// Most bytes of arrays on a device: its limit less what kernels need for themselves.
-pub fn capacity(device: &dyn Device) -> Bytes {
-    const SCRATCH: usize = 256 << 20;
-    let limit = device.usage().limit;
-    Bytes((limit - (limit / 8).min(SCRATCH)) as u64)
+/// Opens a device and measures its links, once.
+fn open(number: usize, limit: Option<Bytes>, dtype: DType) -> anyhow::Result<Opened> {
+    let opening = opening(limit, dtype);
+    let known = opening.cache.as_ref().is_some_and(|f| f.exists());
+    if !known && std::io::stderr().is_terminal() {
+        let name = &found()[number].name;
+        eprintln!("compiling the kernels of gpu:{number} ({name}), this once…");
+    }
+    dahl_gpu::open(number, &opening).with_context(|| format!("cannot open gpu:{number}"))
+}
+
+/// Calls `f` with a device as conformance checks see it.
+pub fn subject<R>(
+    number: usize,
+    dtype: DType,
+    f: impl FnOnce(Subject<'_>) -> R,
+) -> anyhow::Result<R> {
+    let Opened { device, links } = open(number, None, dtype)?;
+    Ok(f(Subject {
+        driver: &GpuDriver::new(device.clone()),
+        memory: &GpuMemory::new(device, links),
+    }))
 }
 
 /// Adds devices to a runtime that is being built.
 pub fn add(
-    mut builder: Builder,
+    builder: Builder,
     numbers: &[usize],
     limit: Option<Bytes>,
     dtype: DType,
 ) -> anyhow::Result<Builder> {
     for &n in numbers {
-        let Opened { device, links } = open(n, limit, dtype)?;
-        builder = builder.device(DeviceSpec {
-            name: format!("gpu:{n}"),
-            driver: Box::new(GpuDriver::new(device.clone())),
-            capacity: capacity(&*device),
-            backing: Box::new(GpuMemory::new(device, links)),
-            links: links.map(|l| (l.bandwidth, l.latency)),
-        });
+        open(n, limit, dtype)?;
     }
-    Ok(builder)
+    Ok(dahl_gpu::attach(builder, numbers, &opening(limit, dtype))?)
 }
 
-/// What adds the implementations of these devices to the codelets of a graph: with products by a library
-/// only if each of them has it, since a graph has one implementation for all.
-pub fn extra(numbers: &[usize]) -> Option<Extra> {
-    let all = found();
-    let blas = |n: &usize| all.get(*n).is_some_and(|d| d.blas == Some("cublas"));
-    match (numbers.is_empty(), numbers.iter().all(blas)) {
-        (true, _) => None,
-        (false, true) => Some(|name| implementation(name, Some("cublas"))),
-        (false, false) => kernels(),
-    }
+/// The kernels that every device has.
+pub fn kernels() -> KernelSet {
+    dahl_gpu::kernels(None)
 }
 
-/// What adds the implementations that every device has.
-pub fn kernels() -> Option<Extra> {
-    Some(|name| implementation(name, None))
-}
-
-/// The same for a described machine, which may be this one.
-pub fn extra_of(machine: &Machine, here: bool) -> Option<Extra> {
-    let mut gpus = machine.units.iter().filter(|u| u.kind == UnitKind::GPU);
-    if !here {
-        return gpus.next().and_then(|_| kernels());
-    }
-    let number = |name: &str| name.strip_prefix("gpu:")?.parse().ok();
-    // A number that nobody has stands for a device without a library of its own.
-    let numbers = gpus.map(|u| number(&u.name).unwrap_or(usize::MAX));
-    extra(&numbers.collect::<Vec<usize>>())
+/// Tells a described machine, which may be this one, what its GPUs can execute.
+pub fn equip(machine: &mut Machine, here: bool) {
+    dahl_gpu::equip(machine, here);
 }
 
 /// Describes devices, with quick figures of each, and on request the highest rates that they reach.
@@ -224,7 +162,7 @@ fn figures(number: usize, rated: bool) -> anyhow::Result<Measured> {
         to_device,
         from_device,
         launch_seconds: measure::launch(device)?,
-        capacity_bytes: capacity(device),
+        capacity_bytes: opened.capacity(),
         rated: match rated {
             false => None,
             true => Some(Rated {

@@ -126,7 +126,10 @@ fn or_none(text: &str) -> &str {
 pub fn load(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Ok(dahl_sim::simgrid::read_machine(&text, &name.to_string())?)
+    let mut machine = dahl_sim::simgrid::read_machine(&text, &name.to_string())?;
+    let here = is_here(&machine);
+    gpu::equip(&mut machine, here);
+    Ok(machine)
 }
 
 /// What cores draw, for where nothing can be measured: as a machine file says, or the stated defaults.

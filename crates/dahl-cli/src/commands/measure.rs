@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dahl_core::graph::Extra;
 use dahl_core::{DType, Graph};
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::model::Model;
@@ -62,10 +61,7 @@ impl Measure {
         kernels: Kernels,
         order: impl FnOnce(&Graph) -> anyhow::Result<Option<Schedule>>,
     ) -> anyhow::Result<Self> {
-        let step = StepOptions {
-            extra: run.extra()?,
-            ..StepOptions::default()
-        };
+        let step = StepOptions::default();
         let step = described(model, batch, run.dtype, grain, kernels, &step)?;
         let lowered = step.lower()?;
         let graph = lowered.graph.clone();
@@ -112,9 +108,6 @@ pub struct StepOptions {
     /// Key of dropout, as `--seed` of `dahl train`
     #[arg(long, default_value_t = 42)]
     pub dropout_seed: u64,
-    /// Adds implementations for other units than CPUs.
-    #[arg(skip)]
-    pub extra: Option<Extra>,
 }
 
 impl StepOptions {
@@ -130,7 +123,6 @@ impl Default for StepOptions {
             optimizer: "sgd".into(),
             momentum: None,
             dropout_seed: 42,
-            extra: None,
         }
     }
 }
@@ -151,6 +143,5 @@ pub fn described(
         .grain(grain.clone())
         .optimizer(Optimizer::parse(&step.optimizer, &given)?)
         .seed(step.dropout_seed)
-        .kernels(kernels)
-        .extra(step.extra))
+        .kernels(kernels))
 }

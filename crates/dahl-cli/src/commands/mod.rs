@@ -2,7 +2,6 @@
 
 pub mod bench;
 pub mod calibrate;
-#[cfg(feature = "gpu")]
 pub mod check;
 pub mod energy;
 pub mod eval;

@@ -1,8 +1,8 @@
 //! What stands in for GPUs in a build without the feature `gpu`: none, and how to have them.
 
 use anyhow::bail;
-use dahl_core::graph::Extra;
-use dahl_core::{Bytes, DType, Machine};
+use dahl_check::Subject;
+use dahl_core::{Bytes, DType, KernelSet, Machine};
 use dahl_runtime::Builder;
 
 use super::machine::gpus::Gpu;
@@ -28,19 +28,17 @@ pub fn add(builder: Builder, _: &[usize], _: Option<Bytes>, _: DType) -> anyhow:
     Ok(builder)
 }
 
-/// Adds nothing.
-pub fn extra(_: &[usize]) -> Option<Extra> {
-    None
+/// Refuses any.
+pub fn subject<R>(_: usize, _: DType, _: impl FnOnce(Subject<'_>) -> R) -> anyhow::Result<R> {
+    bail!("{WITHOUT}")
 }
 
-/// Adds nothing.
-pub fn extra_of(_: &Machine, _: bool) -> Option<Extra> {
-    None
-}
+/// Says nothing.
+pub fn equip(_: &mut Machine, _: bool) {}
 
-/// Adds nothing.
-pub fn kernels() -> Option<Extra> {
-    None
+/// None.
+pub fn kernels() -> KernelSet {
+    KernelSet::default()
 }
 
 /// None.

@@ -1,7 +1,7 @@
 //! `dahl ops`: the table of operations and their implementations.
 
 use anyhow::bail;
-use dahl_core::{Call, Codelet, DType, Implementation, Mode, Shape};
+use dahl_core::{Call, Codelet, DType, Mode, Shape, UnitKind};
 use dahl_ops::codelets;
 
 use super::gpu;
@@ -40,16 +40,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.name.as_deref().unwrap_or("")
         );
     }
-    let all = |c: &Codelet| -> Vec<Implementation> {
-        let own = c.implementations.iter().cloned();
-        let of_gpus = gpu::kernels().and_then(|more| more(&c.name));
-        own.chain(of_gpus).collect()
+    let kernels = gpu::kernels();
+    let all = |c: &Codelet| -> Vec<(&'static str, UnitKind)> {
+        let own = c.implementations.iter().map(|i| (i.name, i.kind));
+        let of_gpus = kernels.iter().filter(|k| k.codelet == c.name);
+        own.chain(of_gpus.map(|k| (k.name, UnitKind::GPU)))
+            .collect()
     };
     if args.json {
         let rows: Vec<_> = found
             .iter()
             .map(|c| {
-                let names: Vec<&str> = all(c).iter().map(|i| i.name).collect();
+                let names: Vec<&str> = all(c).iter().map(|i| i.0).collect();
                 serde_json::json!({ "name": c.name, "implementations": names })
             })
             .collect();
@@ -59,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for codelet in found {
         let names: Vec<String> = all(codelet)
             .iter()
-            .map(|i| format!("{} ({})", i.name, i.kind))
+            .map(|(name, kind)| format!("{name} ({kind})"))
             .collect();
         table.add_row([codelet.name.clone(), names.join(", ")]);
     }

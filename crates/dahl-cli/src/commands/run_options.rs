@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dahl_core::graph::Extra;
 use dahl_core::trace::Trace;
 use dahl_core::{Bytes, DType, Unit, UnitKind};
 use dahl_energy::WattsModel;
@@ -156,12 +155,6 @@ impl RunOptions {
     pub fn gpu_watts(&self, machine: Option<&Path>) -> anyhow::Result<Option<WattsModel>> {
         machine::gpu_watts(&gpu::numbers(&self.units().gpus)?, machine)
     }
-
-    /// What graphs need to run on the GPUs asked for.
-    pub fn extra(&self) -> anyhow::Result<Option<Extra>> {
-        Ok(gpu::extra(&gpu::numbers(&self.units().gpus)?))
-    }
-
     /// Who chooses implementations.
     pub fn kernels(&self) -> anyhow::Result<Kernels> {
         let profile = match &self.profile {

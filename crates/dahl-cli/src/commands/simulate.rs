@@ -14,7 +14,7 @@ use dahl_sim::{Interruptions, Noise, Options, Prediction, TimeSource, Times, sim
 
 pub(super) use super::measure::StepOptions;
 use super::run_options::{about, model};
-use super::{follow, gpu, machine, measure, profile, rhythm};
+use super::{follow, machine, measure, profile, rhythm};
 use crate::print;
 
 /// Arguments of `dahl simulate`.
@@ -176,11 +176,7 @@ pub(super) fn lowered(
         false => None,
     };
     let kernels = chosen.map_or(Kernels::Static, |p| p.choices.into());
-    let step = StepOptions {
-        extra: gpu::extra_of(machine, machine::is_here(machine)),
-        ..step.clone()
-    };
-    Ok(measure::described(model, batch, dtype, grain, kernels, &step)?.lower()?)
+    Ok(measure::described(model, batch, dtype, grain, kernels, step)?.lower()?)
 }
 
 /// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches.

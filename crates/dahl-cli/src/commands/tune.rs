@@ -6,7 +6,6 @@
 //! prediction and the best measurement are measured side by side, and the faster one is used. The choice
 //! is printed, and recorded with the run, as a grain that can be given again.
 
-use dahl_core::graph::Extra;
 use dahl_core::{Machine, Seconds, UnitId, UnitKind};
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
@@ -82,13 +81,11 @@ pub fn tune(model: &Model, batch: usize, run: &RunOptions) -> anyhow::Result<Tun
     }
     let beside = |s: &Seen| s.beside(store.model());
     let rhythms = seen.iter().map(beside).collect::<anyhow::Result<_>>()?;
-    let extra = run.extra()?;
     let mut search = Search {
         model,
         batch,
         run,
         machine,
-        extra,
         kernels: run.kernels()?,
         store: &store,
         rhythms,
@@ -152,7 +149,6 @@ struct Search<'a> {
     batch: usize,
     run: &'a RunOptions,
     machine: Machine,
-    extra: Option<Extra>,
     kernels: Kernels,
     store: &'a PerfStore,
     /// What the runtime itself took in the measured runs.
@@ -165,10 +161,7 @@ impl Search<'_> {
     fn predict(&mut self, grain: &Grain) -> anyhow::Result<f64> {
         self.tried += 1;
         let (dtype, kernels) = (self.run.dtype, self.kernels.clone());
-        let step = StepOptions {
-            extra: self.extra,
-            ..StepOptions::default()
-        };
+        let step = StepOptions::default();
         let lowered = described(self.model, self.batch, dtype, grain, kernels, &step)?.lower()?;
         let graph = &*lowered.graph;
         let mut machine = self.machine.clone();

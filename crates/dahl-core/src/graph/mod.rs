@@ -8,8 +8,9 @@
 //! | file | what |
 //! |---|---|
 //! | `task` | what is submitted: a codelet, arrays and their modes |
-//! | `recorder` | takes tasks, checks them, fixes implementations |
 //! | `choices` | which implementation calibration chose, call by call |
+//! | `recorder` | takes tasks, checks them |
+//! | `class` | tasks that are alike, and which implementation they use |
 //! | `deps` | edges from regions |
 //! | `runs` | regions under another shape of the same data |
 //! | `reduce` | private accumulators and their merging |
@@ -20,6 +21,7 @@
 
 pub mod boundary;
 mod choices;
+mod class;
 pub mod deps;
 pub mod export;
 pub mod memory;
@@ -34,16 +36,17 @@ use std::sync::Arc;
 
 use crate::access::Access;
 use crate::array::{Home, Storage};
-use crate::codelet::{Call, Codelet, Cost, Implementation};
+use crate::codelet::{Codelet, Implementation};
 use crate::hash::StableHasher;
 use crate::machine::UnitKind;
 use crate::shape::Shape;
 
 pub use boundary::Boundary;
 pub use choices::{Choice, Choices};
+pub use class::{Chooser, Class};
 pub use memory::MemoryPlan;
 pub use program::Program;
-pub use recorder::{Chooser, Extra, GraphError, Recorder};
+pub use recorder::{GraphError, Recorder};
 pub use reduce::{larger, smaller};
 pub use task::{Operand, Task};
 
@@ -63,29 +66,6 @@ pub struct GraphArray {
     pub storage: u32,
     /// The shape it is seen under.
     pub shape: Shape,
-}
-
-/// Tasks that are equal but for which data they touch: the same codelet, shapes and parameters, and so
-/// the same cost and implementation.
-#[derive(Clone, Debug)]
-pub struct Class {
-    /// Index into [`Graph::codelets`].
-    pub codelet: u32,
-    /// Shapes, modes, element type and parameters.
-    pub call: Call,
-    /// What one task costs.
-    pub cost: Cost,
-    /// For each kind of unit that the codelet itself has implementations for, the one chosen.
-    pub choices: Vec<(UnitKind, u8)>,
-}
-
-impl Class {
-    /// The implementation chosen for a kind of unit, as its place among the codelet's own.
-    #[inline]
-    pub fn choice(&self, kind: UnitKind) -> Option<u8> {
-        let of_kind = self.choices.iter().find(|(k, _)| *k == kind);
-        of_kind.map(|&(_, i)| i)
-    }
 }
 
 /// One task.
@@ -184,12 +164,6 @@ impl Graph {
     fn chosen(&self, class: &Class, kind: UnitKind) -> Option<&Implementation> {
         let i = class.choice(kind)?;
         Some(&self.codelets[class.codelet as usize].implementations[usize::from(i)])
-    }
-
-    /// Most scratch memory any task needs on a kind of unit, in bytes.
-    pub fn scratch(&self, kind: UnitKind) -> usize {
-        let need = |c: &Class| Some((self.chosen(c, kind)?.scratch)(&c.call));
-        self.classes.iter().filter_map(need).max().unwrap_or(0)
     }
 
     /// What a task is, for people: `task 12, add(x[0..4], y[0..4])`.

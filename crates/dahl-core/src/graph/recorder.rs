@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Access;
 use crate::array::{Array, Handle, Home, Storage};
-use crate::codelet::{Call, Codelet};
+use crate::codelet::Codelet;
 use crate::dtype::{DType, Element};
 use crate::hash::FastBuild;
-use crate::machine::UnitKind;
 use crate::operands::MAX_OPERANDS;
 use crate::shape::{Shape, ShapeError};
 
 use super::boundary::Boundary;
+use super::class::{Chooser, NO_CLASS};
 use super::deps::Tracker;
 use super::memory::MemoryPlan;
 use super::reduce::Groups;
@@ -38,10 +38,6 @@ pub struct GraphError {
     /// File and line of the submission.
     pub place: String,
 }
-
-/// Chooses among implementations that can execute a call: given codelet, call and the candidates'
-/// names, returns the place of one, or `None` to leave it to static costs. Must be a pure function.
-pub type Chooser = Arc<dyn Fn(&Codelet, &Call, UnitKind, &[&str]) -> Option<usize> + Send + Sync>;
 
 /// Records tasks.
 ///
@@ -74,18 +70,12 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// One more implementation of the codelet of this name, if there is one.
-pub type Extra = fn(&str) -> Option<crate::codelet::Implementation>;
-
 /// What has been recorded so far.
 pub(super) struct Recording {
     pub(super) codelets: Vec<Arc<Codelet>>,
-    /// The same as tasks name them: without the implementations that `extra` added.
-    named: Vec<Arc<Codelet>>,
-    extra: Option<Extra>,
     pub(super) classes: Vec<Class>,
-    class_of: HashMap<u64, Vec<u32>, FastBuild>,
-    last_class: u32,
+    pub(super) class_of: HashMap<u64, Vec<u32>, FastBuild>,
+    pub(super) last_class: u32,
     pub(super) tasks: Vec<TaskRecord>,
     pub(super) accesses: Vec<Access>,
     pub(super) arrays: Vec<GraphArray>,
@@ -100,11 +90,9 @@ pub(super) struct Recording {
     pub(super) boundary: Boundary,
     pub(super) groups: Groups,
     temporaries: u32,
-    chooser: Option<Chooser>,
+    pub(super) chooser: Option<Chooser>,
     error: Option<GraphError>,
 }
-
-const NO_CLASS: u32 = u32::MAX;
 
 impl Default for Recorder {
     fn default() -> Self {
@@ -120,8 +108,6 @@ impl Recorder {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             inner: RefCell::new(Recording {
                 codelets: Vec::new(),
-                named: Vec::new(),
-                extra: None,
                 classes: Vec::new(),
                 class_of: HashMap::default(),
                 last_class: NO_CLASS,
@@ -147,13 +133,6 @@ impl Recorder {
     /// Lets a profile choose implementations instead of static costs.
     pub fn with_chooser(self, chooser: Chooser) -> Self {
         self.inner.borrow_mut().chooser = Some(chooser);
-        self
-    }
-
-    /// Adds implementations to the codelets that tasks name, the graph's own included: how a crate that
-    /// drives another kind of unit takes part in graphs of operations it does not own.
-    pub fn with_extra(self, extra: Extra) -> Self {
-        self.inner.borrow_mut().extra = Some(extra);
         self
     }
 
@@ -433,141 +412,4 @@ impl Recording {
             self.add_storage(Storage::new(Some("accumulator".into()), shape, dtype, home));
         self.add_view(storage, shape)
     }
-
-    /// The class of a task, made if it is the first of its kind.
-    fn class(&mut self, task: &Task<'_>) -> Result<u32, String> {
-        if self.last_class != NO_CLASS && self.is_of(self.last_class, task) {
-            return Ok(self.last_class);
-        }
-        let hash = {
-            use std::hash::{Hash, Hasher};
-            let mut h = crate::hash::FastHasher::default();
-            (Arc::as_ptr(task.codelet) as usize, task.params, task.pin).hash(&mut h);
-            task.operands
-                .iter()
-                .for_each(|o| (o.handle.shape, o.mode).hash(&mut h));
-            h.finish()
-        };
-        let known = self.class_of.get(&hash).into_iter().flatten();
-        if let Some(&c) = known
-            .copied()
-            .collect::<Vec<_>>()
-            .iter()
-            .find(|&&c| self.is_of(c, task))
-        {
-            self.last_class = c;
-            return Ok(c);
-        }
-        let call = task.call();
-        if let Some(i) = task
-            .operands
-            .iter()
-            .position(|o| o.handle.dtype() != call.dtype)
-        {
-            let other = task.operands[i].handle.dtype();
-            return Err(format!(
-                "{} holds {other}, {} holds {}",
-                task.operand_name(i),
-                task.operand_name(0),
-                call.dtype
-            ));
-        }
-        task.codelet.check(&call, false)?;
-        let codelet = self.intern(task.codelet);
-        let whole = &self.codelets[codelet as usize];
-        let choices = choices(whole, &call, task.pin, self.chooser.as_ref());
-        if let Some(pin) = task.pin
-            && choices.is_empty()
-        {
-            return Err(format!("no implementation {pin:?} can execute this call"));
-        }
-        let cost = (task.codelet.cost)(&call);
-        self.classes.push(Class {
-            codelet,
-            call,
-            cost,
-            choices,
-        });
-        self.last_class = self.classes.len() as u32 - 1;
-        self.class_of.entry(hash).or_default().push(self.last_class);
-        Ok(self.last_class)
-    }
-
-    /// The index of a codelet, with what `extra` adds to it.
-    pub(super) fn intern(&mut self, codelet: &Arc<Codelet>) -> u32 {
-        if let Some(i) = self.named.iter().position(|c| Arc::ptr_eq(c, codelet)) {
-            return i as u32;
-        }
-        self.named.push(codelet.clone());
-        let more = self.extra.and_then(|extra| extra(&codelet.name));
-        self.codelets.push(match more {
-            Some(more) => Arc::new(Codelet::clone(codelet).with(more)),
-            None => codelet.clone(),
-        });
-        self.codelets.len() as u32 - 1
-    }
-
-    fn is_of(&self, class: u32, task: &Task<'_>) -> bool {
-        let class = &self.classes[class as usize];
-        let codelet = &self.codelets[class.codelet as usize];
-        let pinned = |pin: &str| {
-            let mut chosen = class.choices.iter();
-            chosen.any(|&(_, i)| codelet.implementations[usize::from(i)].name == pin)
-        };
-        Arc::ptr_eq(&self.named[class.codelet as usize], task.codelet)
-            && task.pin.is_none_or(pinned)
-            && class.call.params == task.params
-            && class.call.operands.len() == task.operands.len()
-            && class
-                .call
-                .operands
-                .iter()
-                .zip(task.operands)
-                .all(|(&(shape, mode), o)| {
-                    shape == o.handle.shape
-                        && mode == o.mode
-                        && o.handle.dtype() == class.call.dtype
-                })
-    }
-}
-
-/// For every kind of unit that can execute a call, its implementation.
-fn choices(
-    codelet: &Codelet,
-    call: &Call,
-    pin: Option<&str>,
-    chooser: Option<&Chooser>,
-) -> Vec<(UnitKind, u8)> {
-    let mut kinds: Vec<UnitKind> = codelet.implementations.iter().map(|i| i.kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    let one = |kind| Some((kind, choose(codelet, call, kind, pin, chooser)?));
-    kinds.into_iter().filter_map(one).collect()
-}
-
-/// The implementation for a kind of unit: the pinned one, else the chooser's, else the lightest.
-fn choose(
-    codelet: &Codelet,
-    call: &Call,
-    kind: UnitKind,
-    pin: Option<&str>,
-    chooser: Option<&Chooser>,
-) -> Option<u8> {
-    let able: Vec<usize> = codelet
-        .implementations
-        .iter()
-        .enumerate()
-        .filter(|(_, i)| i.kind == kind && (i.supports)(call) && pin.is_none_or(|p| p == i.name))
-        .map(|(i, _)| i)
-        .collect();
-    let names: Vec<&str> = able
-        .iter()
-        .map(|&i| codelet.implementations[i].name)
-        .collect();
-    let chosen = chooser
-        .and_then(|c| c(codelet, call, kind, &names))
-        .and_then(|i| able.get(i));
-    let weight = |i: &&usize| (codelet.implementations[**i].weight)(call);
-    let lightest = || able.iter().min_by(|a, b| weight(a).total_cmp(&weight(b)));
-    chosen.or_else(lightest).map(|&i| i as u8)
 }

@@ -299,6 +299,7 @@ fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dt
         call,
         cost,
         choices,
+        pin: None,
     });
     r.classes.len() as u32 - 1
 }

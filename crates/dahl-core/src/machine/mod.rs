@@ -21,6 +21,7 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::kernels::DeviceKernels;
 use crate::units::{Bytes, Seconds, Watts};
 
 pub use check::MachineError;
@@ -234,6 +235,10 @@ pub struct Machine {
     pub units: Vec<Unit>,
     /// Its links. Between host and device there is one in each direction.
     pub links: Vec<Link>,
+    /// What kinds of units with kernels of their own can execute. Not part of any file: who has the devices, or knows
+    /// them, says it.
+    #[serde(skip)]
+    pub kernels: DeviceKernels,
 }
 
 impl Machine {
@@ -249,6 +254,7 @@ impl Machine {
             memories: vec![Memory::new("host", None)],
             units: (0..cores).map(unit).collect(),
             links: Vec::new(),
+            kernels: DeviceKernels::default(),
         }
     }
 

@@ -34,6 +34,7 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         memories: Vec::new(),
         units: Vec::new(),
         links: Vec::new(),
+        kernels: Default::default(),
     };
     for (table, span) in top.tables("node")? {
         let mut f = Fields::new(table, span, "node".into(), &lines);

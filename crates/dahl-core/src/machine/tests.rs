@@ -64,6 +64,7 @@ fn machine() -> impl Strategy<Value = Machine> {
             memories: Vec::new(),
             units: Vec::new(),
             links: Vec::new(),
+            kernels: Default::default(),
         };
         for (i, base) in nodes.into_iter().enumerate() {
             machine.nodes.push(Node {

@@ -114,10 +114,7 @@ pub fn session(model: &str, dtype: DType, how: &How) -> Session {
         .dtype(dtype)
         .optimizer(sgd())
         .clip_norm(1.0)
-        .seed(5)
-        .extra(
-            (how.devices > 0).then_some(|name: &str| dahl_gpu::device::implementation(name, None)),
-        );
+        .seed(5);
     let training = Training {
         epochs: 2,
         steps: how.steps,

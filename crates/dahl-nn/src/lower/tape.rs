@@ -244,9 +244,6 @@ impl<'a> Tape<'a> {
         if let Some(chooser) = step.kernels.chooser() {
             recorder = recorder.with_chooser(chooser);
         }
-        if let Some(extra) = step.extra {
-            recorder = recorder.with_extra(extra);
-        }
         Tape {
             kept: groups.iter().map(|_| Vec::new()).collect(),
             gradients: vec![Vec::new(); values.len()],

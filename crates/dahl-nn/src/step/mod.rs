@@ -30,7 +30,6 @@ mod text;
 use std::hash::{Hash, Hasher};
 
 use dahl_core::DType;
-use dahl_core::graph::Extra;
 use dahl_core::hash::StableHasher;
 
 use crate::losses::{Loss, LossError};
@@ -63,8 +62,6 @@ pub struct Step {
     pub seed: u64,
     /// Who chooses implementations.
     pub kernels: Kernels,
-    /// Who adds implementations for other kinds of units; not part of the description.
-    pub extra: Option<Extra>,
 }
 
 /// Why a step cannot be lowered.
@@ -113,7 +110,6 @@ impl Step {
             clip_norm: None,
             seed: 42,
             kernels: Kernels::default(),
-            extra: None,
         }
     }
 
@@ -162,12 +158,6 @@ impl Step {
     /// With implementations chosen otherwise.
     pub fn kernels(mut self, kernels: impl Into<Kernels>) -> Step {
         self.kernels = kernels.into();
-        self
-    }
-
-    /// With implementations for other kinds of units.
-    pub fn extra(mut self, extra: Option<Extra>) -> Step {
-        self.extra = extra;
         self
     }
 

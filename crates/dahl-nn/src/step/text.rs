@@ -52,7 +52,6 @@ impl TryFrom<Text> for Step {
             clip_norm: text.clip_norm,
             seed: text.seed,
             kernels: text.kernels,
-            extra: None,
         };
         step.check()?;
         Ok(step)

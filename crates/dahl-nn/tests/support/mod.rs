@@ -178,8 +178,6 @@ pub struct How {
     pub grain: &'static str,
     pub dtype: DType,
     pub shuffle: bool,
-    /// Implementations for other units.
-    pub extra: Option<fn(&str) -> Option<dahl_core::Implementation>>,
 }
 
 impl Default for How {
@@ -190,7 +188,6 @@ impl Default for How {
             grain: "auto",
             dtype: DType::F64,
             shuffle: false,
-            extra: None,
         }
     }
 }
@@ -231,8 +228,7 @@ pub fn session(case: &Case, how: &How) -> Session {
         .grain(how.grain.parse().expect("a grain"))
         .optimizer(case.optimizer.clone())
         .clip_norm(case.clip)
-        .seed(7)
-        .extra(how.extra);
+        .seed(7);
     let training = Training {
         epochs: case.epochs,
         rate: Some(case.lr),

@@ -5,7 +5,7 @@
 //! decides on nothing but what travels together (`join`): a wrong one costs bytes, never a result.
 
 use dahl_core::access::Access;
-use dahl_core::{Graph, UnitKind};
+use dahl_core::{DeviceKernels, Graph, UnitKind};
 
 /// The readers of every storage of a graph. The default is for a machine that will not ask.
 #[derive(Debug, Default)]
@@ -48,7 +48,11 @@ impl Default for Chances {
 impl Readers {
     /// Of a graph that these units may run, each of a kind and with a memory; or will run, in the memory
     /// that `homes` gives each task.
-    pub fn new(graph: &Graph, units: &[(UnitKind, u16)], homes: Option<Vec<u16>>) -> Readers {
+    pub fn new(
+        graph: &Graph,
+        units: (&[(UnitKind, u16)], &DeviceKernels),
+        homes: Option<Vec<u16>>,
+    ) -> Readers {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.len()];
         for task in 0..graph.len() as u32 {
             for &next in graph.successors(task) {
@@ -120,12 +124,12 @@ impl Readers {
     }
 }
 
-fn likely(graph: &Graph, units: &[(UnitKind, u16)]) -> Chances {
+fn likely(graph: &Graph, (units, kernels): (&[(UnitKind, u16)], &DeviceKernels)) -> Chances {
     let memories = units.iter().map(|u| usize::from(u.1) + 1).max();
     let memories = memories.unwrap_or(1);
     let mut chances = Vec::with_capacity(graph.classes.len() * memories);
-    for class in &graph.classes {
-        let runs = |kind| class.choice(kind).is_some();
+    for class in 0..graph.classes.len() as u32 {
+        let runs = |kind| kernels.choice(graph, class, kind).is_some();
         let mut able = vec![false; memories];
         for &(kind, memory) in units {
             able[usize::from(memory)] |= runs(kind);
@@ -157,8 +161,10 @@ mod tests {
         recorder.submit(Task::new(&nothing, &[y.read(), x.read()]));
         let graph = recorder.finish().unwrap();
         let cpu = UnitKind::CPU;
+        let kernels = DeviceKernels::default();
         let units = [(cpu, 0), (cpu, 1), (cpu, 1), (UnitKind::GPU, 2)];
-        let readers = Readers::new(&graph, &units, None);
+        let units = (&units[..], &kernels);
+        let readers = Readers::new(&graph, units, None);
         let of = |storage, task| {
             let all = readers.after(storage, task).iter();
             all.map(|r| (r.task, readers.writers(r).to_vec()))
@@ -170,7 +176,7 @@ mod tests {
         assert_eq!(of(0, 2), []);
         let chances = |r: &Readers| [0, 1, 2].map(|m| r.chance(&graph, 2, m));
         assert_eq!(chances(&readers), [0.5, 0.5, 0.0]);
-        let planned = Readers::new(&graph, &units, Some(vec![0, 0, 1]));
+        let planned = Readers::new(&graph, units, Some(vec![0, 0, 1]));
         assert_eq!(chances(&planned), [0.0, 1.0, 0.0]);
     }
 }

@@ -17,7 +17,8 @@ pub fn known(graph: &Graph, machine: &Machine, seconds: impl Fn(&str, &Unit) -> 
     for unit in &machine.units {
         let name = machine.timed_as(unit);
         for (class, record) in graph.classes.iter().enumerate() {
-            let Some(key) = Key::of(graph, class as u32, &name, unit.kind) else {
+            let Some(key) = Key::of(graph, class as u32, (&name, unit.kind), &machine.kernels)
+            else {
                 continue;
             };
             let codelet = &graph.codelets[record.codelet as usize].name;

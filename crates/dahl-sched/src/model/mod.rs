@@ -25,7 +25,7 @@ mod tests;
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use dahl_core::{Cost, DType, Graph, Seconds, Shape, UnitKind};
+use dahl_core::{Cost, DType, DeviceKernels, Graph, Seconds, Shape, UnitKind};
 use serde::{Deserialize, Serialize};
 
 pub use choices::fastest;
@@ -53,15 +53,20 @@ pub struct Key {
 }
 
 impl Key {
-    /// What durations of a class are recorded under on a unit of this name and kind; none if the class has
-    /// no implementation for the kind.
-    pub fn of(graph: &Graph, class: u32, unit: &str, kind: UnitKind) -> Option<Key> {
+    /// What durations of a class are recorded under on a unit of this kind, timed under this name, of a machine with
+    /// these kernels; none if it cannot run the class.
+    pub fn of(
+        graph: &Graph,
+        class: u32,
+        (unit, kind): (&str, UnitKind),
+        kernels: &DeviceKernels,
+    ) -> Option<Key> {
         let record = &graph.classes[class as usize];
         let codelet = &graph.codelets[record.codelet as usize];
-        let choice = record.choice(kind)?;
+        let implementation = kernels.name_of(graph, class, kind)?;
         Some(Key {
             codelet: codelet.name.clone(),
-            implementation: codelet.implementations[usize::from(choice)].name.into(),
+            implementation: implementation.into(),
             unit: unit.to_owned(),
             dtype: record.call.dtype,
             footprint: record.call.footprint(),

@@ -76,6 +76,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             memories: Vec::new(),
             units: Vec::new(),
             links: Vec::new(),
+            kernels: Default::default(),
         };
         let ours = parts
             .zones

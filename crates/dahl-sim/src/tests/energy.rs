@@ -109,7 +109,7 @@ fn durations_say_where_they_come_from() {
     }
     let mut model = PerfModel::new();
     let name = machine.timed_as(&machine.units[0]);
-    let key = Key::of(&graph, 0, &name, UnitKind::CPU).unwrap();
+    let key = Key::of(&graph, 0, (&name, UnitKind::CPU), &machine.kernels).unwrap();
     model.record(&key, graph.classes[0].cost, Seconds(7.0));
     let table = Times::estimate(&graph, &machine, Some(&model), false).unwrap();
     let (cpu, gpu) = (UnitId(0), UnitId(1));

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::graph::Choices;
-use dahl_core::{Bytes, DType, Graph, Machine, Seconds, UnitKind};
+use dahl_core::{Bytes, DType, DeviceKernels, Graph, Machine, Seconds, UnitKind};
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::model::Model;
 use dahl_nn::step::Kernels;
@@ -282,7 +282,12 @@ impl Work<'_> {
             let graph = step.lower()?.graph;
             // Implementations of this rank that are not timed yet.
             let news = (0..graph.classes.len() as u32).any(|class| {
-                let key = Key::of(&graph, class, &unit, UnitKind::CPU);
+                let key = Key::of(
+                    &graph,
+                    class,
+                    (&unit, UnitKind::CPU),
+                    &DeviceKernels::default(),
+                );
                 key.is_some_and(|k| self.store.model().history(&k).is_none())
             });
             if news || self.args.again {

@@ -26,7 +26,7 @@ pub fn record(
         of.or_default().push(Seconds(nanos as f64 * 1e-9));
     }
     for ((class, unit, kind), seconds) in durations {
-        if let Some(key) = Key::of(graph, class, unit, kind) {
+        if let Some(key) = Key::of(graph, class, (unit, kind), &machine.kernels) {
             let cost = graph.classes[class as usize].cost;
             for i in spread(seconds.len()) {
                 to(&key, cost, seconds[i]);

@@ -167,8 +167,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .optimizer(optimizer)
         .clip_norm(args.clip_norm)
         .seed(args.seed)
-        .kernels(args.run.kernels()?)
-        .extra(run.extra()?);
+        .kernels(args.run.kernels()?);
     let training = Training {
         epochs: args.epochs,
         steps: args.steps,

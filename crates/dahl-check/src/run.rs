@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::slice::from_ref;
-use std::sync::Arc;
 use std::time::Instant;
 
 use dahl_core::arena::Block;
@@ -11,14 +10,12 @@ use dahl_core::{
     Access, Call, Codelet, DType, Element, Implementation, Operands, Seconds, Shape, UnitKind,
 };
 use dahl_ops::compare;
-use dahl_runtime::driver::{Driver, Job};
-use dahl_runtime::memory::Direction;
+use dahl_runtime::driver::{Code, Driver, Job};
+use dahl_runtime::memory::{Backing, Buffer, Cargo, Direction};
 
 use super::cases::cases;
 use super::dice::Dice;
-use super::operand::{Case, Held};
-use crate::device::{Device, GpuDriver};
-use crate::measure::Borrowed;
+use super::operand::{Case, Held, Operand};
 
 /// How an implementation of a codelet fared.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,16 +51,59 @@ pub struct Worst {
     pub element: usize,
 }
 
-/// Who is checked.
-enum Subject<'s> {
-    Device(&'s dyn Device, &'s GpuDriver, &'s Implementation),
+/// A device to check: how it executes, and where its operands are.
+#[derive(Clone, Copy)]
+pub struct Subject<'s> {
+    /// How it executes tasks.
+    pub driver: &'s dyn Driver,
+    /// Where copies are kept, and how bytes get there.
+    pub memory: &'s dyn Backing,
+}
+
+impl<'s> Subject<'s> {
+    /// What it runs for a call, and under which name; none if it cannot.
+    fn code<'c>(&self, codelet: &'c Codelet, call: &Call) -> Option<(Code<'c>, &'static str)> {
+        match self.driver.kernels() {
+            Some(kernels) => {
+                let (place, kernel) = kernels.find(&codelet.name, call)?;
+                Some((Code::Kernel(place), kernel.name))
+            }
+            None => {
+                let kind = self.driver.kind();
+                let able = |i: &&Implementation| i.kind == kind && (i.supports)(call);
+                let own = codelet.implementations.iter().find(able)?;
+                Some((Code::Body(own), own.name))
+            }
+        }
+    }
+
+    /// The name of what it has for a codelet, whatever the call; none if it has nothing.
+    fn name(&self, codelet: &Codelet) -> Option<&'static str> {
+        let own = || codelet.implementations.iter();
+        match self.driver.kernels() {
+            Some(kernels) => {
+                let mut of = kernels.iter().filter(|k| k.codelet == codelet.name);
+                of.next().map(|k| k.name)
+            }
+            None => {
+                let mut of_kind = own().filter(|i| i.kind == self.driver.kind());
+                of_kind.next().map(|i| i.name)
+            }
+        }
+    }
+}
+
+/// What is checked.
+enum Checked<'s> {
+    Device(Subject<'s>),
     Cpu(&'s Implementation),
 }
 
-impl Subject<'_> {
-    fn implementation(&self) -> &Implementation {
+impl Checked<'_> {
+    fn supports(&self, codelet: &Codelet, call: &Call) -> bool {
         match self {
-            Subject::Device(_, _, i) | Subject::Cpu(i) => i,
+            Checked::Device(subject) => subject.code(codelet, call).is_some(),
+            Checked::Cpu(i) => (i.supports)(call),
         }
     }
 
@@ -74,14 +114,19 @@ impl Subject<'_> {
         let plain = others.find(|i| cpu(i) && i.name == "reference");
         let first = || codelet.implementations.iter().find(|i| cpu(i));
         let plain = plain.or_else(first);
-        matches!(self, Subject::Cpu(i) if plain.is_some_and(|p| p.name == i.name))
+        matches!(self, Checked::Cpu(i) if plain.is_some_and(|p| p.name == i.name))
     }
 
     /// What it makes of these arrays, and how long that takes.
-    fn run(&self, call: &Call, before: &[Held]) -> Result<(Vec<Held>, Seconds), String> {
+    fn run(
+        &self,
+        codelet: &Codelet,
+        call: &Call,
+        before: &[Held],
+    ) -> Result<(Vec<Held>, Seconds), String> {
         match self {
-            Subject::Device(device, driver, i) => on_device(*device, driver, i, call, before),
-            Subject::Cpu(i) => {
+            Checked::Device(subject) => on_device(subject, codelet, call, before),
+            Checked::Cpu(i) => {
                 let arrays = before.iter().map(Held::copy);
                 let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
                 let seconds = on_host(i, call, &arrays)?;
@@ -100,33 +145,28 @@ fn tolerance(dtype: DType) -> f64 {
 }
 
 /// Checks every codelet of `dahl-ops` on a device, in one element type.
-pub fn check_all(device: &Arc<dyn Device>, dtype: DType, seed: u64) -> Vec<Outcome> {
-    let driver = GpuDriver::new(device.clone());
+pub fn check_all(subject: Subject<'_>, dtype: DType, seed: u64) -> Vec<Outcome> {
     let all = dahl_ops::codelets::TABLE.iter();
-    all.map(|c| check(device, &driver, c, dtype, seed))
-        .collect()
+    all.map(|c| check(subject, c, dtype, seed)).collect()
 }
 
-/// Checks one codelet on a device.
-pub fn check(
-    device: &Arc<dyn Device>,
-    driver: &GpuDriver,
-    codelet: &Codelet,
-    dtype: DType,
-    seed: u64,
-) -> Outcome {
-    match driver.implementation(&codelet.name) {
-        Some(i) => examine(&Subject::Device(&**device, driver, i), codelet, dtype, seed),
-        None => Outcome {
-            codelet: codelet.name.clone(),
-            implementation: "gpu".into(),
-            dtype,
-            cases: 0,
-            alone: false,
-            worst: None,
-            seconds: Seconds(0.0),
-            failure: Some(format!("{}: no GPU implementation", codelet.name)),
-        },
+/// Checks one codelet on a device. One that the device has nothing for has failed.
+pub fn check(subject: Subject<'_>, codelet: &Codelet, dtype: DType, seed: u64) -> Outcome {
+    match subject.name(codelet) {
+        Some(name) => examine(&Checked::Device(subject), name, codelet, dtype, seed),
+        None => {
+            let kind = subject.driver.kind();
+            Outcome {
+                codelet: codelet.name.clone(),
+                implementation: kind.to_string(),
+                dtype,
+                cases: 0,
+                alone: false,
+                worst: None,
+                seconds: Seconds(0.0),
+                failure: Some(format!("{}: no kernel for {kind}", codelet.name)),
+            }
+        }
     }
 }
 
@@ -135,25 +175,31 @@ pub fn check(
 pub fn check_cpu(codelet: &Codelet, dtype: DType, seed: u64) -> Vec<Outcome> {
     let all = codelet.implementations.iter();
     all.filter(|i| i.kind == UnitKind::CPU && i.name != "reference")
-        .map(|i| examine(&Subject::Cpu(i), codelet, dtype, seed))
+        .map(|i| examine(&Checked::Cpu(i), i.name, codelet, dtype, seed))
         .collect()
 }
 
-fn examine(subject: &Subject<'_>, codelet: &Codelet, dtype: DType, seed: u64) -> Outcome {
+fn examine(
+    checked: &Checked<'_>,
+    name: &str,
+    codelet: &Codelet,
+    dtype: DType,
+    seed: u64,
+) -> Outcome {
     let mut dice = Dice::new(seed);
     let all = cases(&codelet.name, dtype, &mut dice);
     let mut outcome = Outcome {
         codelet: codelet.name.clone(),
-        implementation: subject.implementation().name.into(),
+        implementation: name.into(),
         dtype,
         cases: 0,
-        alone: subject.is_the_reference_of(codelet),
+        alone: checked.is_the_reference_of(codelet),
         worst: None,
         seconds: Seconds(0.0),
         failure: None,
     };
     for (number, case) in all.iter().enumerate() {
-        let tried = one(subject, codelet, case, dtype, &mut dice);
+        let tried = one(checked, codelet, case, dtype, &mut dice);
         outcome.cases += usize::from(!matches!(tried, Ok(None)));
         match tried {
             Ok(None) => {}
@@ -191,13 +237,13 @@ struct Tried {
 
 /// Tries one case; none if the implementation does not support it.
 fn one(
-    subject: &Subject<'_>,
+    checked: &Checked<'_>,
     codelet: &Codelet,
     case: &Case,
     dtype: DType,
     dice: &mut Dice,
 ) -> Result<Option<Tried>, String> {
-    let shaped = |op: &super::Operand| Ok((shape(op.dims)?, op.mode));
+    let shaped = |op: &Operand| Ok((shape(op.dims)?, op.mode));
     let call = Call {
         operands: case
             .operands
@@ -212,13 +258,13 @@ fn one(
     let before: Vec<Held> = made
         .map(|(i, op)| Held::new(i, op, dtype, dice))
         .collect::<Result<_, _>>()?;
-    if !(subject.implementation().supports)(&call) {
+    if !checked.supports(codelet, &call) {
         return Ok(None);
     }
     let want: Vec<Held> = before.iter().map(Held::copy).collect::<Result<_, _>>()?;
     on_host(plainest(codelet, &call)?, &call, &want)?;
-    let (got, _) = subject.run(&call, &before)?;
-    let (again, seconds) = subject.run(&call, &before)?;
+    let (got, _) = checked.run(codelet, &call, &before)?;
+    let (again, seconds) = checked.run(codelet, &call, &before)?;
     let mut tried = Tried {
         worst: None,
         seconds,
@@ -302,49 +348,71 @@ fn on_host(
     Ok(Seconds(start.elapsed().as_secs_f64()))
 }
 
-/// Copies arrays to the device, runs an implementation there and copies them back; says how long it ran.
+/// Copies arrays to the device, runs a call there and copies them back; says how long it ran.
 fn on_device(
-    device: &dyn Device,
-    driver: &GpuDriver,
-    implementation: &Implementation,
+    subject: &Subject<'_>,
+    codelet: &Codelet,
     call: &Call,
     before: &[Held],
 ) -> Result<(Vec<Held>, Seconds), String> {
-    let mut memory = Borrowed(device, Vec::new());
+    let (code, _) = subject
+        .code(codelet, call)
+        .ok_or("the device cannot run this")?;
+    let mut buffers: Vec<Box<dyn Buffer>> = Vec::new();
     let mut placed = Vec::new();
     for a in before {
-        let address = device.allocate(a.bytes()).map_err(|e| e.to_string())?;
-        memory.1.push(address);
+        let buffer = subject.memory.allocate(a.bytes());
+        let buffer = buffer.map_err(|e| e.to_string())?;
+        let buffer = buffer.ok_or_else(|| format!("no room for {} bytes", a.bytes()))?;
+        copy(subject, &*buffer, a, Direction::In)?;
         placed.push(Placed {
-            base: address as *mut u8,
+            base: buffer.base(),
             ..a.placed()
         });
-        let all = 0..a.bytes();
-        let host = a.block.as_ptr();
-        // SAFETY: both sides have so many bytes and are ours alone.
-        let copied = unsafe { device.copy(address, host, from_ref(&all), Direction::In) };
-        copied.map_err(|e| e.to_string())?;
+        buffers.push(buffer);
     }
+    // Access `i` is to array `i`.
     let accesses: Vec<Access> = before.iter().map(|a| a.access).collect();
+    let need = match code {
+        Code::Body(i) => (i.scratch)(call),
+        Code::Kernel(_) => 0,
+    };
+    let scratch = Block::new(need.max(1)).ok_or("no memory for scratch")?;
+    // SAFETY: so many bytes, initialised, and ours alone.
+    let scratch = unsafe { std::slice::from_raw_parts_mut(scratch.as_ptr(), scratch.len()) };
     let job = Job {
-        implementation,
+        code,
+        call,
         accesses: &accesses,
         arrays: &placed,
-        params: &call.params,
         fresh: false,
     };
     let start = Instant::now();
     // SAFETY: the operands are on the device, ours alone and apart from each other.
-    unsafe { driver.execute(&job, &mut []) }.map_err(|e| e.to_string())?;
+    unsafe { subject.driver.execute(&job, scratch) }.map_err(|e| e.to_string())?;
     let seconds = Seconds(start.elapsed().as_secs_f64());
     let mut after = Vec::new();
-    for (a, &address) in before.iter().zip(&memory.1) {
+    for (a, buffer) in before.iter().zip(&buffers) {
         let held = a.copy()?;
-        let (host, all) = (held.block.as_ptr(), 0..a.bytes());
-        // SAFETY: as above.
-        let copied = unsafe { device.copy(address, host, from_ref(&all), Direction::Out) };
-        copied.map_err(|e| e.to_string())?;
+        copy(subject, &**buffer, &held, Direction::Out)?;
         after.push(held);
     }
     Ok((after, seconds))
+}
+
+/// Copies a whole array between the host and a buffer of the device.
+fn copy(
+    subject: &Subject<'_>,
+    buffer: &dyn Buffer,
+    array: &Held,
+    direction: Direction,
+) -> Result<(), String> {
+    let all = 0..array.bytes();
+    let cargo = Cargo {
+        device: buffer.base(),
+        host: array.block.as_ptr(),
+        ranges: from_ref(&all),
+    };
+    // SAFETY: both sides have so many bytes and are ours alone.
+    unsafe { subject.memory.copy(&cargo, direction) }.map_err(|e| e.to_string())
 }

@@ -1,8 +1,8 @@
 //! The conformance check itself: right implementations pass, wrong ones are found, with the place.
 
+use dahl_check::check_cpu;
 use dahl_core::view::for_rows;
 use dahl_core::{Codelet, DType, UnitKind};
-use dahl_gpu::check::check_cpu;
 use dahl_ops::codelets::TABLE;
 
 /// `copy` with a further implementation that changes the first row of a right result.
