@@ -48,6 +48,11 @@ pub trait Criterion: Keys {
         Ok(())
     }
 
+    /// Rows of numbers that its tasks read, such as a weight per class.
+    fn constants(&self) -> Vec<Vec<f64>> {
+        Vec::new()
+    }
+
     /// Submits its tasks: for every sample its loss, such that their mean over the batch is what is trained;
     /// how many predictions are right; in training, the gradient of that mean.
     fn lower(&self, tape: &mut LossTape<'_>);
@@ -137,6 +142,10 @@ impl Loss {
             loss: self.name(),
             message,
         })
+    }
+
+    pub(crate) fn constants(&self) -> Vec<Vec<f64>> {
+        self.0.constants()
     }
 
     pub(crate) fn lower(&self, tape: &mut LossTape<'_>) {

@@ -159,7 +159,7 @@ fn wanted(work: f64, per_task: f64) -> usize {
 }
 
 /// Tasks of an elementwise layer over `elements` elements of a batch.
-pub fn light(batch: usize, elements: usize) -> Parts {
+pub(crate) fn light(batch: usize, elements: usize) -> Parts {
     Parts {
         sample: wanted(elements as f64, TASK_ELEMENTS).min(batch),
         ..Parts::ONE
@@ -168,7 +168,7 @@ pub fn light(batch: usize, elements: usize) -> Parts {
 
 /// A convolution's numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Conv {
+pub(crate) struct Conv {
     /// Samples.
     pub batch: usize,
     /// Channels in and out.
@@ -204,7 +204,7 @@ impl Conv {
 
     /// Parts for the forward pass, with `others` channels to cut (the output's, or for the input's
     /// gradient the input's).
-    pub fn parts(&self, others: usize) -> Parts {
+    pub(crate) fn parts(&self, others: usize) -> Parts {
         let tasks = wanted(self.flops(), TASK_FLOPS);
         let sample = tasks.min(self.most_samples());
         let channel = (tasks / sample).clamp(1, (others / 64).max(1));
@@ -217,7 +217,7 @@ impl Conv {
 
     /// Parts for the filter's gradient. Cutting by channel needs no accumulators; worth it as soon as
     /// the filter is large.
-    pub fn filter_parts(&self) -> Parts {
+    pub(crate) fn filter_parts(&self) -> Parts {
         let tasks = wanted(self.flops(), TASK_FLOPS);
         let weights = self.channels[0] * self.channels[1] * self.taps;
         let channel = if weights >= 64 << 10 {
@@ -235,7 +235,7 @@ impl Conv {
 }
 
 /// Tasks of a fully connected layer: small weights are shared by parts of the batch, large ones are cut.
-pub fn linear(batch: usize, features: [usize; 2]) -> Parts {
+pub(crate) fn linear(batch: usize, features: [usize; 2]) -> Parts {
     let weights = features[0] * features[1];
     let tasks = wanted(2.0 * (batch * weights) as f64, TASK_FLOPS);
     if weights < 64 << 10 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dahl_core::graph::Operand;
-use dahl_core::{Codelet, Handle, Param};
+use dahl_core::{Codelet, Handle, Param, Recorder};
 
 use super::{Tape, state, tiles};
 
@@ -51,6 +51,16 @@ impl LossTape<'_> {
     /// An array that lives for the step.
     pub fn temporary(&self, name: &str, extents: &[usize]) -> Handle {
         self.tape.temporary(name, extents)
+    }
+
+    /// Constant `i` of [`crate::losses::Criterion::constants`].
+    pub fn constant(&self, i: usize) -> Handle {
+        self.tape.io.constants[i].clone()
+    }
+
+    /// Where operations record their tasks.
+    pub fn recorder(&self) -> &Recorder {
+        self.tape.recorder()
     }
 
     /// Appends a task.

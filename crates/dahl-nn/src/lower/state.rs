@@ -1,6 +1,6 @@
 //! What outlives a step: parameters and optimiser state; and what goes in and comes out of one.
 
-use dahl_core::{Arena, ArenaError, Handle};
+use dahl_core::{Arena, ArenaError, DType, Element, Handle};
 
 use crate::Step;
 use crate::losses::Targets;
@@ -61,10 +61,12 @@ pub struct Io {
     pub values: Handle,
     /// The number of the step, for dropout.
     pub step: Handle,
+    /// Rows of numbers that the loss reads and nobody changes.
+    pub(crate) constants: Vec<Handle>,
 }
 
 /// Tasks that the loss of a batch is cut into.
-pub fn loss_parts(batch: usize) -> usize {
+pub(crate) fn loss_parts(batch: usize) -> usize {
     (batch / 32).clamp(1, 16)
 }
 
@@ -78,7 +80,13 @@ impl Io {
             Targets::Values => vec![batch, step.model.classes()],
         };
         let values = step.optimizer.values_used().max(Optimizer::VALUES);
+        let row = |values: Vec<f64>| match dtype {
+            DType::F32 => row::<f32>(&arena, &values),
+            DType::F64 => row::<f64>(&arena, &values),
+        };
+        let constants = step.loss.constants().into_iter().map(row);
         Ok(Io {
+            constants: constants.collect::<Result<_, _>>()?,
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,
             targets: arena.alloc("targets", &targets, dtype)?,
             losses: arena.alloc("losses", &[batch], dtype)?,
@@ -88,4 +96,11 @@ impl Io {
             _arena: arena,
         })
     }
+}
+
+/// An array with these values.
+fn row<T: Element>(arena: &Arena, values: &[f64]) -> Result<Handle, ArenaError> {
+    let values: Vec<T> = values.iter().map(|&x| T::from_f64(x)).collect();
+    let array = arena.from_slice([values.len()], &values)?;
+    Ok(array.handle().clone())
 }

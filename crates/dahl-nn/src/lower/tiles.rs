@@ -11,7 +11,7 @@ use super::grain::Parts;
 
 /// Kernel, stride and padding of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Kernel height and width.
     pub kernel: [usize; 2],
     /// Stride.
@@ -29,10 +29,10 @@ pub fn pieces(len: usize, parts: usize) -> Vec<Piece> {
 }
 
 /// The tile of a task: samples, channels, rows, columns of what it writes.
-pub type Tile = [Piece; 4];
+pub(crate) type Tile = [Piece; 4];
 
 /// All tiles of an array of these extents.
-pub fn grid(dims: [usize; 4], parts: Parts) -> Vec<Tile> {
+pub(crate) fn grid(dims: [usize; 4], parts: Parts) -> Vec<Tile> {
     let cuts = [parts.sample, parts.channel, parts.height, parts.width];
     let cuts: [Vec<Piece>; 4] = std::array::from_fn(|axis| pieces(dims[axis], cuts[axis]));
     let mut all = Vec::new();
@@ -47,7 +47,7 @@ pub fn grid(dims: [usize; 4], parts: Parts) -> Vec<Tile> {
 }
 
 /// The box with these pieces along the four axes.
-pub fn region(axes: [Piece; 4]) -> Region {
+pub(crate) fn region(axes: [Piece; 4]) -> Region {
     Region::new(axes.map(|p| p.0), axes.map(|p| p.1)).expect("pieces are not empty")
 }
 
@@ -57,7 +57,7 @@ pub fn part(handle: &Handle, axes: [Piece; 4]) -> Handle {
 }
 
 /// The whole extent of every axis of an array.
-pub fn whole(handle: &Handle) -> [Piece; 4] {
+pub(crate) fn whole(handle: &Handle) -> [Piece; 4] {
     handle.shape.dims4().map(|d| (0, d))
 }
 
@@ -77,7 +77,7 @@ pub fn last(handle: &Handle, piece: Piece) -> Handle {
 
 impl Geometry {
     /// Input positions along `axis` that outputs `out` read, of an input of length `len`; at least one.
-    pub fn read_by(&self, axis: usize, out: Piece, len: usize) -> Piece {
+    pub(crate) fn read_by(&self, axis: usize, out: Piece, len: usize) -> Piece {
         let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
         let start = (out.0 * s).saturating_sub(p).min(len - 1);
         let end = ((out.1 - 1) * s + k).saturating_sub(p).min(len);
@@ -86,7 +86,7 @@ impl Geometry {
 
     /// Output positions along `axis` that read any of the inputs `inp`, of an output of length `len`;
     /// at least one.
-    pub fn reading(&self, axis: usize, inp: Piece, len: usize) -> Piece {
+    pub(crate) fn reading(&self, axis: usize, inp: Piece, len: usize) -> Piece {
         let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
         let start = (inp.0 + p).saturating_sub(k - 1).div_ceil(s).min(len - 1);
         let end = ((inp.1 - 1 + p) / s + 1).min(len);
@@ -94,7 +94,7 @@ impl Geometry {
     }
 
     /// The window of a task whose output begins at `out` and whose input begins at `inp`.
-    pub fn window(&self, out: [usize; 2], inp: [usize; 2]) -> Window {
+    pub(crate) fn window(&self, out: [usize; 2], inp: [usize; 2]) -> Window {
         let shift = |a: usize| {
             inp[a] as isize + self.padding[a] as isize - (out[a] * self.stride[a]) as isize
         };

@@ -23,6 +23,14 @@ impl Extent {
         }
     }
 
+    /// Its sizes, the outermost first.
+    pub fn sizes(&self) -> Vec<usize> {
+        match self {
+            Extent::Image(sizes) => sizes.to_vec(),
+            Extent::Flat(n) => vec![*n],
+        }
+    }
+
     /// Channels of an image, or how many numbers.
     pub fn channels(&self) -> usize {
         match *self {

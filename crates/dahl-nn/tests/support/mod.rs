@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use dahl_core::DType;
 use dahl_data::{DataError, DataSpec, Dataset, Split};
+use dahl_nn::losses::Loss;
 use dahl_nn::model::{Model, Role};
 use dahl_nn::optim::Optimizer;
 use dahl_nn::step::Step;
@@ -27,6 +28,8 @@ pub struct Case {
     pub epochs: u64,
     pub lr: f64,
     pub optimizer: Optimizer,
+    #[serde(default)]
+    pub loss: Loss,
     pub classes: usize,
     pub clip: Option<f64>,
     #[serde(default)]
@@ -97,7 +100,7 @@ pub fn case(name: &str) -> Case {
 }
 
 /// As `noise` of `make_runs.py`.
-fn noise(stream: u64, i: u64) -> u64 {
+pub fn noise(stream: u64, i: u64) -> u64 {
     let mut z = stream
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
         .wrapping_add(i.wrapping_mul(0xD1B5_4A32_D192_ED03))
@@ -143,7 +146,7 @@ impl Dataset for Bands {
 }
 
 /// As `set_weights` of `make_runs.py`.
-fn first_weights(model: &Model) -> Weights {
+pub fn first_weights(model: &Model) -> Weights {
     let mut weights = Weights::new();
     for (place, param) in model.params().iter().enumerate() {
         let n: usize = param.shape.iter().product();
@@ -227,6 +230,7 @@ pub fn session(case: &Case, how: &How) -> Session {
         .dtype(how.dtype)
         .grain(how.grain.parse().expect("a grain"))
         .optimizer(case.optimizer.clone())
+        .loss(case.loss.clone())
         .clip_norm(case.clip)
         .seed(7);
     let training = Training {
