@@ -1,24 +1,16 @@
 //! How commands print: tables for people, JSON for programs.
 
-use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
 /// A table with these column heads, and no line but that under them.
 pub fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    for line in [
-        TableComponent::TopBorder,
-        TableComponent::TopBorderIntersections,
-        TableComponent::HorizontalLines,
-        TableComponent::MiddleIntersections,
-        TableComponent::LeftBorderIntersections,
-        TableComponent::RightBorderIntersections,
-        TableComponent::BottomBorder,
-        TableComponent::BottomBorderIntersections,
-    ] {
-        table.remove_style(line);
-    }
+    let under_heads = LineStyle::none().fill('═').junction('═');
+    table.load_style(TableStyle::new().header_separator(under_heads));
     table.set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some((width, _)) = terminal_size::terminal_size_of(std::io::stdout()) {
+        table.set_width(width.0);
+    }
     table.set_header(heads);
     table
 }

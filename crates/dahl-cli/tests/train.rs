@@ -18,7 +18,10 @@ fn at(folder: &Path, name: &str) -> String {
 }
 
 fn shipped() -> String {
-    format!("idx:{}", in_repository("data/fashion-mnist-small"))
+    format!(
+        "idx:{}",
+        in_repository("crates/dahl-data/fashion-mnist-small")
+    )
 }
 
 const SMALL: &[&str] = &[

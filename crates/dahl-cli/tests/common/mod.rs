@@ -13,14 +13,17 @@ pub struct Said {
     pub err: String,
 }
 
-/// Runs `dahl` with these arguments and this standard input, for a minute at most.
+/// So long that only a command that hangs is stopped.
+const HANGS: Duration = Duration::from_secs(600);
+
+/// Runs `dahl` with these arguments and this standard input.
 pub fn dahl_with(args: &[&str], input: &str) -> Said {
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_dahl"))
         .args(args)
         // Whatever this machine's user has calibrated is none of the tests' business.
         .env("DAHL_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
         .write_stdin(input)
-        .timeout(Duration::from_secs(60))
+        .timeout(HANGS)
         .output()
         .expect("dahl can be started");
     Said {
