@@ -11,50 +11,69 @@ use dahl_core::Element;
 use super::Dataset;
 use super::error::DataError;
 use super::order::Order;
+use super::samples::Expects;
+use super::source::Source;
 
-/// Makes batches of a data set. Clones share the data; each has its own scratch memory.
+/// Makes batches of a source. Clones share the data; each has its own scratch memory.
 #[derive(Clone)]
 pub struct Batches<T> {
-    data: Arc<dyn Dataset>,
+    source: Source,
     batch: usize,
     seed: Option<u64>,
-    /// Per channel, what each byte becomes.
+    expects: Option<Expects>,
+    /// Per channel, what each byte of an image becomes.
     tables: Arc<[[T; 256]]>,
     scratch: Vec<u8>,
 }
 
 impl<T: Element> Batches<T> {
     /// Batches of `batch` items in the stored order, each byte divided by 255.
-    pub fn new(data: Arc<dyn Dataset>, batch: usize) -> Result<Batches<T>, DataError> {
+    pub fn new(source: impl Into<Source>, batch: usize) -> Result<Batches<T>, DataError> {
+        let source = source.into();
         if batch == 0 {
-            return Err(DataError::Usage("a batch needs at least one image".into()));
+            return Err(DataError::Usage("a batch needs at least one sample".into()));
         }
-        super::image_size(data.shape())?;
-        let channels = data.shape()[0];
+        super::sample_size(source.shape())?;
+        let channels = source.shape()[0];
         let tables = table(&vec![0.0; channels], &vec![1.0; channels]);
         Ok(Batches {
-            data,
+            source,
             batch,
             seed: None,
+            expects: None,
             tables,
             scratch: Vec::new(),
         })
     }
 
-    /// Shuffles: each epoch has its own order, the same for every run with this seed.
+    /// Shuffles: each epoch has its own order, the same for every run with this seed. Generated batches are
+    /// as they are.
     pub fn shuffled(mut self, seed: u64) -> Batches<T> {
         self.seed = Some(seed);
         self
     }
 
-    /// Subtracts a mean from each channel and divides it by a deviation, after the division by 255:
+    /// Refuses labels that are not what a loss expects: now, or where batches are generated, then.
+    pub fn expecting(mut self, expects: Expects) -> Result<Batches<T>, DataError> {
+        self.source.check_labels(expects)?;
+        self.expects = Some(expects);
+        Ok(self)
+    }
+
+    /// Subtracts a mean from each channel of images and divides it by a deviation, after the division by 255:
     /// rounded as PyTorch's `ToTensor` and `Normalize` round.
     pub fn normalised(mut self, mean: &[f64], std: &[f64]) -> Result<Batches<T>, DataError> {
-        let channels = self.data.shape()[0];
+        if !matches!(self.source, Source::Images(_)) {
+            return Err(DataError::Usage(format!(
+                "{}: only sets of images are normalised here; normalise own samples yourself",
+                self.source.name()
+            )));
+        }
+        let channels = self.source.shape()[0];
         if mean.len() != channels || std.len() != channels {
             return Err(DataError::Usage(format!(
                 "{} has {channels} channels, but {} means and {} deviations are given",
-                self.data.name(),
+                self.source.name(),
                 mean.len(),
                 std.len()
             )));
@@ -69,83 +88,91 @@ impl<T: Element> Batches<T> {
         Ok(self)
     }
 
-    /// The data set.
-    pub fn data(&self) -> &dyn Dataset {
-        &*self.data
-    }
-
-    /// Images in a batch, the last one of an epoch excepted.
-    pub fn batch(&self) -> usize {
-        self.batch
-    }
-
-    /// Values of an image.
-    pub fn image(&self) -> usize {
-        self.data.shape().iter().product()
+    /// Where they come from.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// Batches in an epoch.
     pub fn per_epoch(&self) -> usize {
-        self.data.len().div_ceil(self.batch)
+        match &self.source {
+            Source::Generated(batches) => batches.per_epoch(),
+            source => source.samples().unwrap_or(0).div_ceil(self.batch),
+        }
     }
 
-    /// Images in batch `batch` of an epoch; 0 past the end.
-    pub fn images(&self, batch: usize) -> usize {
-        let start = batch.saturating_mul(self.batch);
-        self.data.len().saturating_sub(start).min(self.batch)
-    }
-
-    /// Makes batch `batch` of epoch `epoch` and returns how many images it has.
-    ///
-    /// Writes that many images to the start of `pixels` and classes to the start of `labels`; what
-    /// follows them is left as it was.
+    /// Makes batch `batch` of epoch `epoch` and returns how many samples it has. Afterwards `inputs` holds
+    /// the samples and `targets` their labels, a class number or some values each, and nothing else.
     pub fn fill(
         &mut self,
         epoch: u64,
         batch: usize,
-        pixels: &mut [T],
-        labels: &mut [usize],
+        inputs: &mut Vec<T>,
+        targets: &mut Vec<T>,
     ) -> Result<usize, DataError> {
-        let (images, size) = (self.images(batch), self.image());
-        if images == 0 {
+        if batch >= self.per_epoch() {
             let n = self.per_epoch();
             return Err(DataError::Usage(format!(
                 "no batch {batch} in an epoch of {n}"
             )));
         }
-        if labels.len() < images || pixels.len() / size < images {
-            return Err(DataError::Usage(format!(
-                "a batch of {images} images of {size} values does not fit {} values and {} labels",
-                pixels.len(),
-                labels.len()
-            )));
-        }
-        let order = match self.seed {
-            Some(seed) => Order::shuffled(self.data.len(), seed, epoch),
-            None => Order::stored(self.data.len()),
+        targets.clear();
+        let size: usize = self.source.shape().iter().product();
+        let (len, source) = match &self.source {
+            Source::Generated(batches) => {
+                let (made, samples, width) = batches.make(epoch, batch, self.expects)?;
+                inputs.resize(samples * size, T::default());
+                made.samples.copy_to(0, inputs);
+                (0..samples).for_each(|i| made.labels.push_to(i, width, targets));
+                return Ok(samples);
+            }
+            source => (source.samples().unwrap_or(0), source),
         };
-        let places = batch * self.batch..;
-        let slots = pixels.chunks_exact_mut(size).zip(labels).take(images);
-        for (place, (pixels, label)) in places.zip(slots) {
+        let order = match self.seed {
+            Some(seed) => Order::shuffled(len, seed, epoch),
+            None => Order::stored(len),
+        };
+        let first = batch * self.batch;
+        let samples = (len - first).min(self.batch);
+        inputs.resize(samples * size, T::default());
+        for (place, out) in (first..).zip(inputs.chunks_exact_mut(size)) {
             let Some(item) = order.get(place) else {
                 return Err(DataError::Usage(format!("no item at place {place}")));
             };
-            *label = match self.data.view(item) {
-                Some(found) => {
-                    let (bytes, label) = found?;
-                    convert(&self.tables, bytes, pixels);
-                    label
+            match source {
+                Source::Memory(data) => {
+                    data.samples().copy_to(item * size, out);
+                    let (labels, width) = data.labels();
+                    labels.push_to(item, width, targets);
                 }
-                None => {
-                    self.scratch.resize(size, 0);
-                    let label = self.data.read(item, &mut self.scratch)?;
-                    convert(&self.tables, &self.scratch, pixels);
-                    label
+                Source::Images(data) => {
+                    let label = image(&**data, item, &self.tables, &mut self.scratch, out)?;
+                    targets.push(T::from_f64(label as f64));
                 }
-            };
+                Source::Generated(_) => {}
+            }
         }
-        Ok(images)
+        Ok(samples)
     }
+}
+
+/// Converts an image and returns its class.
+fn image<T: Copy>(
+    data: &dyn Dataset,
+    item: usize,
+    tables: &[[T; 256]],
+    scratch: &mut Vec<u8>,
+    out: &mut [T],
+) -> Result<usize, DataError> {
+    if let Some(found) = data.view(item) {
+        let (bytes, label) = found?;
+        convert(tables, bytes, out);
+        return Ok(label);
+    }
+    scratch.resize(out.len(), 0);
+    let label = data.read(item, scratch)?;
+    convert(tables, scratch, out);
+    Ok(label)
 }
 
 /// What a byte becomes, per channel. Each step is rounded to `T`, as arithmetic in `T` would.

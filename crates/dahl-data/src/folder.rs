@@ -165,6 +165,11 @@ impl Dataset for Folder {
         self.shape
     }
 
+    // Pictures are decoded.
+    fn loaders(&self) -> usize {
+        2
+    }
+
     fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
         super::check_read(self, index, pixels)?;
         let Some((file, class)) = self.table.get(index) else {

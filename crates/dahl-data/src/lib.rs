@@ -36,14 +36,13 @@
 //! let data = open(&spec, Split::Train, [1, 28, 28], Some(100), &default_roots())?;
 //! assert_eq!((data.len(), data.classes()), (100, 10));
 //!
-//! let mut batches = Batches::<f32>::new(Arc::from(data), 32)?.shuffled(42);
+//! let mut batches = Batches::<f32>::new(data, 32)?.shuffled(42);
 //! assert_eq!(batches.per_epoch(), 4);
-//! let mut pixels = vec![0.0; 32 * 28 * 28];
-//! let mut labels = vec![0; 32];
+//! let (mut inputs, mut targets) = (Vec::new(), Vec::new());
 //! for batch in 0..batches.per_epoch() {
-//!     let images = batches.fill(0, batch, &mut pixels, &mut labels)?;
+//!     let images = batches.fill(0, batch, &mut inputs, &mut targets)?;
 //!     assert_eq!(images, if batch < 3 { 32 } else { 4 });
-//!     assert!(labels.iter().all(|&label| label < 10));
+//!     assert!(targets.iter().all(|&label| label < 10.0));
 //! }
 //! # Ok(())
 //! # }
@@ -56,6 +55,7 @@ mod error;
 #[cfg(feature = "images")]
 mod folder;
 mod idx;
+mod memory;
 mod named;
 mod order;
 #[cfg(feature = "images")]
@@ -64,6 +64,8 @@ mod prefetch;
 mod random;
 #[cfg(feature = "images")]
 mod resize;
+mod samples;
+mod source;
 mod spec;
 mod synthetic;
 #[cfg(feature = "images")]
@@ -76,9 +78,12 @@ use std::path::PathBuf;
 
 pub use batches::Batches;
 pub use error::{DataError, FORMS};
+pub use memory::InMemory;
 pub use named::{FASHION_CLASSES, default_roots};
 pub use order::Order;
 pub use prefetch::{Prefetch, Prefetcher, Prepared};
+pub use samples::{Expects, Labels, Samples};
+pub use source::{Batch, Generated, Source};
 pub use spec::DataSpec;
 
 /// Which part of a data set.
@@ -138,6 +143,11 @@ pub trait Dataset: Send + Sync {
         None
     }
 
+    /// How many threads should prepare batches: more than one where items take long to read.
+    fn loaders(&self) -> usize {
+        1
+    }
+
     /// The name of a class, if it has one.
     fn class_name(&self, _class: usize) -> Option<&str> {
         None
@@ -156,7 +166,7 @@ pub fn open(
     limit: Option<usize>,
     roots: &[PathBuf],
 ) -> Result<Box<dyn Dataset>, DataError> {
-    image_size(input)?;
+    sample_size(input)?;
     let name = spec.to_string();
     Ok(match spec {
         DataSpec::FashionMnistSmall => named::fashion_small(split, input, limit)?,
@@ -183,18 +193,19 @@ pub fn open(
     })
 }
 
-/// The most values an image may have: 2²⁸, far more than any model takes.
-const MAX_IMAGE: usize = 1 << 28;
+/// The most values a sample may have: 2²⁸, far more than any model takes.
+const MAX_SAMPLE: usize = 1 << 28;
 
-/// Values of an image of this shape, if it has some and not too many.
-fn image_size([c, h, w]: [usize; 3]) -> Result<usize, DataError> {
+/// Values of a sample of this shape, if it has some and not too many.
+fn sample_size([c, h, w]: [usize; 3]) -> Result<usize, DataError> {
     let size = c.checked_mul(h).and_then(|s| s.checked_mul(w));
-    size.filter(|s| (1..=MAX_IMAGE).contains(s)).ok_or_else(|| {
-        let shape = error::shape([c, h, w]);
-        DataError::Usage(format!(
-            "images of {shape}: 1 to {MAX_IMAGE} values are possible"
-        ))
-    })
+    size.filter(|s| (1..=MAX_SAMPLE).contains(s))
+        .ok_or_else(|| {
+            let shape = error::shape([c, h, w]);
+            DataError::Usage(format!(
+                "images of {shape}: 1 to {MAX_SAMPLE} values are possible"
+            ))
+        })
 }
 
 /// Checks that a model with so many outputs can tell the classes of a data set apart.

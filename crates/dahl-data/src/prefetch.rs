@@ -51,8 +51,19 @@ impl Default for Prefetch {
 }
 
 struct Buffer<T> {
-    pixels: Vec<T>,
-    labels: Vec<usize>,
+    samples: usize,
+    inputs: Vec<T>,
+    targets: Vec<T>,
+}
+
+impl<T> Buffer<T> {
+    fn new() -> Buffer<T> {
+        Buffer {
+            samples: 0,
+            inputs: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
 }
 
 struct State<T> {
@@ -97,9 +108,6 @@ struct Course {
     epoch: u64,
     batch: usize,
     per_epoch: usize,
-    images: usize,
-    full: usize,
-    image: usize,
 }
 
 impl Course {
@@ -111,10 +119,6 @@ impl Course {
             (at % per_epoch) as usize,
         )
     }
-
-    fn images(&self, batch: usize) -> usize {
-        (self.images - batch * self.full).min(self.full)
-    }
 }
 
 impl<T: Element> Prefetcher<T> {
@@ -123,7 +127,7 @@ impl<T: Element> Prefetcher<T> {
         let per_epoch = batches.per_epoch();
         if per_epoch == 0 {
             return Err(DataError::Empty {
-                what: batches.data().name().to_owned(),
+                what: batches.source().name().to_owned(),
                 hint: "",
             });
         }
@@ -135,9 +139,6 @@ impl<T: Element> Prefetcher<T> {
                 .saturating_add((options.batch / per_epoch) as u64),
             batch: options.batch % per_epoch,
             per_epoch,
-            images: batches.data().len(),
-            full: batches.batch(),
-            image: batches.image(),
         };
         let end = options.until.map_or(u64::MAX, |until| {
             let epochs = until.saturating_sub(course.epoch);
@@ -206,13 +207,10 @@ impl<T: Element> Iterator for Prefetcher<T> {
         }
         drop(state);
         let (epoch, batch) = self.course.place(number);
-        let images = self.course.images(batch);
         Some(found.map(|buffer| Prepared {
             epoch,
             batch,
             last: batch + 1 == self.course.per_epoch,
-            images,
-            values: images * self.course.image,
             buffer,
             home: Arc::clone(&self.shared),
         }))
@@ -231,7 +229,6 @@ impl<T: Element> Drop for Prefetcher<T> {
 }
 
 fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course) {
-    let (values, labels) = (course.full.min(course.images) * course.image, course.full);
     loop {
         let mut state = shared.lock();
         let number = loop {
@@ -252,12 +249,9 @@ fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course)
 
         let (epoch, batch) = course.place(number);
         let made = catch_unwind(AssertUnwindSafe(|| {
-            let mut buffer = buffer.unwrap_or_else(|| Buffer {
-                pixels: vec![T::default(); values],
-                labels: vec![0; labels.min(course.images)],
-            });
-            batches.fill(epoch, batch, &mut buffer.pixels, &mut buffer.labels)?;
-            Ok(buffer)
+            let mut made = buffer.unwrap_or_else(Buffer::new);
+            made.samples = batches.fill(epoch, batch, &mut made.inputs, &mut made.targets)?;
+            Ok(made)
         }));
         let made = made.unwrap_or_else(|panic| {
             Err(DataError::Panicked {
@@ -281,8 +275,6 @@ pub struct Prepared<T: Element> {
     epoch: u64,
     batch: usize,
     last: bool,
-    images: usize,
-    values: usize,
     buffer: Buffer<T>,
     home: Arc<Shared<T>>,
 }
@@ -303,29 +295,25 @@ impl<T: Element> Prepared<T> {
         self.last
     }
 
-    /// Number of images.
-    pub fn images(&self) -> usize {
-        self.images
+    /// Number of samples.
+    pub fn samples(&self) -> usize {
+        self.buffer.samples
     }
 
-    /// The images, one after another.
-    pub fn pixels(&self) -> &[T] {
-        &self.buffer.pixels[..self.values]
+    /// The samples, one after another.
+    pub fn inputs(&self) -> &[T] {
+        &self.buffer.inputs
     }
 
-    /// Their classes.
-    pub fn labels(&self) -> &[usize] {
-        &self.buffer.labels[..self.images]
+    /// Their labels: a class number or some values each.
+    pub fn targets(&self) -> &[T] {
+        &self.buffer.targets
     }
 }
 
 impl<T: Element> Drop for Prepared<T> {
     fn drop(&mut self) {
-        let empty = Buffer {
-            pixels: Vec::new(),
-            labels: Vec::new(),
-        };
-        let buffer = std::mem::replace(&mut self.buffer, empty);
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::new());
         self.home.lock().free.push(buffer);
     }
 }

@@ -90,7 +90,7 @@ fn synthetic(text: &str) -> Result<DataSpec, String> {
     let &[c, h, w] = sides.as_slice() else {
         return Err(format!("`{shape}` is not a shape CxHxW"));
     };
-    super::image_size([c, h, w]).map_err(|e| e.to_string())?;
+    super::sample_size([c, h, w]).map_err(|e| e.to_string())?;
     let count = number("a number of images", count)?;
     let classes = number("a number of classes", classes)?;
     if classes > MAX_CLASSES {

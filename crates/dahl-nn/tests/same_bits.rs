@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::ops::ControlFlow;
+
 use dahl_core::DType;
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::train::Event;
@@ -89,13 +91,14 @@ fn checkpoint_after(case: &Case, how: &How, wanted: usize, name: &str) -> Checkp
     session.checkpoint_to(folder.clone(), Some(2));
     let (mut seen, mut found) = (0, None);
     session
-        .run(&mut runtime, data(case), None, &mut |event| {
-            if let Event::Checkpoint = event {
+        .run(&mut runtime, data(case), None, &mut |progress| {
+            if let Event::Checkpoint = progress.event {
                 seen += 1;
                 if seen == wanted {
                     found = Some(Checkpoint::load(&folder).expect("a checkpoint"));
                 }
             }
+            ControlFlow::Continue(())
         })
         .expect("a run");
     found.expect("as many checkpoints")

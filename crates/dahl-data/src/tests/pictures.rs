@@ -1,7 +1,6 @@
 //! Folders of pictures: conventions, splits, errors.
 
 use std::io::Cursor;
-use std::sync::Arc;
 
 use image::{GrayImage, ImageFormat, Luma};
 
@@ -137,7 +136,7 @@ fn a_bad_picture_is_named_through_the_prefetcher() {
     dir.write("train.csv", lines(0..20).as_bytes());
     dir.write("val.csv", lines(0..1).as_bytes());
     let data = go(&dir, Split::Train, [3, 8, 8]).unwrap();
-    let batches = Batches::<f32>::new(Arc::from(data), 5).unwrap();
+    let batches = Batches::<f32>::new(data, 5).unwrap();
     let options = Prefetch {
         threads: 3,
         ..Prefetch::default()

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use dahl_nn::checkpoint::Checkpoint;
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Optimizer, Sgd};
 use dahl_nn::step::Step;
-use dahl_nn::train::{Event, Session, TrainError, Training};
+use dahl_nn::train::{Session, TrainError, Training};
 use dahl_nn::weights::{Data, Weights};
 use dahl_runtime::{DeviceSpec, Runtime, Traffic};
 use dahl_test_support::plans;
@@ -187,10 +188,9 @@ pub fn try_train(
         None => session.initialise(&mut runtime)?,
     }
     let mut losses = Vec::new();
-    session.run(&mut runtime, data, None, &mut |event| {
-        if let Event::Epoch { train, .. } = event {
-            losses.push(train.mean_loss());
-        }
+    session.run(&mut runtime, data, None, &mut |progress| {
+        losses.extend(progress.epoch().map(|e| e.train.mean_loss()));
+        ControlFlow::Continue(())
     })?;
     Ok(Run {
         losses,

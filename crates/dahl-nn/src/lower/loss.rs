@@ -1,9 +1,12 @@
-//! The loss behind the last layer: what a [`crate::losses::Criterion`] sees while it is lowered.
+//! What stands behind the last layer: a loss, as a [`crate::losses::Criterion`] sees it while it is lowered, or
+//! the scores of a prediction.
 
 use std::sync::Arc;
 
+use dahl_core::Mode::{Read, Write};
 use dahl_core::graph::Operand;
 use dahl_core::{Codelet, Handle, Param, Recorder};
+use dahl_ops::codelets::elementwise;
 
 use super::{Tape, state, tiles};
 
@@ -80,5 +83,22 @@ impl Tape<'_> {
             gradient: gradient.clone(),
         });
         self.give_last_gradient(gradient);
+    }
+
+    /// Instead of a loss: copies the model's output to where the caller reads it, since it may be a view of
+    /// another array.
+    pub(super) fn scores(&mut self) {
+        let Some(scores) = &self.io.scores else {
+            return;
+        };
+        self.recorder.section("scores");
+        let (output, _) = self.end();
+        let scores = scores
+            .reshape(output.shape.extents())
+            .expect("as many as the model gives");
+        for n in tiles::pieces(self.batch(), state::loss_parts(self.batch())) {
+            let [from, to] = [&output, &scores].map(|h| tiles::samples(h, n));
+            self.submit(&elementwise::COPY, &[from.with(Read), to.with(Write)], &[]);
+        }
     }
 }

@@ -41,9 +41,13 @@ pub(crate) fn graph(
         tape.check_batch()?;
     }
     tape.forward();
-    tape.loss(&step.loss);
-    if pass == Pass::Train {
-        tape.backward();
+    match pass {
+        Pass::Predict => tape.scores(),
+        Pass::Evaluate => tape.loss(&step.loss),
+        Pass::Train => {
+            tape.loss(&step.loss);
+            tape.backward();
+        }
     }
     tape.recorder.finish()
 }

@@ -6,6 +6,7 @@ use crate::Step;
 use crate::losses::Targets;
 use crate::model::Role;
 use crate::optim::Optimizer;
+use crate::step::Pass;
 
 /// Parameters and optimiser state, in an arena of their own.
 pub struct State {
@@ -53,6 +54,8 @@ pub struct Io {
     pub inputs: Handle,
     /// Class numbers, one per sample; or batch × outputs values.
     pub targets: Handle,
+    /// What the model gives, batch × outputs; only where it is predicting.
+    pub scores: Option<Handle>,
     /// Losses, one per sample.
     pub losses: Handle,
     /// Correct predictions, one count per task of the loss.
@@ -72,7 +75,7 @@ pub(crate) fn loss_parts(batch: usize) -> usize {
 
 impl Io {
     /// For steps of so many samples.
-    pub(crate) fn new(step: &Step, batch: usize) -> Result<Self, ArenaError> {
+    pub(crate) fn new(step: &Step, pass: Pass, batch: usize) -> Result<Self, ArenaError> {
         let (arena, dtype) = (Arena::new(), step.dtype);
         let [c, h, w] = step.model.input;
         let targets = match step.loss.targets() {
@@ -85,8 +88,11 @@ impl Io {
             DType::F64 => row::<f64>(&arena, &values),
         };
         let constants = step.loss.constants().into_iter().map(row);
+        let outputs = [batch, step.model.classes()];
+        let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
             constants: constants.collect::<Result<_, _>>()?,
+            scores: scores.transpose()?,
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,
             targets: arena.alloc("targets", &targets, dtype)?,
             losses: arena.alloc("losses", &[batch], dtype)?,

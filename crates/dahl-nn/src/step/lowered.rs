@@ -17,6 +17,8 @@ pub enum Pass {
     Train,
     /// Forward and loss, the weights as they are.
     Evaluate,
+    /// Forward alone, as in evaluation, with the scores as an output.
+    Predict,
 }
 
 /// A lowered step.
@@ -63,7 +65,7 @@ impl Step {
         state: &Arc<State>,
     ) -> Result<Lowered, StepError> {
         self.check()?;
-        let io = Io::new(self, batch)?;
+        let io = Io::new(self, pass, batch)?;
         Ok(Lowered {
             graph: lower::graph(self, pass, batch, state, &io)?,
             state: state.clone(),

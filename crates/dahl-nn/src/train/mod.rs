@@ -4,11 +4,18 @@
 //! output arrays with the graph that uses them), so that the host prepares one step while another
 //! computes; losses are collected when a phase is used again, always in the order of steps.
 
+mod events;
 mod phase;
+mod predict;
+mod resume;
+mod run;
 mod session;
+mod totals;
 
-pub use phase::Totals;
-pub use session::{Event, Session};
+pub use events::{EpochReport, Event, Progress};
+pub use predict::Scores;
+pub use session::Session;
+pub use totals::Totals;
 
 use dahl_core::ExecError;
 

@@ -1,35 +1,23 @@
-//! Phases: the arrays of a step with the graph that uses them, and the order in which results come.
+//! Phases: the steps that may be in flight, and the order in which results come.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use dahl_core::{ExecError, Executor, Graph, Shown};
 
+use super::TrainError;
+use crate::lower::state::Io;
 use crate::step::{Lowered, StepError};
 
-use super::TrainError;
-
-/// Sums over the samples seen so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Totals {
-    /// Of losses.
-    pub loss: f64,
-    /// Of correct predictions.
-    pub correct: f64,
-    /// Of samples.
-    pub samples: u64,
-}
-
-impl Totals {
-    /// The mean loss.
-    pub fn mean_loss(&self) -> f64 {
-        self.loss / self.samples.max(1) as f64
-    }
-
-    /// The share of correct predictions.
-    pub fn accuracy(&self) -> f64 {
-        self.correct / self.samples.max(1) as f64
-    }
+/// Takes what a step leaves in its output arrays.
+pub(super) trait Collect {
+    /// Adds the results of a step of so many samples.
+    fn collect(
+        &mut self,
+        exec: &mut dyn Executor,
+        io: &Io,
+        samples: usize,
+    ) -> Result<(), ExecError>;
 }
 
 /// One of the steps that may be in flight.
@@ -40,11 +28,13 @@ struct Phase {
 }
 
 /// What the host writes before a step.
-pub struct Input<'a, T> {
-    /// Samples of the batch.
+pub(super) struct Input<'a, T> {
+    /// How many samples.
+    pub samples: usize,
+    /// Their values.
     pub inputs: &'a [T],
-    /// Class numbers.
-    pub labels: &'a [usize],
+    /// Their targets; nothing for predictions.
+    pub targets: &'a [T],
     /// The optimiser's values.
     pub values: &'a [f64],
     /// The step's number.
@@ -53,7 +43,7 @@ pub struct Input<'a, T> {
 
 /// As many phases as steps are in flight for every batch size met, and the steps in flight.
 #[derive(Default)]
-pub struct Phases {
+pub(super) struct Phases {
     by_batch: HashMap<usize, (Vec<Phase>, usize)>,
     /// Batch size and place of the phase, oldest first.
     flight: VecDeque<(usize, usize)>,
@@ -61,36 +51,40 @@ pub struct Phases {
 
 impl Phases {
     /// Launches a step; makes phases with `make` where they are missing. Results of earlier steps that
-    /// must be collected first go to `totals`.
+    /// must be collected first go to `results`.
     pub fn launch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
         input: &Input<'_, T>,
-        totals: &mut Totals,
-        mut make: impl FnMut(usize) -> Result<Lowered, StepError>,
+        results: &mut dyn Collect,
+        make: impl FnOnce(usize) -> Result<Lowered, StepError>,
     ) -> Result<(), TrainError> {
-        let batch = input.labels.len();
+        let batch = input.samples;
         let (phases, next) = self.by_batch.entry(batch).or_default();
-        let most = phases.first().map_or(usize::MAX, |p| p.lowered.in_flight());
+        // The first one says how many there are.
+        let most = phases.first().map_or(1, |p| p.lowered.in_flight());
         let place = *next % most;
-        *next = place + 1;
         if phases.len() <= place {
             phases.push(Phase {
                 lowered: make(batch)?,
                 pending: false,
             });
         }
+        *next = place + 1;
         while self.by_batch[&batch].0[place].pending {
-            self.collect(exec, totals)?;
+            self.collect(exec, results)?;
         }
         let phase = &mut self.by_batch.get_mut(&batch).expect("made above").0[place];
         let io = &phase.lowered.io;
-        exec.write(&io.inputs, &mut |v| {
-            if let Some(v) = T::values_mut(v) {
-                v.copy_from_slice(input.inputs);
-            }
-        })?;
-        write(exec, &io.targets, input.labels.iter().map(|&l| l as f64))?;
+        for (array, values) in [(&io.inputs, input.inputs), (&io.targets, input.targets)] {
+            exec.write(array, &mut |v| {
+                if let Some(v) = T::values_mut(v)
+                    && v.len() == values.len()
+                {
+                    v.copy_from_slice(values);
+                }
+            })?;
+        }
         write(exec, &io.values, input.values.iter().copied())?;
         write(exec, &io.step, std::iter::once(input.step as f64))?;
         exec.launch(&phase.lowered.graph)?;
@@ -100,30 +94,38 @@ impl Phases {
     }
 
     /// Collects the results of the oldest step in flight.
-    fn collect(&mut self, exec: &mut dyn Executor, totals: &mut Totals) -> Result<(), TrainError> {
+    fn collect(
+        &mut self,
+        exec: &mut dyn Executor,
+        results: &mut dyn Collect,
+    ) -> Result<(), TrainError> {
         let Some((batch, place)) = self.flight.pop_front() else {
             return Ok(());
         };
         let phase = &mut self.by_batch.get_mut(&batch).expect("in flight").0[place];
         phase.pending = false;
-        exec.read(&phase.lowered.io.losses, &mut |v| totals.loss += v.sum())?;
-        exec.read(&phase.lowered.io.correct, &mut |v| {
-            totals.correct += v.sum()
-        })?;
-        totals.samples += batch as u64;
-        Ok(())
+        Ok(results.collect(exec, &phase.lowered.io, batch)?)
     }
 
     /// Collects the results of all steps in flight.
     pub fn drain(
         &mut self,
         exec: &mut dyn Executor,
-        totals: &mut Totals,
+        results: &mut dyn Collect,
     ) -> Result<(), TrainError> {
         while !self.flight.is_empty() {
-            self.collect(exec, totals)?;
+            self.collect(exec, results)?;
         }
         Ok(())
+    }
+
+    /// Forgets steps in flight whose results nobody will ask for: after an error.
+    pub fn forget(&mut self) {
+        for (batch, place) in self.flight.drain(..) {
+            if let Some((phases, _)) = self.by_batch.get_mut(&batch) {
+                phases[place].pending = false;
+            }
+        }
     }
 
     /// Bytes of temporaries of all graphs: each has arrays of its own, so each is in flight once.
@@ -132,7 +134,7 @@ impl Phases {
         phases.map(|p| p.lowered.graph.memory.bytes).sum()
     }
 
-    /// The graph of the most usual batch size, if a step has been launched.
+    /// The graph of a batch size, if a step of it has been launched.
     pub fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
         self.by_batch
             .get(&batch)?

@@ -3,69 +3,42 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl_core::{DType, Executor, Graph, Shown};
+use dahl_core::{Executor, Graph};
 
-use crate::checkpoint::Checkpoint;
 use crate::lower::state::State;
 use crate::model::Model;
 use crate::optim::check_lr;
 use crate::step::{Pass, Step};
 use crate::weights::{Data, Tensor, Weights};
-use dahl_data::{Batches, Dataset, Prefetch, Prefetcher};
 
-use super::phase::{Input, Phases};
+use super::phase::Phases;
 use super::{Totals, TrainError, Training};
-
-/// What a session tells while it runs.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// A step has been launched.
-    Step {
-        /// The epoch, counted from 1.
-        epoch: u64,
-        /// Steps launched in this epoch.
-        step: u64,
-        /// Steps an epoch has.
-        steps: u64,
-        /// What has been collected of this epoch; a step or two behind.
-        totals: Totals,
-    },
-    /// An epoch has ended.
-    Epoch {
-        /// The epoch, counted from 1.
-        epoch: u64,
-        /// As seen during training.
-        train: Totals,
-        /// On the validation set, after the epoch.
-        validation: Option<Totals>,
-    },
-    /// A checkpoint has been written.
-    Checkpoint,
-}
 
 /// A model being trained.
 pub struct Session {
-    step: Step,
-    training: Training,
-    rate: f64,
-    state: Arc<State>,
-    steps: Phases,
-    evaluations: Phases,
+    pub(super) step: Step,
+    pub(super) training: Training,
+    pub(super) rate: f64,
+    pub(super) state: Arc<State>,
+    pub(super) steps: Phases,
+    pub(super) evaluations: Phases,
+    pub(super) predictions: Phases,
     /// Steps launched since the beginning.
-    launched: u64,
-    epoch: u64,
-    batch_in_epoch: u64,
-    totals: Totals,
+    pub(super) launched: u64,
+    pub(super) epoch: u64,
+    pub(super) batch_in_epoch: u64,
+    pub(super) totals: Totals,
     /// Batches that batch normalisation has seen, before this session.
-    batches_before: u64,
+    pub(super) batches_before: u64,
     /// Where checkpoints go, and after how many steps besides the end of an epoch.
-    checkpoints: Option<(PathBuf, Option<u64>)>,
-    /// Threads that prepare batches.
-    pub loaders: usize,
+    pub(super) checkpoints: Option<(PathBuf, Option<u64>)>,
+    /// Whether somebody has set the weights.
+    pub(super) has_weights: bool,
 }
 
 impl Session {
-    /// A session with weights of zero; [`Session::initialise`] gives it better ones.
+    /// A session whose weights are set when they are needed: as [`Session::initialise`] does it, unless
+    /// somebody has set others.
     pub fn new(step: Step, training: Training) -> Result<Self, TrainError> {
         step.check()?;
         let rate = training.rate.unwrap_or(step.optimizer.default_rate());
@@ -77,13 +50,14 @@ impl Session {
             rate,
             steps: Phases::default(),
             evaluations: Phases::default(),
+            predictions: Phases::default(),
+            has_weights: false,
             launched: 0,
             epoch: 0,
             batch_in_epoch: 0,
             totals: Totals::default(),
             batches_before: 0,
             checkpoints: None,
-            loaders: 1,
         })
     }
 
@@ -104,7 +78,16 @@ impl Session {
 
     /// Weights as PyTorch initialises them, from the session's seed.
     pub fn initialise(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
+        self.has_weights = true;
         Ok(self.step.initialise(exec, &self.state)?)
+    }
+
+    /// First weights, if nobody has set any.
+    pub(super) fn prepare(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
+        match self.has_weights {
+            true => Ok(()),
+            false => self.initialise(exec),
+        }
     }
 
     /// Takes weights from outside.
@@ -114,6 +97,8 @@ impl Session {
         weights: &Weights,
     ) -> Result<(), TrainError> {
         crate::weights::check(weights, &self.step.model)?;
+        self.has_weights = true;
+        self.batches_before = 0;
         for (param, array) in self.step.model.params().iter().zip(&self.state.params) {
             let tensor = weights.get(&param.key);
             match (array, tensor) {
@@ -163,272 +148,15 @@ impl Session {
 
     /// Bytes of temporaries that the graphs launched so far were planned to take.
     pub fn planned_bytes(&self) -> u64 {
-        self.steps.planned_bytes() + self.evaluations.planned_bytes()
-    }
-
-    /// Trains until the epochs or steps are done.
-    pub fn run(
-        &mut self,
-        exec: &mut dyn Executor,
-        train: Arc<dyn Dataset>,
-        validation: Option<Arc<dyn Dataset>>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), TrainError> {
-        match self.step.dtype {
-            DType::F32 => self.run_as::<f32>(exec, train, validation, tell),
-            DType::F64 => self.run_as::<f64>(exec, train, validation, tell),
-        }
-    }
-
-    fn run_as<T: Shown>(
-        &mut self,
-        exec: &mut dyn Executor,
-        train: Arc<dyn Dataset>,
-        validation: Option<Arc<dyn Dataset>>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), TrainError> {
-        let mut batches = Batches::<T>::new(train, self.step.batch)?;
-        if self.training.shuffle {
-            batches = batches.shuffled(self.step.seed);
-        }
-        let steps = batches.per_epoch() as u64;
-        let total = self.training.epochs * steps;
-        let total = self.training.steps.map_or(total, |s| s.min(total));
-        let prefetch = Prefetch {
-            epoch: self.epoch,
-            batch: self.batch_in_epoch as usize,
-            threads: self.loaders,
-            ..Prefetch::default()
-        };
-        let mut source = Prefetcher::start(&batches, prefetch)?;
-        while self.launched < total {
-            let Some(batch) = source.next() else { break };
-            let batch = batch?;
-            self.launch(exec, batch.pixels(), batch.labels(), steps, total)?;
-            drop(batch);
-            self.batch_in_epoch += 1;
-            let (epoch, step, totals) = (self.epoch + 1, self.batch_in_epoch, self.totals);
-            tell(Event::Step {
-                epoch,
-                step,
-                steps,
-                totals,
-            });
-            if self.batch_in_epoch == steps || self.launched == total {
-                self.end_epoch::<T>(
-                    exec,
-                    validation.as_ref(),
-                    self.batch_in_epoch == steps,
-                    tell,
-                )?;
-            } else if let Some((_, Some(every))) = self.checkpoints
-                && self.launched.is_multiple_of(every)
-            {
-                self.save_checkpoint(exec, tell)?;
-            }
-        }
-        Ok(exec.wait()?)
-    }
-
-    fn launch<T: Shown>(
-        &mut self,
-        exec: &mut dyn Executor,
-        inputs: &[T],
-        labels: &[usize],
-        steps: u64,
-        total: u64,
-    ) -> Result<(), TrainError> {
-        let rate = self
-            .training
-            .schedule
-            .lr(self.launched, steps, total, self.rate);
-        let values = self.step.optimizer.values(rate, self.launched + 1);
-        let input = Input {
-            inputs,
-            labels,
-            values: &values,
-            step: self.launched,
-        };
-        let before = self.totals.loss;
-        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
-        self.steps.launch(exec, &input, &mut self.totals, make)?;
-        self.launched += 1;
-        self.check_loss(before)
-    }
-
-    fn check_loss(&self, before: f64) -> Result<(), TrainError> {
-        let loss = self.totals.loss - before;
-        if loss.is_finite() {
-            return Ok(());
-        }
-        Err(TrainError::NotANumber {
-            loss,
-            step: self.launched,
-            epoch: self.epoch + 1,
-        })
-    }
-
-    fn end_epoch<T: Shown>(
-        &mut self,
-        exec: &mut dyn Executor,
-        validation: Option<&Arc<dyn Dataset>>,
-        complete: bool,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), TrainError> {
-        let before = self.totals.loss;
-        self.steps.drain(exec, &mut self.totals)?;
-        self.check_loss(before)?;
-        let train = self.totals;
-        let validation = match validation {
-            Some(data) => Some(self.evaluate_as::<T>(exec, data.clone())?),
-            None => None,
-        };
-        let epoch = self.epoch + 1;
-        if complete {
-            self.epoch += 1;
-            self.batch_in_epoch = 0;
-            self.totals = Totals::default();
-        }
-        tell(Event::Epoch {
-            epoch,
-            train,
-            validation,
-        });
-        self.save_checkpoint(exec, tell)
-    }
-
-    /// Loss and accuracy on a set, with the weights as they are.
-    pub fn evaluate(
-        &mut self,
-        exec: &mut dyn Executor,
-        data: Arc<dyn Dataset>,
-    ) -> Result<Totals, TrainError> {
-        match self.step.dtype {
-            DType::F32 => self.evaluate_as::<f32>(exec, data),
-            DType::F64 => self.evaluate_as::<f64>(exec, data),
-        }
-    }
-
-    fn evaluate_as<T: Shown>(
-        &mut self,
-        exec: &mut dyn Executor,
-        data: Arc<dyn Dataset>,
-    ) -> Result<Totals, TrainError> {
-        let batches = Batches::<T>::new(data, self.step.batch)?;
-        let prefetch = Prefetch {
-            until: Some(1),
-            threads: self.loaders,
-            ..Prefetch::default()
-        };
-        let mut totals = Totals::default();
-        let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state);
-        for batch in Prefetcher::start(&batches, prefetch)? {
-            let batch = batch?;
-            let input = Input {
-                inputs: batch.pixels(),
-                labels: batch.labels(),
-                values: &[],
-                step: 0,
-            };
-            self.evaluations.launch(exec, &input, &mut totals, make)?;
-        }
-        self.evaluations.drain(exec, &mut totals)?;
-        Ok(totals)
-    }
-
-    fn save_checkpoint(
-        &mut self,
-        exec: &mut dyn Executor,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), TrainError> {
-        let Some((folder, _)) = self.checkpoints.clone() else {
-            return Ok(());
-        };
-        let before = self.totals.loss;
-        self.steps.drain(exec, &mut self.totals)?;
-        self.check_loss(before)?;
-        self.checkpoint(exec)?.save(&folder)?;
-        tell(Event::Checkpoint);
-        Ok(())
-    }
-
-    /// All that is needed to go on from here.
-    fn checkpoint(&self, exec: &mut dyn Executor) -> Result<Checkpoint, TrainError> {
-        let mut optimizer = Weights::default();
-        let names = self.step.optimizer.state_slots();
-        for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
-            for (name, array) in names.iter().zip(slots) {
-                optimizer.insert(format!("{}.{name}", param.key), read(exec, array)?);
-            }
-        }
-        Ok(Checkpoint {
-            model_fingerprint: self.step.model.fingerprint(),
-            model_toml: self.step.model.to_toml(),
-            weights: self.weights(exec)?,
-            optimizer,
-            step: self.launched,
-            epoch: self.epoch,
-            batch_in_epoch: self.batch_in_epoch,
-            seed: self.step.seed,
-            totals: [
-                ("loss".to_string(), self.totals.loss),
-                ("correct".to_string(), self.totals.correct),
-                ("samples".to_string(), self.totals.samples as f64),
-            ]
-            .into(),
-            settings: self.settings_json(),
-        })
-    }
-
-    /// What must be the same for a run to go on as if it had not stopped.
-    fn settings_json(&self) -> serde_json::Value {
-        let mut step = serde_json::json!(self.step);
-        if let Some(fields) = step.as_object_mut() {
-            // Models are compared by what they compute; kernels may be thousands.
-            fields.remove("model");
-            let kernels = format!("{:016x}", self.step.kernels.fingerprint());
-            fields.insert("kernels".into(), kernels.into());
-        }
-        serde_json::json!({
-            "step": step,
-            "rate": self.rate,
-            "schedule": self.training.schedule.to_string(),
-            "shuffle": self.training.shuffle,
-        })
-    }
-
-    /// Goes on from a checkpoint.
-    pub fn resume(
-        &mut self,
-        exec: &mut dyn Executor,
-        checkpoint: &Checkpoint,
-    ) -> Result<(), TrainError> {
-        checkpoint.check_model(&self.step.model)?;
-        checkpoint.check_settings(&self.settings_json())?;
-        self.set_weights(exec, &checkpoint.weights)?;
-        let names = self.step.optimizer.state_slots();
-        for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
-            for (name, array) in names.iter().zip(slots) {
-                if let Some(tensor) = checkpoint.optimizer.get(&format!("{}.{name}", param.key)) {
-                    write(exec, array, tensor)?;
-                }
-            }
-        }
-        self.launched = checkpoint.step;
-        self.epoch = checkpoint.epoch;
-        self.batch_in_epoch = checkpoint.batch_in_epoch;
-        self.batches_before = self.batches_before.saturating_sub(self.launched);
-        let at = |name: &str| checkpoint.totals.get(name).copied().unwrap_or(0.0);
-        self.totals = Totals {
-            loss: at("loss"),
-            correct: at("correct"),
-            samples: at("samples") as u64,
-        };
-        Ok(())
+        let all = [&self.steps, &self.evaluations, &self.predictions];
+        all.into_iter().map(Phases::planned_bytes).sum()
     }
 }
 
-fn read(exec: &mut dyn Executor, array: &dahl_core::Handle) -> Result<Tensor, TrainError> {
+pub(super) fn read(
+    exec: &mut dyn Executor,
+    array: &dahl_core::Handle,
+) -> Result<Tensor, TrainError> {
     let mut data = Data::F32(Vec::new());
     exec.read(array, &mut |v| {
         data = match v {
@@ -442,7 +170,7 @@ fn read(exec: &mut dyn Executor, array: &dahl_core::Handle) -> Result<Tensor, Tr
     })
 }
 
-fn write(
+pub(super) fn write(
     exec: &mut dyn Executor,
     array: &dahl_core::Handle,
     tensor: &Tensor,

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use dahl_nn::losses::Loss;
 use dahl_nn::model::{Model, Role};
 use dahl_nn::optim::Optimizer;
 use dahl_nn::step::Step;
-use dahl_nn::train::{Event, Session, Totals, Training};
+use dahl_nn::train::{Session, Totals, Training};
 use dahl_nn::weights::{Data, Tensor, Weights};
 use dahl_runtime::Runtime;
 
@@ -265,19 +266,19 @@ pub fn run_on(runtime: &mut Runtime, session: &mut Session, case: &Case) -> Run 
 
 /// Trains to the end.
 pub fn finish(session: &mut Session, runtime: &mut Runtime, case: &Case) -> Run {
-    let mut epochs = Vec::new();
-    session
-        .run(runtime, data(case), None, &mut |event| {
-            if let Event::Epoch { train, .. } = event {
-                epochs.push(train);
-            }
-        })
+    let history = session
+        .run(
+            runtime,
+            data(case),
+            None,
+            &mut |_| ControlFlow::Continue(()),
+        )
         .unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let evaluated = session
         .evaluate(runtime, data(case))
         .expect("an evaluation");
     Run {
-        epochs,
+        epochs: history.iter().map(|e| e.train).collect(),
         evaluated,
         weights: session.weights(runtime).expect("weights"),
     }

@@ -5,6 +5,7 @@ mod report;
 mod stopped;
 mod summary;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -204,11 +205,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let optimizer = follow::optimizer(&args.optimizer, args.momentum);
         follow::check(plan, &*session.lowered()?, &optimizer)?;
     }
-    session.loaders = if args.data.data.starts_with("folder:") {
-        2
-    } else {
-        1
-    };
     match (&args.resume, &args.init) {
         (Some(folder), _) => {
             session.resume(&mut runtime, &Checkpoint::load(folder)?)?;
@@ -233,15 +229,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut report = Report::new(args.quiet, grain, sampler);
     let before = runtime.busy();
     let mut failed = None;
-    let result = session.run(&mut runtime, train, validation, &mut |event| {
-        let Some(epoch) = report.tell(event) else {
-            return;
-        };
-        if let Some(m) = &mut metrics
+    let validation = validation.map(Into::into);
+    let result = session.run(&mut runtime, train, validation, &mut |progress| {
+        if let Some(epoch) = report.tell(progress.event)
+            && let Some(m) = &mut metrics
             && let Err(error) = m.epoch(epoch)
         {
             failed.get_or_insert(error);
         }
+        ControlFlow::Continue(())
     });
     report.finish();
     let folder = args.checkpoint.as_deref().or(args.resume.as_deref());

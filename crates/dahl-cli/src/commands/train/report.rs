@@ -116,12 +116,8 @@ impl Report {
                 }
                 None
             }
-            Event::Epoch {
-                epoch,
-                train,
-                validation,
-            } => {
-                self.epoch(epoch, train, validation);
+            Event::Epoch(report) => {
+                self.epoch(report.epoch, report.train, report.validation);
                 self.epochs.last()
             }
             Event::Checkpoint => None,

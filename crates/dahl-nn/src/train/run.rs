@@ -1,0 +1,235 @@
+//! The loop: batches in, losses out, until the run has ended or its watcher stops it.
+
+use std::ops::ControlFlow;
+
+use dahl_core::{DType, Executor, Shown};
+use dahl_data::{Batches, DataError, Expects, Prefetch, Prefetcher, Source};
+
+use super::events::{EpochReport, Event, Progress};
+use super::phase::Input;
+use super::{Session, Totals, TrainError};
+use crate::losses::Targets;
+use crate::step::Pass;
+
+/// Who is told what happens, and may stop the run.
+pub(super) type Watch<'a> = dyn FnMut(&mut Progress<'_>) -> ControlFlow<()> + 'a;
+
+impl Session {
+    /// Trains until the epochs or steps are done, or `watch` breaks; returns how the epochs went that ended in
+    /// this call.
+    ///
+    /// A run that was stopped has finished the steps it launched; calling this again goes on from there, as
+    /// [`Session::resume`] does from the checkpoint that a stopped run writes if it writes any.
+    pub fn run(
+        &mut self,
+        exec: &mut dyn Executor,
+        train: impl Into<Source>,
+        validation: Option<Source>,
+        watch: &mut dyn FnMut(&mut Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Vec<EpochReport>, TrainError> {
+        let train = train.into();
+        self.prepare(exec)?;
+        match self.step.dtype {
+            DType::F32 => self.run_as::<f32>(exec, train, validation, watch),
+            DType::F64 => self.run_as::<f64>(exec, train, validation, watch),
+        }
+    }
+
+    fn run_as<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        train: Source,
+        validation: Option<Source>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<EpochReport>, TrainError> {
+        let mut batches = self.batches::<T>(train)?;
+        // What is wrong with the validation set should not be found out after an epoch.
+        let validation = validation.map(|v| self.batches::<T>(v)).transpose()?;
+        if self.training.shuffle {
+            batches = batches.shuffled(self.step.seed);
+        }
+        let steps = batches.per_epoch() as u64;
+        let total = self.training.epochs * steps;
+        let total = self.training.steps.map_or(total, |s| s.min(total));
+        let prefetch = Prefetch {
+            epoch: self.epoch,
+            batch: self.batch_in_epoch as usize,
+            threads: batches.source().loaders(),
+            ..Prefetch::default()
+        };
+        let mut source = Prefetcher::start(&batches, prefetch)?;
+        let mut history = Vec::new();
+        while self.launched < total {
+            let Some(batch) = source.next() else { break };
+            let batch = batch?;
+            let input = (batch.samples(), batch.inputs(), batch.targets());
+            self.launch(exec, input, steps, total)?;
+            drop(batch);
+            self.batch_in_epoch += 1;
+            let event = Event::Step {
+                epoch: self.epoch + 1,
+                step: self.batch_in_epoch,
+                steps,
+                totals: self.totals,
+            };
+            let mut stop = self.tell(exec, watch, event).is_break();
+            let complete = self.batch_in_epoch == steps;
+            if complete || self.launched == total {
+                let report = self.end_epoch::<T>(exec, validation.as_ref(), complete)?;
+                history.push(report);
+                stop |= self.tell(exec, watch, Event::Epoch(report)).is_break();
+                stop |= self.save_checkpoint(exec, watch)?.is_break();
+            } else if stop
+                || matches!(self.checkpoints, Some((_, Some(n))) if self.launched.is_multiple_of(n))
+            {
+                stop |= self.save_checkpoint(exec, watch)?.is_break();
+            }
+            if stop {
+                self.settle(exec)?;
+                break;
+            }
+        }
+        exec.wait()?;
+        Ok(history)
+    }
+
+    /// Batches of a source, if it is what the step takes.
+    fn batches<T: Shown>(&self, source: Source) -> Result<Batches<T>, DataError> {
+        let model = &self.step.model;
+        source.check_shape(model.input)?;
+        Batches::new(source, self.step.batch)?.expecting(match self.step.loss.targets() {
+            Targets::Classes => Expects::Classes(model.classes()),
+            Targets::Values => Expects::Values(model.classes()),
+        })
+    }
+
+    /// Every batch once.
+    pub(super) fn once<T: Shown>(&self, batches: &Batches<T>) -> Result<Prefetcher<T>, DataError> {
+        let prefetch = Prefetch {
+            until: Some(1),
+            threads: batches.source().loaders(),
+            ..Prefetch::default()
+        };
+        Prefetcher::start(batches, prefetch)
+    }
+
+    pub(super) fn tell(
+        &self,
+        exec: &mut dyn Executor,
+        watch: &mut Watch<'_>,
+        event: Event,
+    ) -> ControlFlow<()> {
+        watch(&mut Progress {
+            event,
+            session: self,
+            exec,
+        })
+    }
+
+    fn launch<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        (samples, inputs, targets): (usize, &[T], &[T]),
+        steps: u64,
+        total: u64,
+    ) -> Result<(), TrainError> {
+        let schedule = &self.training.schedule;
+        let rate = schedule.lr(self.launched, steps, total, self.rate);
+        let values = self.step.optimizer.values(rate, self.launched + 1);
+        let input = Input {
+            samples,
+            inputs,
+            targets,
+            values: &values,
+            step: self.launched,
+        };
+        let before = self.totals.loss;
+        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
+        self.steps.launch(exec, &input, &mut self.totals, make)?;
+        self.launched += 1;
+        self.check_loss(before)
+    }
+
+    /// Collects what the steps in flight leave.
+    pub(super) fn settle(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
+        let before = self.totals.loss;
+        self.steps.drain(exec, &mut self.totals)?;
+        self.check_loss(before)
+    }
+
+    fn check_loss(&self, before: f64) -> Result<(), TrainError> {
+        let loss = self.totals.loss - before;
+        if loss.is_finite() {
+            return Ok(());
+        }
+        Err(TrainError::NotANumber {
+            loss,
+            step: self.launched,
+            epoch: self.epoch + 1,
+        })
+    }
+
+    fn end_epoch<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        validation: Option<&Batches<T>>,
+        complete: bool,
+    ) -> Result<EpochReport, TrainError> {
+        self.settle(exec)?;
+        let validation = validation.map(|batches| self.evaluate_as(exec, batches));
+        let report = EpochReport {
+            epoch: self.epoch + 1,
+            train: self.totals,
+            validation: validation.transpose()?,
+        };
+        if complete {
+            self.epoch += 1;
+            self.batch_in_epoch = 0;
+            self.totals = Totals::default();
+        }
+        Ok(report)
+    }
+
+    /// Loss and accuracy on a source, with the weights as they are.
+    pub fn evaluate(
+        &mut self,
+        exec: &mut dyn Executor,
+        data: impl Into<Source>,
+    ) -> Result<Totals, TrainError> {
+        let data = data.into();
+        self.prepare(exec)?;
+        match self.step.dtype {
+            DType::F32 => {
+                let batches = self.batches::<f32>(data)?;
+                self.evaluate_as(exec, &batches)
+            }
+            DType::F64 => {
+                let batches = self.batches::<f64>(data)?;
+                self.evaluate_as(exec, &batches)
+            }
+        }
+    }
+
+    fn evaluate_as<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        batches: &Batches<T>,
+    ) -> Result<Totals, TrainError> {
+        let mut totals = Totals::default();
+        self.evaluations.forget();
+        for batch in self.once(batches)? {
+            let batch = batch?;
+            let input = Input {
+                samples: batch.samples(),
+                inputs: batch.inputs(),
+                targets: batch.targets(),
+                values: &[],
+                step: 0,
+            };
+            let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state);
+            self.evaluations.launch(exec, &input, &mut totals, make)?;
+        }
+        self.evaluations.drain(exec, &mut totals)?;
+        Ok(totals)
+    }
+}
