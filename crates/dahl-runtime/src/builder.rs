@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
-use dahl_sched::policy::{self, Fixed, Follow, Policy};
+use dahl_sched::policy::{self, Fixed, Policy};
 use dahl_sched::transfers::PlannedTransfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
@@ -366,7 +366,7 @@ impl Schedule {
             order,
             transfers: Moves::Told(transfers),
         };
-        Ok((Box::new(Follow::new(fixed, machine)), planned))
+        Ok((policy::follow(fixed, machine), planned))
     }
 }
 

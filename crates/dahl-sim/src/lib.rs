@@ -20,7 +20,7 @@
 //! | `copies`, `recent`, `cells` | which memory holds what, what was needed longest ago, in which pieces |
 //! | `needs`, `estimate` | what tasks ask of memories; how long that would take, for policies |
 //! | `moves`, `routes`, `links` | transfers, where they go along, and the lines they stand in |
-//! | `times`, `sides` | how long tasks take, in every frequency state, and how we know |
+//! | `times`, `roofline` | how long tasks take, in every frequency state, and how we know |
 //! | `noise` | durations that vary, and interruptions |
 //! | `planned` | the transfers of a schedule decided beforehand |
 //! | [`simgrid`] | machines from and to SimGrid platform files |
@@ -45,9 +45,9 @@ mod noise;
 mod planned;
 mod prediction;
 mod recent;
+mod roofline;
 mod room;
 mod routes;
-mod sides;
 pub mod simgrid;
 #[cfg(test)]
 mod tests;

@@ -8,15 +8,15 @@
 //!     seconds = max(flops / peak, bytes / bandwidth)
 //! ```
 //!
-//! In another frequency state a task takes what [`sides`](super::sides) says. What it costs beside its own
+//! In another frequency state a task takes what [`roofline`](super::sides) says. What it costs beside its own
 //! duration is the unit's `overhead`, which the simulator adds.
 
 use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
 use serde::Serialize;
 
 use super::SimError;
-use super::sides::Sides;
-use dahl_sched::model::{History, Key, PerfModel, Rates, Source};
+use super::roofline::{Rates, Roofline};
+use dahl_sched::model::{History, Key, PerfModel, Source};
 
 /// Where a duration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -57,14 +57,14 @@ impl TimeSource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     units: usize,
-    sides: Vec<Sides>,
+    roofline: Vec<Roofline>,
     known: Vec<TimeSource>,
     /// Standard deviations, as parts of the durations; zero where nobody measured.
     spread: Vec<f64>,
 }
 
 /// A duration, how we know, and how much it varies.
-type Entry = (Sides, TimeSource, f64);
+type Entry = (Roofline, TimeSource, f64);
 
 impl Times {
     /// From a function of class and unit; `None` where such a task cannot run.
@@ -74,7 +74,7 @@ impl Times {
         mut time: impl FnMut(u32, &Unit) -> Option<Seconds>,
     ) -> Result<Times, SimError> {
         Times::fill(graph, machine, |class, unit| {
-            Ok(time(class, unit).map(|t| (Sides::compute(t.0), TimeSource::Static, 0.0)))
+            Ok(time(class, unit).map(|t| (Roofline::compute(t.0), TimeSource::Static, 0.0)))
         })
     }
 
@@ -100,7 +100,6 @@ impl Times {
             let rates = unit.rated.map(|rated| Rates {
                 flops: rated.flops(record.call.dtype),
                 bytes: rated.bandwidth,
-                overhead: Seconds(0.0),
             });
             if let (Some(model), Some(key)) = (model, &key)
                 && let Some(e) = model.estimate(key, record.cost)
@@ -108,14 +107,13 @@ impl Times {
                 let known = match e.source {
                     Source::Measured { .. } => TimeSource::Measured,
                     Source::Regression { .. } | Source::Scaled => TimeSource::Fitted,
-                    Source::Static => TimeSource::Static,
                 };
                 let spread = model.history(key).and_then(History::spread);
-                let sides = match &rates {
-                    Some(rates) => Sides::of(e.seconds.0, record.cost, rates),
-                    None => Sides::compute(e.seconds.0),
+                let roofline = match &rates {
+                    Some(rates) => Roofline::of(e.seconds.0, record.cost, rates),
+                    None => Roofline::compute(e.seconds.0),
                 };
-                return Ok(Some((sides, known, spread.unwrap_or(0.0))));
+                return Ok(Some((roofline, known, spread.unwrap_or(0.0))));
             }
             let Some(rates) = rates else {
                 return Err(SimError::Unrated {
@@ -123,8 +121,12 @@ impl Times {
                     codelet: graph.codelets[record.codelet as usize].name.clone(),
                 });
             };
-            let seconds = rates.time(record.cost).0;
-            Ok(Some((Sides::of(seconds, record.cost, &rates), known, 0.0)))
+            let seconds = rates.seconds(record.cost);
+            Ok(Some((
+                Roofline::of(seconds, record.cost, &rates),
+                known,
+                0.0,
+            )))
         };
         // Equal units stand next to each other: one answer does for all of them.
         let mut last = None;
@@ -149,14 +151,14 @@ impl Times {
         let units = machine.units.len();
         let mut times = Times {
             units,
-            sides: Vec::with_capacity(units * graph.classes.len()),
+            roofline: Vec::with_capacity(units * graph.classes.len()),
             known: Vec::with_capacity(units * graph.classes.len()),
             spread: Vec::with_capacity(units * graph.classes.len()),
         };
         for (class, record) in graph.classes.iter().enumerate() {
             for unit in &machine.units {
-                let (sides, known, spread) = match time(class as u32, unit)? {
-                    None => (Sides::compute(f64::INFINITY), TimeSource::Assumed, 0.0),
+                let (roofline, known, spread) = match time(class as u32, unit)? {
+                    None => (Roofline::compute(f64::INFINITY), TimeSource::Assumed, 0.0),
                     Some(entry) if entry.0.usual.is_finite() && entry.0.usual >= 0.0 => entry,
                     Some((t, ..)) => {
                         return Err(SimError::BadTime {
@@ -166,7 +168,7 @@ impl Times {
                         });
                     }
                 };
-                times.sides.push(sides);
+                times.roofline.push(roofline);
                 times.known.push(known);
                 times.spread.push(spread);
             }
@@ -187,36 +189,36 @@ impl Times {
     /// As [`Times::get`], infinite where it cannot run.
     #[inline]
     pub(super) fn raw(&self, class: u32, unit: UnitId) -> f64 {
-        self.sides[self.place(class, unit)].usual
+        self.roofline[self.place(class, unit)].usual
     }
 
     /// As [`Times::get`] for every unit, infinite where it cannot run.
     pub(super) fn row(&self, class: u32) -> impl Iterator<Item = f64> {
         let first = class as usize * self.units;
-        let row = &self.sides[first..first + self.units];
+        let row = &self.roofline[first..first + self.units];
         row.iter().map(|s| s.usual)
     }
 
     /// As [`Times::get`], at this part of the unit's usual speed; infinite where it cannot run.
     #[inline]
     pub fn at_speed(&self, class: u32, unit: UnitId, speed: f64) -> Seconds {
-        Seconds(self.sides[self.place(class, unit)].at(speed))
+        Seconds(self.roofline[self.place(class, unit)].at(speed))
     }
 
     /// Whether tasks of a class take the same on two units, at any speed.
     pub fn alike(&self, class: u32, a: UnitId, b: UnitId) -> bool {
-        self.sides[self.place(class, a)] == self.sides[self.place(class, b)]
+        self.roofline[self.place(class, a)] == self.roofline[self.place(class, b)]
     }
 
     /// Makes every task take so many times as long on a unit.
     pub fn stretch(&mut self, unit: UnitId, factor: f64) {
-        for sides in self
-            .sides
+        for roofline in self
+            .roofline
             .iter_mut()
             .skip(usize::from(unit.0))
             .step_by(self.units.max(1))
         {
-            *sides = sides.times(factor);
+            *roofline = roofline.times(factor);
         }
     }
 
@@ -246,7 +248,7 @@ impl Times {
 
     /// Whether every unit can run every task.
     pub(super) fn is_uniform(&self) -> bool {
-        self.sides.iter().all(|s| s.usual.is_finite())
+        self.roofline.iter().all(|s| s.usual.is_finite())
     }
 
     /// How many units the table is for.

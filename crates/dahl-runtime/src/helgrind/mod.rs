@@ -91,14 +91,19 @@ impl<G: DerefMut> DerefMut for Annotated<G> {
     }
 }
 
-/// A policy whose hand-overs are annotated: what was done before a task was called ready comes before what
-/// follows on the unit that is given it. The policy's own locks are the standard library's, which helgrind
-/// cannot see; its crate forbids unsafe code, so what they guard needs no checking (`scripts/helgrind.supp`).
+/// A policy whose calls are annotated as one lock would order them: what was done before a call comes before what
+/// follows any later one. The policy's own locks are the standard library's, which helgrind cannot see; its crate
+/// forbids unsafe code, so what they guard needs no checking (`scripts/helgrind.supp`).
 pub struct Handover(pub Box<dyn Policy>);
 
-/// No address: those of programs do not reach the upper half.
-fn tag(task: TaskRef) -> usize {
-    1 << 63 | (task.launch & 0x3fff_ffff) << 32 | task.task as usize
+impl Handover {
+    fn call<R>(&self, call: impl FnOnce(&dyn Policy) -> R) -> R {
+        let tag = std::ptr::from_ref(self).addr();
+        sending(tag);
+        let result = call(&*self.0);
+        received(tag);
+        result
+    }
 }
 
 impl Policy for Handover {
@@ -117,21 +122,18 @@ impl Policy for Handover {
         tasks: &[TaskRef],
         now: Seconds,
     ) -> Option<TaskRef> {
-        tasks.iter().for_each(|task| sending(tag(*task)));
-        self.0.ready(world, by, tasks, now)
+        self.call(|policy| policy.ready(world, by, tasks, now))
     }
 
     fn next(&self, world: &dyn World, unit: UnitId, now: Seconds) -> Option<TaskRef> {
-        let task = self.0.next(world, unit, now)?;
-        received(tag(task));
-        Some(task)
+        self.call(|policy| policy.next(world, unit, now))
     }
 
     fn ended(&self, world: &dyn World, unit: UnitId, task: TaskRef, now: Seconds) {
-        self.0.ended(world, unit, task, now);
+        self.call(|policy| policy.ended(world, unit, task, now));
     }
 
     fn backlog(&self) -> Vec<(String, usize)> {
-        self.0.backlog()
+        self.call(|policy| policy.backlog())
     }
 }

@@ -71,7 +71,8 @@ fn sample(n: u64) -> PerfModel {
 }
 
 fn count(m: &PerfModel, k: u64) -> u64 {
-    m.history(&key(k)).map_or(0, |h| h.count())
+    let summary = m.history(&key(k)).and_then(|h| h.summary());
+    summary.map_or(0, |s| s.count)
 }
 
 #[test]

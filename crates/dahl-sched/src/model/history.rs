@@ -104,7 +104,7 @@ pub struct History {
 
 impl History {
     /// Adds a duration in seconds.
-    pub fn record(&mut self, x: f64) -> Verdict {
+    pub(crate) fn record(&mut self, x: f64) -> Verdict {
         if !PLAUSIBLE.contains(&x) {
             return Verdict::Refused;
         }
@@ -137,7 +137,7 @@ impl History {
 
     /// Adds what another history, taken as the newer one, has seen. Counts add up, unless the newer
     /// history is at another level: then it replaces this one.
-    pub fn merge(&mut self, newer: &History) {
+    pub(crate) fn merge(&mut self, newer: &History) {
         let certain = newer.rejected.saturating_sub(newer.suspects.len() as u64);
         let restarts = self.restarts.saturating_add(newer.restarts);
         let rejected = self.rejected.saturating_add(certain);
@@ -172,17 +172,17 @@ impl History {
     }
 
     /// Whether there is no accepted sample.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.window.is_empty()
     }
 
     /// Accepted samples since the last restart.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Median of the window; zero if there is no sample.
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         median(&self.sorted)
     }
 
@@ -230,7 +230,8 @@ impl History {
     }
 
     /// The accepted samples that are kept, oldest first.
-    pub fn samples(&self) -> impl Iterator<Item = f64> + '_ {
+    #[cfg(test)]
+    pub(super) fn samples(&self) -> impl Iterator<Item = f64> + '_ {
         self.window.iter().copied()
     }
 

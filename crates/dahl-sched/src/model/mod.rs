@@ -5,8 +5,7 @@
 //! 1. *measured*: the mean of that key's history, outliers set aside ([`history`]);
 //! 2. *regression*: a law of the cost fitted to the same implementation's other shapes
 //!    ([`regression`]), if at least three of them differ in cost;
-//! 3. *scaled*: the shape nearest in cost, its duration multiplied by the ratio of the costs;
-//! 4. *static*: the cost divided by the unit's rated speed, if the model was told one.
+//! 3. *scaled*: the shape nearest in cost, its duration multiplied by the ratio of the costs.
 //!
 //! An estimate says which of these it is, and there is none if nothing is known: a guess is never
 //! passed off as a measurement.
@@ -28,10 +27,12 @@ use std::sync::OnceLock;
 use dahl_core::{Cost, DType, DeviceKernels, Graph, Seconds, Shape, UnitKind};
 use serde::{Deserialize, Serialize};
 
-pub use choices::fastest;
-pub use history::{History, OUTLIER_FACTOR, Summary, Verdict};
-pub use regression::{Law, Work};
-pub use snapshot::Record;
+pub use self::{
+    choices::fastest,
+    history::{History, OUTLIER_FACTOR, Summary, Verdict},
+    regression::{Law, Work},
+    snapshot::Record,
+};
 
 use regression::{Fit, Point};
 
@@ -102,8 +103,6 @@ pub enum Source {
     },
     /// From the nearest shape.
     Scaled,
-    /// From the unit's rated speed.
-    Static,
 }
 
 /// An expected duration.
@@ -113,27 +112,6 @@ pub struct Estimate {
     pub seconds: Seconds,
     /// How we know.
     pub source: Source,
-}
-
-/// The rated speed of a unit, for what was never measured there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Operations per second.
-    pub flops: f64,
-    /// Bytes per second from and to its memory.
-    pub bytes: f64,
-    /// What any task takes.
-    pub overhead: Seconds,
-}
-
-impl Rates {
-    /// Overhead plus the slower of arithmetic and memory, which overlap.
-    pub fn time(&self, cost: Cost) -> Seconds {
-        let cost = sane(cost);
-        let part = |amount: f64, rate: f64| if amount > 0.0 { amount / rate } else { 0.0 };
-        let busy = part(cost.flops, self.flops).max(part(cost.bytes, self.bytes));
-        Seconds(self.overhead.0 + busy)
-    }
 }
 
 /// One key's cost and history.
@@ -243,11 +221,10 @@ impl Group {
 pub struct PerfModel {
     /// Sorted.
     groups: Vec<Group>,
-    rates: Vec<(String, DType, Rates)>,
     cold: u32,
 }
 
-/// Two models are equal if they hold the same records; rates and cold samples are settings.
+/// Two models are equal if they hold the same records; cold samples are a setting.
 impl PartialEq for PerfModel {
     fn eq(&self, other: &PerfModel) -> bool {
         self.iter().eq(other.iter())
@@ -268,18 +245,6 @@ impl PerfModel {
             entry.held = 0;
         }
         self
-    }
-
-    /// States the rated speed of a unit, used when nothing was measured.
-    pub fn set_rates(&mut self, unit: &str, dtype: DType, rates: Rates) {
-        match self
-            .rates
-            .iter_mut()
-            .find(|(u, d, _)| u == unit && *d == dtype)
-        {
-            Some((_, _, old)) => *old = rates,
-            None => self.rates.push((unit.to_owned(), dtype, rates)),
-        }
     }
 
     /// Adds a measured duration and says what became of it. The cost is that of the key; if it
@@ -307,7 +272,6 @@ impl PerfModel {
         keys()
             .find_map(|k| self.measured(k))
             .or_else(|| keys().find_map(|k| self.inferred(k, cost)))
-            .or_else(|| keys().find_map(|k| self.rated(k, cost)))
     }
 
     fn measured(&self, key: &Key) -> Option<Estimate> {
@@ -339,16 +303,6 @@ impl PerfModel {
         group.scaled(cost).map(|seconds| Estimate {
             seconds: Seconds(seconds),
             source: Source::Scaled,
-        })
-    }
-
-    fn rated(&self, key: &Key, cost: Cost) -> Option<Estimate> {
-        let mut rates = self.rates.iter();
-        let (_, _, rates) = rates.find(|(u, d, _)| *u == key.unit && *d == key.dtype)?;
-        let seconds = rates.time(cost);
-        seconds.0.is_finite().then_some(Estimate {
-            seconds,
-            source: Source::Static,
         })
     }
 

@@ -8,20 +8,15 @@ use dahl_core::{Machine, Seconds, UnitId};
 
 use super::{Fixed, Policy, TaskRef, World, Ws};
 
-/// See the module.
-pub struct Follow {
-    fixed: Fixed,
-    rest: Ws,
+/// Follows a schedule on a machine.
+pub fn follow(fixed: Fixed, machine: &Machine) -> Box<dyn Policy> {
+    let rest = Ws::new(machine);
+    Box::new(Follow { fixed, rest })
 }
 
-impl Follow {
-    /// Follows a schedule on a machine.
-    pub fn new(fixed: Fixed, machine: &Machine) -> Self {
-        Follow {
-            fixed,
-            rest: Ws::new(machine),
-        }
-    }
+struct Follow {
+    fixed: Fixed,
+    rest: Ws,
 }
 
 impl Policy for Follow {

@@ -21,8 +21,10 @@ use dm::Dm;
 use eager::Eager;
 use ws::Ws;
 
-pub use fixed::{Fixed, ScheduleError};
-pub use follow::Follow;
+pub use self::{
+    fixed::{Fixed, ScheduleError},
+    follow::follow,
+};
 
 /// A ready task: which launch of which graph, and which task of that. What the launch number means is
 /// the world's business.
@@ -110,7 +112,7 @@ pub trait Policy: Send + Sync {
 }
 
 /// Makes a policy for a machine.
-pub type Make = fn(&Machine) -> Box<dyn Policy>;
+type Make = fn(&Machine) -> Box<dyn Policy>;
 
 /// One line per policy: the name, what it is, and how to make it. Everything else derives from this.
 pub const POLICIES: &[(&str, &str, Make)] = &[

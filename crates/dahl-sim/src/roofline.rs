@@ -1,4 +1,4 @@
-//! The sides of a duration: what follows a unit's clock, and what does not.
+//! The roofline of a duration: its arithmetic, which follows the unit's clock, and its bytes, which do not.
 //!
 //! A frequency state slows a unit's arithmetic; memory delivers as before. So of a task that takes `t`
 //! seconds in the usual state, whose arithmetic takes `c` and whose bytes take `m`,
@@ -16,21 +16,53 @@
 //! Nothing here knows how a unit's voltage, its caches' clock or its neighbours' traffic change with its state.
 
 use dahl_core::Cost;
-use dahl_sched::model::Rates;
+
+/// The rated speeds of a unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rates {
+    /// Operations per second.
+    pub flops: f64,
+    /// Bytes per second from and to its memory.
+    pub bytes: f64,
+}
+
+impl Rates {
+    /// Seconds of the slower of arithmetic and memory, which overlap.
+    pub(super) fn seconds(&self, cost: Cost) -> f64 {
+        self.arithmetic(cost).max(self.traffic(cost))
+    }
+
+    fn arithmetic(&self, cost: Cost) -> f64 {
+        part(cost.flops, self.flops)
+    }
+
+    fn traffic(&self, cost: Cost) -> f64 {
+        part(cost.bytes, self.bytes)
+    }
+}
+
+/// An amount that is no number, or not above zero, takes no time; without end it takes very long.
+fn part(amount: f64, rate: f64) -> f64 {
+    if amount > 0.0 {
+        amount.min(1e30) / rate
+    } else {
+        0.0
+    }
+}
 
 /// See the module; all in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sides {
+pub(super) struct Roofline {
     /// In the usual state; infinite where a task cannot run.
     pub usual: f64,
     compute: f64,
     memory: f64,
 }
 
-impl Sides {
+impl Roofline {
     /// A duration that follows the clock.
-    pub(crate) fn compute(usual: f64) -> Sides {
-        Sides {
+    pub(crate) fn compute(usual: f64) -> Roofline {
+        Roofline {
             usual,
             compute: usual,
             memory: 0.0,
@@ -38,10 +70,9 @@ impl Sides {
     }
 
     /// A duration of a task of this cost on a unit of these speeds.
-    pub(crate) fn of(usual: f64, cost: Cost, rates: &Rates) -> Sides {
-        let side = |flops, bytes| rates.time(Cost { flops, bytes }).0 - rates.overhead.0;
-        let (compute, memory) = (side(cost.flops, 0.0), side(0.0, cost.bytes));
-        Sides {
+    pub(crate) fn of(usual: f64, cost: Cost, rates: &Rates) -> Roofline {
+        let (compute, memory) = (rates.arithmetic(cost), rates.traffic(cost));
+        Roofline {
             usual,
             compute: compute.min(usual),
             memory: match memory <= usual {
@@ -52,8 +83,8 @@ impl Sides {
     }
 
     /// A duration so many times as long, all of it.
-    pub(crate) fn times(&self, factor: f64) -> Sides {
-        Sides {
+    pub(crate) fn times(&self, factor: f64) -> Roofline {
+        Roofline {
             usual: self.usual * factor,
             compute: self.compute * factor,
             memory: self.memory * factor,
@@ -73,49 +104,47 @@ impl Sides {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dahl_core::Seconds;
 
     /// Ten operations and five bytes a second.
     const RATES: Rates = Rates {
         flops: 10.0,
         bytes: 5.0,
-        overhead: Seconds(0.5),
     };
 
-    fn sides(usual: f64, flops: f64, bytes: f64) -> Sides {
-        Sides::of(usual, Cost { flops, bytes }, &RATES)
+    fn roofline(usual: f64, flops: f64, bytes: f64) -> Roofline {
+        Roofline::of(usual, Cost { flops, bytes }, &RATES)
     }
 
     #[test]
     fn the_clock_slows_computing_until_it_is_the_longer_side() {
         // A second of arithmetic beside four of memory.
-        let bound = sides(4.0, 10.0, 20.0);
+        let bound = roofline(4.0, 10.0, 20.0);
         assert_eq!(
             [1.0, 0.5, 0.25, 0.125].map(|s| bound.at(s)),
             [4.0, 4.0, 4.0, 8.0]
         );
         // And the other way round.
-        let busy = sides(4.0, 40.0, 5.0);
+        let busy = roofline(4.0, 40.0, 5.0);
         assert_eq!([1.0, 0.5].map(|s| busy.at(s)), [4.0, 8.0]);
         // Faster than usual: memory stays.
-        assert_eq!(sides(4.0, 40.0, 15.0).at(2.0), 3.0);
+        assert_eq!(roofline(4.0, 40.0, 15.0).at(2.0), 3.0);
     }
 
     #[test]
     fn what_neither_side_explains_follows_the_clock() {
         // Four seconds of memory, three more that cost does not explain.
-        assert_eq!(sides(7.0, 10.0, 20.0).at(0.5), 4.0 + 6.0);
+        assert_eq!(roofline(7.0, 10.0, 20.0).at(0.5), 4.0 + 6.0);
         // Memory alone would have taken four times as long: a quarter of the time is its.
-        assert_eq!(sides(4.0, 0.0, 80.0).at(0.5), 1.0 + 6.0);
+        assert_eq!(roofline(4.0, 0.0, 80.0).at(0.5), 1.0 + 6.0);
         // Arithmetic alone would have: all of it follows the clock.
-        assert_eq!(sides(1.0, 40.0, 0.0).at(0.5), 2.0);
-        assert_eq!(Sides::compute(3.0).at(0.5), 6.0);
-        assert_eq!(Sides::compute(f64::INFINITY).at(1.0), f64::INFINITY);
+        assert_eq!(roofline(1.0, 40.0, 0.0).at(0.5), 2.0);
+        assert_eq!(Roofline::compute(3.0).at(0.5), 6.0);
+        assert_eq!(Roofline::compute(f64::INFINITY).at(1.0), f64::INFINITY);
     }
 
     #[test]
     fn durations_change_smoothly_where_memory_begins_to_bind() {
-        let at = |usual| sides(usual, 1.0, 20.0).at(0.5);
+        let at = |usual| roofline(usual, 1.0, 20.0).at(0.5);
         assert!((at(4.0 - 1e-9) - at(4.0 + 1e-9)).abs() < 1e-7);
     }
 }
