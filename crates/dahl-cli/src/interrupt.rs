@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use dahl_runtime::Canceller;
+use dahl::runtime::Canceller;
 
 static CANCELLER: OnceLock<Canceller> = OnceLock::new();
 

@@ -21,6 +21,18 @@ pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Something that does not stop the command.
+pub fn warning(text: &str) {
+    eprintln!("warning: {text}");
+}
+
+/// Of what long work tells, the warnings.
+pub fn warnings(told: dahl::tune::Progress) {
+    if let dahl::tune::Progress::Warning(text) = told {
+        warning(&text);
+    }
+}
+
 /// Lets a closed pipe end the process silently.
 pub fn die_with_the_pipe() {
     #[cfg(unix)]

@@ -75,36 +75,27 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
     let profile = profile.filter(|f| f.display().to_string().contains("profile-"));
     let profile = std::fs::read_to_string(profile.last().expect("a profile")).expect("text");
     let profile: serde_json::Value = serde_json::from_str(&profile).expect("JSON");
-    let rhythms = profile["rhythms"].as_array().expect("rhythms");
-    assert!(rhythms.iter().any(|r| r["policy"] == "plan"), "{profile}");
+    let overheads = profile["overheads"].as_array().expect("overheads");
+    assert!(overheads.iter().any(|r| r["policy"] == "plan"), "{profile}");
     let follow = ["--plan", &plan, "--seconds", "0.05", "--json"];
     let line = dahl(&[&["bench", "step"], &model[..], &follow].concat());
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(line["plan"]["fidelity"], 1.0, "{line}");
     assert_eq!(line["policy"], "plan", "{line}");
     // In a run and alone: predicted beside measured.
-    for which in ["step_seconds", "same_speed_seconds", "alone_seconds"] {
+    for which in ["step_seconds", "rescaled_seconds", "isolated_seconds"] {
         let pair = line["plan"][which].as_array().expect("a pair");
         assert!(pair.iter().all(|v| v.as_f64() > Some(0.0)), "{line}");
     }
     let compare = ["--plan", &plan, "--seconds", "0.1", "--json"];
     let line = dahl(&[&["bench", "simulator"], &model[..], &compare].concat());
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    let way = &line["ways"][0];
-    assert_eq!(way["policy"], "plan", "{line}");
+    let run = &line["runs"][0];
+    assert_eq!(run["policy"], "plan", "{line}");
     for which in ["measured_seconds", "predicted_seconds", "plan_seconds"] {
-        assert!(way[which].as_f64() > Some(0.0), "{line}");
+        assert!(run[which].as_f64() > Some(0.0), "{line}");
     }
-    let train = [
-        "train",
-        "small-cnn",
-        "--batch",
-        "16",
-        "--optimizer",
-        "sgd",
-        "--epochs",
-        "1",
-    ];
+    let train = ["train", "small-cnn", "--batch", "16", "--epochs", "1"];
     let data = ["--data", "synthetic:1x28x28:160", "--plan", &plan];
     let out = dahl(&[&train[..], &data].concat());
     assert!(
@@ -141,11 +132,11 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
             "--batch",
             "16",
             "--optimizer",
-            "adam",
+            "sgd",
             "--plan",
             plan,
         ],
-        &["--optimizer sgd", "this run has --optimizer adam"],
+        &["made for optimizer", "adam", "this run has", "sgd"],
     );
     // Of what else is part of a graph the plan has only the fingerprint.
     let mut other = kept.clone();
@@ -168,7 +159,7 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
     );
     let old = kept
         .to_string()
-        .replacen("\"version\":3", "\"version\":2", 1);
+        .replacen("\"version\":4", "\"version\":2", 1);
     std::fs::write(path("old.json"), old).expect("a file");
     let old = path("old.json");
     refused(

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{dahl, folder, refuse};
-use dahl_trace::{Summary, save, synthetic};
+use dahl::trace::{Summary, save, synthetic};
 use serde_json::Value;
 
 /// A file with a made-up trace.

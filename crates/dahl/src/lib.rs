@@ -50,6 +50,7 @@
 //! The crate's `examples` go on from here: `least_squares` trains a model by replaying one graph,
 //! `splits` cuts arrays in different ways and reduces into one of them.
 
+pub use dahl_check as check;
 pub use dahl_core as core;
 pub use dahl_data as data;
 pub use dahl_energy as energy;
@@ -62,6 +63,7 @@ pub use dahl_runtime as runtime;
 pub use dahl_sched as sched;
 pub use dahl_sim as sim;
 pub use dahl_trace as trace;
+pub use dahl_tune as tune;
 
 /// What almost every program needs: `use dahl::prelude::*;`.
 pub mod prelude {

@@ -4,15 +4,13 @@
 //! Values are compared on random cases of odd extents, inside larger arrays; gradients are codelets like
 //! any other. Each case runs twice and must give the same bits. Nothing is written anywhere.
 
-use dahl_check::{self as check, Outcome};
-use dahl_core::{Codelet, DType, Seconds};
-use dahl_ops::codelets::TABLE;
-use dahl_runtime::discover;
+use dahl::check::{self, Outcome};
+use dahl::core::{Codelet, DType, Seconds};
+use dahl::ops::codelets::TABLE;
+use dahl::tune::gpus::{self, Gpu, GpuState};
+use dahl::tune::{Cpus, ThisMachine, TuneError, Units};
 use serde::Serialize;
 
-use super::gpu;
-use super::machine::gpus::{Gpu, State};
-use super::units::{Cpus, Units};
 use crate::print;
 
 /// Arguments of `dahl check`.
@@ -105,17 +103,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => vec![DType::F32, DType::F64],
     };
     let numbers = match &args.unit {
-        Some(units) => gpu::numbers(&units.gpus)?,
-        None => gpu::all(),
+        Some(units) => gpus::numbers(&units.gpus)?,
+        None => gpus::all(),
     };
     let mut units = Vec::new();
     if args.unit.as_ref().is_none_or(|u| u.cpus != Cpus::Count(0)) {
         units.push(cpu(&codelets, &dtypes, args.seed));
     }
-    for (device, &number) in gpu::look(&numbers, true).into_iter().zip(&numbers) {
-        units.push(on_gpu(device, number, &codelets, &dtypes, args.seed));
+    let this = ThisMachine::look();
+    let devices = gpus::look(&numbers, true, &this);
+    for (device, &number) in devices.into_iter().zip(&numbers) {
+        units.push(on_gpu(device, number, &this, &codelets, &dtypes, args.seed));
     }
-    let host = discover::host();
+    let host = this.host().clone();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         system: format!("{}, {}", host.architecture, host.system),
@@ -148,7 +148,14 @@ fn cpu(codelets: &[&Codelet], dtypes: &[DType], seed: u64) -> Unit {
     }
 }
 
-fn on_gpu(device: Gpu, number: usize, codelets: &[&Codelet], dtypes: &[DType], seed: u64) -> Unit {
+fn on_gpu(
+    device: Gpu,
+    number: usize,
+    this: &ThisMachine,
+    codelets: &[&Codelet],
+    dtypes: &[DType],
+    seed: u64,
+) -> Unit {
     let mut unit = Unit {
         unit: device.unit.clone(),
         device: Some(device),
@@ -156,16 +163,38 @@ fn on_gpu(device: Gpu, number: usize, codelets: &[&Codelet], dtypes: &[DType], s
         rows: Vec::new(),
     };
     for &dtype in dtypes {
-        let rows = gpu::subject(number, dtype, |subject| {
-            let one = |c: &&Codelet| check::check(subject, c, dtype, seed).into();
-            codelets.iter().map(one).collect::<Vec<Row>>()
-        });
-        match rows {
+        match rows(number, this, codelets, dtype, seed) {
             Ok(rows) => unit.rows.extend(rows),
-            Err(e) => unit.skipped.push(format!("{dtype}: {e:#}")),
+            Err(e) => unit.skipped.push(format!("{dtype}: {e}")),
         }
     }
     unit
+}
+
+#[cfg(feature = "gpu")]
+fn rows(
+    number: usize,
+    this: &ThisMachine,
+    codelets: &[&Codelet],
+    dtype: DType,
+    seed: u64,
+) -> Result<Vec<Row>, TuneError> {
+    gpus::subject(number, dtype, this, |subject| {
+        let one = |c: &&Codelet| check::check(subject, c, dtype, seed).into();
+        codelets.iter().map(one).collect()
+    })
+}
+
+/// No device is ever listed.
+#[cfg(not(feature = "gpu"))]
+fn rows(
+    _: usize,
+    _: &ThisMachine,
+    _: &[&Codelet],
+    _: DType,
+    _: u64,
+) -> Result<Vec<Row>, TuneError> {
+    Ok(Vec::new())
 }
 
 impl Unit {
@@ -176,7 +205,7 @@ impl Unit {
     /// A device on which nothing could be run has not passed; one without double precision may.
     fn passed(&self) -> bool {
         let broken = self.device.as_ref();
-        let broken = broken.is_some_and(|d| matches!(d.state, State::Failure(_)));
+        let broken = broken.is_some_and(|d| matches!(d.state, GpuState::Failure(_)));
         !broken && !self.rows.is_empty() && self.failed() == 0
     }
 }
@@ -267,14 +296,14 @@ fn show_device(d: &Gpu) {
     println!("{}: {}, {}, {}", d.unit, d.name, d.library, d.driver);
     println!(
         "{} of memory, {} compute units, {} MHz, {}",
-        dahl_core::Bytes(d.memory_bytes),
+        dahl::core::Bytes(d.memory_bytes),
         d.compute_units,
         d.clock_mhz,
         if d.f64 { "f64" } else { "no f64" }
     );
     match &d.state {
-        State::Failure(why) => println!("FAILED to open: {why}"),
-        State::Measured(m) => {
+        GpuState::Failure(why) => println!("FAILED to open: {why}"),
+        GpuState::Measured(m) => {
             print!(
                 "{:.1} GB/s to it, {:.1} GB/s back, launch {}",
                 m.to_device.bytes_per_second * 1e-9,

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use dahl_core::Seconds;
-use dahl_energy::{Clock, Options, Report};
+use dahl::core::Seconds;
+use dahl::energy::{Clock, Options, Report, WattsModel};
+use dahl::tune::{core_watts, load_machine};
 
 /// Arguments of `dahl energy`.
 #[derive(clap::Args)]
@@ -70,10 +71,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.sysfs.display()
         );
     }
+    let machine = args.machine.as_deref().map(load_machine).transpose()?;
+    let cores = machine.as_ref().map(core_watts).transpose()?;
     let mut options = Options {
         sysfs: args.sysfs.clone(),
         interval: args.interval,
-        model: Some(super::machine::watts(args.machine.as_deref())?),
+        model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
         ..Options::default()
     };
     if args.check {

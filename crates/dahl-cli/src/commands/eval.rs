@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use dahl_data::Split;
-use dahl_nn::optim::Sgd;
-use dahl_nn::step::Step;
-use dahl_nn::train::{Session, Training};
-use dahl_nn::weights;
+use dahl::data::Split;
+use dahl::nn::optim::Sgd;
+use dahl::nn::train::{Session, Training};
+use dahl::nn::weights;
+use dahl::tune::ThisMachine;
 
-use super::run_options::{RunOptions, model};
+use super::run_args::RunArgs;
+use super::step_args::{GraphArgs, model};
 use super::train::DataOptions;
 use crate::print;
 
 /// Arguments of `dahl eval`.
 #[derive(clap::Args)]
+#[command(mut_arg("batch", |a| a.default_value("64")))]
 pub struct Args {
     /// The model: a file, or the name of a shipped one
     model: PathBuf,
@@ -25,11 +27,10 @@ pub struct Args {
     /// Evaluate on the training images instead of the validation images
     #[arg(long)]
     train: bool,
-    /// Images per step
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    batch: u32,
     #[command(flatten)]
-    run: RunOptions,
+    graph: GraphArgs,
+    #[command(flatten)]
+    run: RunArgs,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -37,29 +38,23 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let model = model(Some(&args.model))?;
-    let data = args.data.open(
-        &model,
-        if args.train {
-            Split::Train
-        } else {
-            Split::Validation
-        },
-    )?;
+    let this = ThisMachine::look();
+    let step = args.graph.step(model(Some(&args.model))?, &this, true)?;
+    let split = match args.train {
+        true => Split::Train,
+        false => Split::Validation,
+    };
+    let data = args.data.open(&step.model, split)?;
     let weights = weights::read(&args.weights)?;
-    let mut runtime = args.run.runtime(1)?;
-    let (name, batch) = (model.name.clone(), args.batch as usize);
-    let grain = args.run.grain(&model, batch)?;
-    let step = Step::new(model)
-        .batch(batch)
-        .dtype(args.run.dtype)
-        .grain(grain)
-        .optimizer(Sgd::default())
-        .kernels(args.run.kernels()?);
-    let mut session = Session::new(step, Training::default())?;
+    // Nothing is updated: the optimiser with the least state.
+    let step = step.optimizer(Sgd::default());
+    let run = args.run.prepare(this, step, &args.graph, None)?;
+    let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
+    let mut session = Session::new(run.step.clone(), Training::default())?;
     session.set_weights(&mut runtime, &weights)?;
     let totals = session.evaluate(&mut runtime, data)?;
-    args.run.finish(&mut runtime, &name, |_| {})?;
+    let trace = run.finish(&mut runtime);
+    run.save(trace.as_ref())?;
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());
     if args.json {
         let images = totals.samples;

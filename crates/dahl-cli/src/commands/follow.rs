@@ -1,129 +1,44 @@
-//! `--plan F`: following a plan.
+//! A run beside the plan that it followed, for people.
 
-mod outcome;
-mod steps;
+use dahl::core::{Bytes, Joules, Seconds};
+use dahl::plan::PlanFile;
+use dahl::tune::Followed;
 
-use std::path::Path;
+use crate::print;
 
-use anyhow::{Context, bail};
-use dahl_core::{DType, Graph};
-use dahl_nn::lower::grain::Grain;
-use dahl_nn::model::Model;
-use dahl_plan::PlanFile;
-use dahl_runtime::Schedule;
-use serde::{Deserialize, Serialize};
-
-use super::machine;
-use super::units::Units;
-
-pub use outcome::{Measured, Outcome};
-
-/// The step that a plan is for, as plan files keep it.
-#[derive(Serialize, Deserialize)]
-pub struct PlannedStep {
-    /// The model's name.
-    pub model: String,
-    /// Samples of a step.
-    pub batch: usize,
-    /// Element type.
-    pub dtype: String,
-    /// How layers are cut, as `--grain` takes it.
-    pub grain: String,
-    /// How weights are updated, as `--optimizer` takes it.
-    pub optimizer: String,
-}
-
-/// The step of a plan.
-pub fn step(plan: &PlanFile) -> anyhow::Result<PlannedStep> {
-    let step = PlannedStep::deserialize(&plan.target.step);
-    step.context("the plan does not say which step it is for: plan again")
-}
-
-/// Reads a plan to be run here; see [`read`]. Frequency states are refused: nothing here sets them.
-pub fn load(path: &Path, model: &Model, batch: usize, dtype: DType) -> anyhow::Result<PlanFile> {
-    let plan = read(path, model, batch, dtype, &machine::name_of_this())?;
-    if let Some(task) = plan.tasks.iter().position(|t| t.state != 0) {
-        bail!(
-            "{} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
-             without states and plan again",
-            path.display(),
-            plan.tasks[task].state
-        );
+/// Prints predictions beside measurements.
+pub fn show(followed: &Followed, plan: &PlanFile) {
+    let mut table = print::table(&["of a step", "predicted", "measured", "difference"]);
+    let mut add = |what: &str, pair: [Option<f64>; 2], text: fn(f64) -> String| {
+        let share = match pair {
+            [Some(a), Some(b)] if a > 0.0 => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
+            _ => String::new(),
+        };
+        let [a, b] = pair.map(|v| v.map_or("unknown".into(), text));
+        table.add_row([what.into(), a, b, share]);
+    };
+    let time = |v: f64| Seconds(v).to_string();
+    add("step time, pipelined", followed.step_seconds, time);
+    add(
+        "step time, rescaled to measured unit speeds",
+        followed.rescaled_seconds,
+        time,
+    );
+    add("step time, isolated", followed.isolated_seconds, time);
+    for (unit, &pair) in plan.units.iter().zip(&followed.busy_seconds) {
+        add(&format!("{} works", unit.name), pair, time);
     }
-    Ok(plan)
-}
-
-/// Reads a plan and refuses one that is not for this model, batch, element type and machine; the
-/// difference is named.
-pub fn read(
-    path: &Path,
-    model: &Model,
-    batch: usize,
-    dtype: DType,
-    machine: &str,
-) -> anyhow::Result<PlanFile> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    let plan = PlanFile::from_json(&text).with_context(|| name.to_string())?;
-    let made = step(&plan).with_context(|| name.to_string())?;
-    for (what, planned, given) in [
-        ("machine", plan.target.machine.as_str(), machine),
-        ("model", &made.model, &model.name),
-        ("batch", &made.batch.to_string(), &batch.to_string()),
-        ("dtype", &made.dtype, &dtype.to_string()),
-    ] {
-        if planned != given {
-            bail!("{name} was made for {what} {planned}, this run has {given}: make a plan for it");
-        }
-    }
-    Ok(plan)
-}
-
-/// The units of a plan.
-pub fn units(plan: &PlanFile) -> anyhow::Result<Units> {
-    let names = plan.units.iter().map(|u| u.name.as_str());
-    Units::named(names).map_err(|e| anyhow::anyhow!("the plan cannot be followed here: {e}"))
-}
-
-/// How the plan cuts layers.
-pub fn grain(plan: &PlanFile) -> anyhow::Result<Grain> {
-    Ok(step(plan)?.grain.parse::<Grain>()?)
-}
-
-/// How weights are updated, as the command line says it.
-pub fn optimizer(name: &str, momentum: Option<f64>) -> String {
-    match momentum {
-        Some(momentum) if momentum != 0.0 => format!("{name} --momentum {momentum}"),
-        _ => name.to_string(),
-    }
-}
-
-/// Refuses a plan that is for another graph than the one that will run, or for another optimiser.
-pub fn check(plan: &PlanFile, graph: &Graph, optimizer: &str) -> anyhow::Result<()> {
-    let planned = &step(plan)?.optimizer;
-    if planned != optimizer {
-        bail!(
-            "the plan was made for --optimizer {planned}, this run has --optimizer {optimizer}: plan with \
-             --optimizer {optimizer}, or run with that of the plan where the command takes one"
-        );
-    }
-    let here = units(plan)?.machine();
-    match plan.refusal(graph, &here) {
-        Some(difference) => bail!(
-            "the plan does not fit: {difference}. Seed and profile are part of a graph too: plan with those \
-             of the run"
+    let bytes = followed.peak_bytes.map(|b| Some(b as f64));
+    add("memory of arrays", bytes, |b| Bytes(b as u64).to_string());
+    add("energy", followed.joules, |j| Joules(j).to_string());
+    print::align_right(&mut table, 1..=3);
+    println!("{table}");
+    match followed.fidelity {
+        Some(part) => print!(
+            "{:.1} % of the recorded tasks ran on their unit in their order",
+            100.0 * part
         ),
-        None => Ok(()),
+        None => print!("no step was recorded whole: --trace F with more --trace-events keeps more"),
     }
-}
-
-/// What the runtime takes.
-pub fn schedule(plan: &PlanFile) -> anyhow::Result<Schedule> {
-    let graph = u64::from_str_radix(&plan.target.graph_fingerprint, 16)
-        .context("the plan's graph fingerprint is not a hexadecimal number")?;
-    Ok(Schedule {
-        graph,
-        order: plan.orders(),
-        transfers: plan.planned_transfers()?,
-    })
+    println!("; energy {}", followed.joules_source);
 }

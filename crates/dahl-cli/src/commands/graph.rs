@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use dahl_core::Program;
+use dahl::core::Program;
 
 /// Arguments of `dahl graph`.
 #[derive(clap::Args)]

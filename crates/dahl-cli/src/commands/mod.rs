@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file each, and what several of them share.
 
 pub mod bench;
 pub mod calibrate;
@@ -6,23 +6,16 @@ pub mod check;
 pub mod energy;
 pub mod eval;
 mod follow;
-#[cfg_attr(not(feature = "gpu"), path = "no_gpu.rs")]
-mod gpu;
 pub mod graph;
 pub mod machine;
-mod measure;
 pub mod ops;
 pub mod perf;
 pub mod plan;
-mod profile;
-mod rhythm;
-mod run_options;
+mod run_args;
 pub mod simulate;
-mod stretches;
+mod step_args;
 pub mod trace;
 pub mod train;
-mod tune;
-mod units;
 
 use anyhow::Context;
 

@@ -1,10 +1,9 @@
 //! `dahl ops`: the table of operations and their implementations.
 
 use anyhow::bail;
-use dahl_core::{Call, Codelet, DType, Mode, Shape, UnitKind};
-use dahl_ops::codelets;
+use dahl::core::{Call, Codelet, DType, Mode, Shape, UnitKind};
+use dahl::ops::codelets;
 
-use super::gpu;
 use crate::print;
 
 /// Arguments of `dahl ops`.
@@ -40,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.name.as_deref().unwrap_or("")
         );
     }
-    let kernels = gpu::kernels();
+    let kernels = dahl::tune::gpus::kernels();
     let all = |c: &Codelet| -> Vec<(&'static str, UnitKind)> {
         let own = c.implementations.iter().map(|i| (i.name, i.kind));
         let of_gpus = kernels.iter().filter(|k| k.codelet == c.name);
@@ -87,8 +86,8 @@ fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
         .map(|s| Ok((shape(s)?, Mode::Read)))
         .collect::<anyhow::Result<_>>()?;
     let number = |p: &str| match (p.trim().parse::<i64>(), p.trim().parse::<f64>()) {
-        (Ok(i), _) => Ok(dahl_core::Param::Int(i)),
-        (_, Ok(f)) => Ok(dahl_core::Param::Float(f)),
+        (Ok(i), _) => Ok(dahl::core::Param::Int(i)),
+        (_, Ok(f)) => Ok(dahl::core::Param::Float(f)),
         _ => bail!("`{p}` is not a number"),
     };
     let params = args
@@ -125,12 +124,12 @@ fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
     println!(
         "{name}: {:.3} Mflop, {} touched",
         cost.flops / 1e6,
-        dahl_core::Bytes(cost.bytes as u64)
+        dahl::core::Bytes(cost.bytes as u64)
     );
     let mut table = print::table(&["implementation", "static weight", "scratch", ""]);
     for (n, i) in able.iter().enumerate() {
         let chosen = if n == 0 { "chosen" } else { "" };
-        let scratch = dahl_core::Bytes((i.scratch)(&call) as u64).to_string();
+        let scratch = dahl::core::Bytes((i.scratch)(&call) as u64).to_string();
         table.add_row([
             i.name.to_string(),
             format!("{:.1}", (i.weight)(&call)),

@@ -58,7 +58,7 @@ fn figures_are_those_of_the_summary() {
         skip!(NO_BROWSER, CHROMIUM);
     };
     // The page lists as many of the largest things as the library does by itself.
-    let top = dahl_trace::summary::TOP.to_string();
+    let top = dahl::trace::summary::TOP.to_string();
     let file = file.to_string_lossy();
     let said = common::dahl(&["trace", "summary", &file, "--json", "--top", &top]);
     let mut summary: Value = serde_json::from_str(&said).expect("JSON");

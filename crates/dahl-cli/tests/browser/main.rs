@@ -13,7 +13,7 @@ mod tasks;
 
 use std::path::PathBuf;
 
-use dahl_core::trace::Trace;
+use dahl::core::trace::Trace;
 use serde_json::Value;
 
 use chrome::Chrome;
@@ -35,9 +35,9 @@ fn scene(name: &str, tasks: usize, units: u16) -> Option<Scene> {
     let program = chrome::find()?;
     let folder = std::env::temp_dir().join(format!("dahl-browser-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let trace = dahl_trace::synthetic(tasks, units, 1);
+    let trace = dahl::trace::synthetic(tasks, units, 1);
     let file = folder.join("run.trace");
-    dahl_trace::save(&trace, &file).expect("the trace can be written");
+    dahl::trace::save(&trace, &file).expect("the trace can be written");
     let said = common::dahl(&["trace", "view", &file.to_string_lossy()]);
     let page = folder.join("run.html");
     assert!(said.contains("run.html"), "{said}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace};
+use dahl::core::trace::{NOBODY, TaskId, TaskRun, Trace};
 use dahl_test_support::skip;
 use serde_json::json;
 

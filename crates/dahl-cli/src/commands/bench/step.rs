@@ -3,27 +3,28 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dahl_core::UnitKind;
+use dahl::core::trace::Trace;
+use dahl::core::{Bytes, Seconds, UnitKind};
+use dahl::energy::Energy;
+use dahl::tune::{Followed, MeasuredRun, StepBench, ThisMachine, mean_without_outliers};
 
-use crate::commands::follow::{Measured, Outcome};
-use crate::commands::measure::Measure;
-use crate::commands::run_options::{RunOptions, model, units_text};
-use crate::commands::stretches;
-use crate::print;
+use crate::commands::follow;
+use crate::commands::run_args::{Run, RunArgs};
+use crate::commands::step_args::{StepArgs, model};
+use crate::{interrupt, print};
 
-/// Steps by themselves that are compared with a plan.
-const ALONE: usize = 9;
+/// Isolated steps that are compared with a plan.
+const ISOLATED: usize = 9;
 
 /// Arguments of `dahl bench step`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The model: a file, or the name of a shipped one
     model: PathBuf,
-    /// Images per step
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    batch: u32,
     #[command(flatten)]
-    run: RunOptions,
+    step: StepArgs,
+    #[command(flatten)]
+    run: RunArgs,
     /// How long to measure
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -36,12 +37,12 @@ pub struct Args {
 struct Result {
     model: String,
     batch: u32,
-    dtype: dahl_core::DType,
+    dtype: dahl::core::DType,
     /// How many units.
     workers: usize,
     units: Vec<String>,
     policy: String,
-    /// Best of the measured stretches.
+    /// Best of the timing windows.
     images_per_second: f64,
     median_images_per_second: f64,
     step_seconds: f64,
@@ -49,91 +50,47 @@ struct Result {
     tasks_per_step: usize,
     temporary_bytes: u64,
     peak_rss_bytes: u64,
+    /// Of all measured steps; missing where nothing measures or models them.
+    joules_per_step: Option<f64>,
+    joules_source: String,
+}
+
+/// What was measured.
+struct Measured {
+    /// Seconds per step of each timing window, the shortest first.
+    windows: Vec<f64>,
+    steps: u64,
+    isolated: Option<Trace>,
+    energy: Energy,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let model = model(Some(&args.model))?;
-    let batch = args.batch as usize;
-    let grain = args.run.grain(&model, batch)?;
-    let mut bench = Measure::new(&model, batch, &args.run, &grain)?;
-    // Warm up, and find how many steps make a stretch of about a tenth of the time.
-    bench.steps(2)?;
-    let once = bench.steps(3)?;
-    let stretch = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
-    let plan = args.run.plan(&model, batch)?;
-    let mut alone = None;
-    if plan.is_some() {
-        // As warm as they are in a run.
-        bench.steps(stretch)?;
-        bench.runtime.take_trace();
-        for _ in 0..ALONE {
-            bench.steps(1)?;
-        }
-        alone = bench.runtime.take_trace();
-    }
-    let (mut times, mut count) = (Vec::new(), 0);
-    let options = dahl_energy::Options {
-        gpus: args
-            .run
-            .gpu_watts(None)?
-            .map(|watts| (watts, bench.runtime.busy_clock(UnitKind::GPU))),
-        ..dahl_energy::Options::default()
-    };
-    let sampler = options.start();
-    let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
-    while times.is_empty() || Instant::now() < end {
-        times.push(bench.steps(stretch)?);
-        count += stretch;
-    }
-    let energy = sampler.finish().energy;
-    let run = args.run.following(plan.as_ref())?;
-    times.sort_by(f64::total_cmp);
-    let result = Result {
-        model: model.name.clone(),
-        batch: args.batch,
-        dtype: args.run.dtype,
-        workers: bench.runtime.machine().units.len(),
-        units: bench
-            .runtime
-            .machine()
-            .units
-            .iter()
-            .map(|u| u.name.clone())
-            .collect(),
-        policy: run.policy().to_string(),
-        images_per_second: batch as f64 / times[0],
-        median_images_per_second: batch as f64 / times[times.len() / 2],
-        step_seconds: times[0],
-        steps: count,
-        tasks_per_step: bench.graph.len(),
-        temporary_bytes: bench.graph.memory.bytes,
-        peak_rss_bytes: print::peak_resident(),
-    };
-    let graph = bench.graph.clone();
-    let mut followed = None;
-    run.finish(&mut bench.runtime, &model.name, |row| {
-        followed = plan.as_ref().map(|plan| {
-            let measured = Measured {
-                // The measured stretches fill the buffers many times over: these are their last steps.
-                row,
+    let this = ThisMachine::look();
+    let step = args.step.step(model(Some(&args.model))?, &this, true)?;
+    let run = args.run.prepare(this, step, &args.step.graph, None)?;
+    let mut bench = StepBench::new(&run.step, &run.run)?;
+    interrupt::cancels(bench.runtime.canceller());
+    let measured = measure(args, &run, &mut bench)?;
+    let trace = run.finish(&mut bench.runtime);
+    run.save(trace.as_ref())?;
+    let followed = match (&run.plan, &trace) {
+        (Some(plan), Some(trace)) => {
+            let measured = MeasuredRun {
+                // The measured windows fill the buffers many times over: these are their last steps.
+                pipelined: trace,
                 // A prediction is of what steps take together, not of the best.
-                seconds: Some(usual(&times)),
-                alone: alone.as_ref(),
-                energy: &energy,
+                seconds: Some(mean_without_outliers(&measured.windows)),
+                isolated: measured.isolated.as_ref(),
+                energy: &measured.energy,
             };
-            Outcome::of(plan, &graph, &measured)
-        });
-    })?;
-    let followed = followed.transpose()?;
+            Some(Followed::of(plan, bench.graph(), &measured, &run.this)?)
+        }
+        _ => None,
+    };
+    let result = Result::of(args, &run, &bench, &measured);
     if args.json {
         let mut line = serde_json::to_value(&result)?;
-        line["joules_per_step"] = serde_json::json!(
-            energy
-                .joules()
-                .map(|j| j.0 * result.step_seconds / energy.elapsed.0.max(1e-9))
-        );
-        line["joules_source"] = serde_json::json!(energy.source());
         if let Some(followed) = &followed {
             line["plan"] = serde_json::to_value(followed)?;
         }
@@ -142,32 +99,76 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!(
         "{}, {}: {:.0} images/s ({:.0} median), {} per step of {} tasks, peak memory {}",
         result.model,
-        units_text(&bench.runtime),
+        bench.units(),
         result.images_per_second,
         result.median_images_per_second,
-        dahl_core::Seconds(result.step_seconds),
+        Seconds(result.step_seconds),
         result.tasks_per_step,
-        dahl_core::Bytes(result.peak_rss_bytes),
+        Bytes(result.peak_rss_bytes),
     );
-    if let (Some(plan), Some(followed)) = (&plan, &followed) {
-        followed.show(plan);
+    if let (Some(plan), Some(followed)) = (&run.plan, &followed) {
+        follow::show(followed, &plan.file);
     }
     Ok(())
 }
 
-/// The mean of stretches, but for those that took twice as long as most: of sorted ones.
-fn usual(times: &[f64]) -> f64 {
-    let most = stretches::MOST * times[times.len() / 2];
-    let usual: Vec<f64> = times.iter().copied().filter(|&t| t <= most).collect();
-    usual.iter().sum::<f64>() / usual.len() as f64
+/// Warms up and measures, in windows of about a tenth of the time.
+fn measure(args: &Args, run: &Run, bench: &mut StepBench) -> anyhow::Result<Measured> {
+    bench.steps(2)?;
+    let once = bench.steps(3)?;
+    let window = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
+    let mut isolated = None;
+    if run.plan.is_some() {
+        // As warm as they are in a run.
+        bench.steps(window)?;
+        bench.runtime.take_trace();
+        for _ in 0..ISOLATED {
+            bench.steps(1)?;
+        }
+        isolated = bench.runtime.take_trace();
+    }
+    let (mut windows, mut steps) = (Vec::new(), 0);
+    let gpus = run.run.gpu_watts(None);
+    let sampler = dahl::energy::Options {
+        gpus: gpus.map(|watts| (watts, bench.runtime.busy_clock(UnitKind::GPU))),
+        ..dahl::energy::Options::default()
+    }
+    .start();
+    let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
+    while windows.is_empty() || Instant::now() < end {
+        windows.push(bench.steps(window)?);
+        steps += window;
+    }
+    windows.sort_by(f64::total_cmp);
+    Ok(Measured {
+        windows,
+        steps,
+        isolated,
+        energy: sampler.finish().energy,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_disturbed_stretch_is_left_out() {
-        assert_eq!(super::usual(&[1.0, 2.0, 3.0, 7.0]), 2.0);
-        assert_eq!(super::usual(&[1.0, 2.0, 3.0, 6.0]), 3.0);
-        assert_eq!(super::usual(&[1.0, 1.0, 7.0]), 1.0);
+impl Result {
+    fn of(args: &Args, run: &Run, bench: &StepBench, measured: &Measured) -> Result {
+        let (windows, units) = (&measured.windows, &bench.runtime.machine().units);
+        let images = f64::from(args.step.graph.batch);
+        let joules = measured.energy.joules();
+        Result {
+            model: run.step.model.name.clone(),
+            batch: args.step.graph.batch,
+            dtype: run.step.dtype,
+            workers: units.len(),
+            units: units.iter().map(|u| u.name.clone()).collect(),
+            policy: run.run.policy().to_string(),
+            images_per_second: images / windows[0],
+            median_images_per_second: images / windows[windows.len() / 2],
+            step_seconds: windows[0],
+            steps: measured.steps,
+            tasks_per_step: bench.graph().len(),
+            temporary_bytes: bench.graph().memory.bytes,
+            peak_rss_bytes: print::peak_resident(),
+            joules_per_step: joules.map(|j| j.0 / measured.steps as f64),
+            joules_source: measured.energy.source(),
+        }
     }
 }

@@ -5,12 +5,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dahl_core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
-use dahl_runtime::Runtime;
+use dahl::core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
+use dahl::tune::{ThisMachine, Units, units_text};
 
-use crate::commands::gpu;
-use crate::commands::run_options::units_text;
-use crate::commands::units::{Cpus, Units};
+use crate::commands::run_args::measuring;
 use crate::print;
 
 /// Arguments of `dahl bench tasks`.
@@ -67,16 +65,12 @@ struct Report<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let given = args.units.clone();
     let units = given.unwrap_or_else(|| Units::cpus(Some(args.workers)));
-    let mut builder = Runtime::builder().policy(&args.policy);
-    if let Cpus::Count(workers) = units.cpus {
-        builder = builder.workers(usize::from(workers));
-    }
-    builder = gpu::add(builder, &gpu::numbers(&units.gpus)?, None, DType::F64)?;
     if let Some(path) = &args.trace {
         crate::commands::check_writable(path)?;
-        builder = builder.trace(args.tasks as usize);
     }
-    let mut runtime = builder.build()?;
+    let events = args.trace.as_ref().map(|_| args.tasks as usize);
+    let run = measuring(&ThisMachine::look(), units, &args.policy, events)?;
+    let mut runtime = run.builder(DType::F64)?.0.build()?;
     let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
     let arena = Arena::new();
 
@@ -97,14 +91,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     replays.sort_by(f64::total_cmp);
     let replay_ns = replays[replays.len() / 2];
     if let (Some(path), Some(trace)) = (&args.trace, runtime.take_trace()) {
-        dahl_trace::save(&trace, path)?;
+        dahl::trace::save(&trace, path)?;
     }
 
     let report = Report {
         pattern: args.pattern,
         tasks: args.tasks,
         workers: runtime.machine().units.len(),
-        units: units_text(&runtime),
+        units: units_text(runtime.machine()),
         policy: &args.policy,
         submit_ns,
         first_ns,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dahl_nn::lower::grain::{Grain, Parts};
+use dahl::nn::Step;
+use dahl::nn::lower::grain::{Grain, Parts};
+use dahl::tune::{StepBench, ThisMachine, Units};
 
-use crate::commands::measure::Measure;
-use crate::commands::run_options::{RunOptions, model};
-use crate::commands::units::Units;
+use crate::commands::run_args::measuring;
+use crate::commands::step_args::model;
 use crate::print;
 
 /// Arguments of `dahl bench trace`.
@@ -49,7 +50,7 @@ struct Report {
     pairs: usize,
     without_ns_per_task: f64,
     with_ns_per_task: f64,
-    /// Median of the ratios of neighbouring stretches, less one.
+    /// Median of the ratios of neighbouring windows, less one.
     overhead: f64,
     /// A quarter of the ratios lies below the first and above the second.
     quartiles: [f64; 2],
@@ -65,19 +66,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }));
     let given = args.units.clone();
     let units = given.unwrap_or_else(|| Units::cpus(Some(args.workers)));
-    let options = |record: bool| RunOptions {
-        trace_events: args.trace_events,
-        ..RunOptions::measuring(units.clone(), "ws", &grain, record)
+    let this = ThisMachine::look();
+    let step = Step::new(model).batch(batch).grain(grain);
+    let bench = |record: Option<usize>| -> anyhow::Result<StepBench> {
+        let run = measuring(&this, units.clone(), "ws", record)?;
+        Ok(StepBench::new(&step, &run)?)
     };
-    let mut plain = Measure::new(&model, batch, &options(false), &grain)?;
-    let mut traced = Measure::new(&model, batch, &options(true), &grain)?;
+    let (mut plain, mut traced) = (bench(None)?, bench(Some(args.trace_events))?);
     let once = plain.steps(20)?.max(traced.steps(20)?);
-    // Stretches so short that a disturbance rarely meets only one of a pair.
+    // Windows so short that a disturbance rarely meets only one of a pair.
     let steps = ((0.01 / once.max(1e-9)) as u64).clamp(1, 100_000);
     let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.1, 3600.0));
     while ratios.len() < 10 || Instant::now() < end {
-        // Whoever comes second finds other things in the caches: take turns.
+        // The second finds other things in the caches: take turns.
         let (a, b) = match ratios.len() % 2 {
             0 => {
                 let a = plain.steps(steps)?;
@@ -92,13 +94,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         with.push(b);
         ratios.push(b / a);
     }
-    let tasks = plain.graph.len();
+    let tasks = plain.graph().len();
     let middle = |values: &mut Vec<f64>, part: usize| {
         values.sort_by(f64::total_cmp);
         values[(values.len() * part / 4).min(values.len() - 1)]
     };
     let report = Report {
-        model: model.name.clone(),
+        model: step.model.name.clone(),
         batch: args.batch,
         workers: plain.runtime.machine().units.len(),
         tasks_per_step: tasks,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use dahl_energy::{DomainEnergy, Finding, Options, Report, Scope};
+use dahl::energy::{DomainEnergy, Finding, Options, Report, Scope};
 use serde_json::json;
 
 use crate::print;

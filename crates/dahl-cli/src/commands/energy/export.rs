@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use dahl_core::Seconds;
-use dahl_energy::{DomainEnergy, Scope};
+use dahl::core::Seconds;
+use dahl::energy::{DomainEnergy, Scope};
 
 use super::Run;
 
 /// Replaces a file in one step.
 pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    dahl_core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
+    dahl::core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use dahl_core::Seconds;
-use dahl_energy::{DomainEnergy, Finding, Report, Scope, TroubleKind};
+use dahl::core::Seconds;
+use dahl::energy::{DomainEnergy, Finding, Report, Scope, TroubleKind};
 use serde_json::{Value, json};
 
 use super::Run;
@@ -41,7 +41,7 @@ fn text(run: &Run) -> String {
     let mut rows = 0;
     for d in run.report.domains.iter().filter(|d| is_shown(d)) {
         let Some(joules) = d.joules else { continue };
-        let watts = dahl_core::Watts(joules.0 / energy.elapsed.0);
+        let watts = dahl::core::Watts(joules.0 / energy.elapsed.0);
         let counted = if d.counted { "yes" } else { "no" };
         table.add_row([
             d.meter,

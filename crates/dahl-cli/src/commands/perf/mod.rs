@@ -2,15 +2,13 @@
 //! can do; which implementation is chosen, and why.
 
 mod plot;
-mod rows;
 
 use anyhow::Context;
-use dahl_core::Seconds;
-use dahl_sched::model::{Law, PerfModel};
+use dahl::core::Seconds;
+use dahl::sched::model::{Law, PerfModel};
+use dahl::tune::{PerfRow, Profile, ThisMachine, perf_rows, variations};
 
-use super::profile::{self, Profile};
 use crate::print;
-use rows::Row;
 
 /// Arguments of `dahl perf`.
 #[derive(clap::Args)]
@@ -36,13 +34,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(Command::Reset) = args.command {
         return reset();
     }
-    let path = profile::model_path()?;
-    let (model, warning) = dahl_runtime::perf_store::load(&path)?;
+    let this = ThisMachine::look();
+    let (model, warning) = dahl::runtime::perf_store::load(&this.times_path()?)?;
     if let Some(warning) = warning {
-        eprintln!("warning: {warning}");
+        print::warning(&warning.to_string());
     }
-    let profile = profile::here()?;
-    let mut rows = rows::of(&model, profile.as_ref());
+    let profile = this.profile()?;
+    let mut rows = perf_rows(&model, profile.as_ref());
     if let Some(name) = &args.codelet {
         let all: std::collections::BTreeSet<String> =
             rows.iter().map(|r| r.codelet.clone()).collect();
@@ -70,7 +68,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn reset() -> anyhow::Result<()> {
-    for path in [profile::model_path()?, profile::profile_path()?] {
+    let this = ThisMachine::look();
+    for path in [this.times_path()?, this.profile_path()?] {
         match std::fs::remove_file(&path) {
             Ok(()) => println!("removed {}", path.display()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -81,13 +80,13 @@ fn reset() -> anyhow::Result<()> {
 }
 
 /// Adjacent rows of the same codelet, implementation and unit.
-fn groups(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+fn groups(rows: &[PerfRow]) -> impl Iterator<Item = &[PerfRow]> {
     rows.chunk_by(|a, b| {
         (&a.codelet, &a.implementation, &a.unit) == (&b.codelet, &b.implementation, &b.unit)
     })
 }
 
-fn overview(model: &PerfModel, rows: &[Row]) {
+fn overview(model: &PerfModel, rows: &[PerfRow]) {
     let heads = [
         "codelet",
         "by",
@@ -106,7 +105,7 @@ fn overview(model: &PerfModel, rows: &[Row]) {
         let first = &group[0];
         let count: u64 = group.iter().map(|r| r.count).sum();
         // The shape with the most work speaks for the others.
-        let most = |r: &&Row| r.flops + r.bytes;
+        let most = |r: &&PerfRow| r.flops + r.bytes;
         let Some(large) = group.iter().max_by(|a, b| most(a).total_cmp(&most(b))) else {
             continue;
         };
@@ -136,7 +135,7 @@ fn overview(model: &PerfModel, rows: &[Row]) {
     println!("`dahl perf CODELET` shows its shapes.");
 }
 
-fn fitted(model: &PerfModel, row: &Row) -> String {
+fn fitted(model: &PerfModel, row: &PerfRow) -> String {
     match model.law(&row.key) {
         Some(Law::Additive {
             overhead,
@@ -157,7 +156,7 @@ fn fitted(model: &PerfModel, row: &Row) -> String {
     }
 }
 
-fn shapes(model: &PerfModel, rows: &[Row], profile: Option<&Profile>) {
+fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
     let heads = [
         "by", "on", "shapes", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of roof", "",
     ];
@@ -180,7 +179,7 @@ fn shapes(model: &PerfModel, rows: &[Row], profile: Option<&Profile>) {
     }
     print::align_right(&mut table, 3..=9);
     println!("{table}");
-    for line in rows::variations(rows) {
+    for line in variations(rows) {
         println!("{line}");
     }
     for group in groups(rows) {

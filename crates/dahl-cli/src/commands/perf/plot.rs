@@ -40,8 +40,8 @@ pub fn draw(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
     let mut out = String::new();
     for (i, line) in field.iter().enumerate() {
         let label = match i {
-            0 => dahl_core::Seconds(10f64.powf(y.1)).to_string(),
-            _ if i == height - 1 => dahl_core::Seconds(10f64.powf(y.0)).to_string(),
+            0 => dahl::core::Seconds(10f64.powf(y.1)).to_string(),
+            _ if i == height - 1 => dahl::core::Seconds(10f64.powf(y.0)).to_string(),
             _ => String::new(),
         };
         let line: String = line.iter().collect();

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dahl_plan::PlanFile;
-use dahl_plan::explain::{UnitSummary, sentences, unit_summaries};
+use dahl::plan::PlanFile;
+use dahl::plan::explain::{UnitSummary, sentences, unit_summaries};
 
 use crate::print;
 

@@ -1,8 +1,6 @@
 //! `dahl plan`: decides beforehand what runs where.
 
-mod compare;
 mod explain;
-mod grains;
 mod model;
 mod placement;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dahl_plan::placement::{DeviceKind, Placement, PlacementProblem, solve};
+use dahl::plan::placement::{DeviceKind, Placement, PlacementProblem, solve};
 
 use crate::print;
 

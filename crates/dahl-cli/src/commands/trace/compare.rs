@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dahl_core::Seconds;
-use dahl_trace::Summary;
+use dahl::core::Seconds;
+use dahl::trace::Summary;
 
 use super::load;
 use crate::print;
@@ -135,7 +135,7 @@ fn compare(old: &Summary, new: &Summary) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dahl_trace::synthetic;
+    use dahl::trace::synthetic;
 
     #[test]
     fn what_got_slower_comes_first() {

@@ -4,9 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use dahl_core::trace::Trace;
-use dahl_trace::Index;
-use dahl_trace::export::{csv, dot, paje, perfetto};
+use dahl::core::trace::Trace;
+use dahl::trace::Index;
+use dahl::trace::export::{csv, dot, paje, perfetto};
 
 use super::load;
 
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.output.as_os_str() == "-" {
         write(&mut BufWriter::new(io::stdout().lock())).context("standard output")
     } else {
-        dahl_core::file::write_atomically(&args.output, write)
+        dahl::core::file::write_atomically(&args.output, write)
             .with_context(|| format!("cannot write {}", args.output.display()))
     }
 }

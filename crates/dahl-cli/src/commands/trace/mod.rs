@@ -9,7 +9,7 @@ mod view;
 use std::path::Path;
 
 use anyhow::Context;
-use dahl_core::trace::Trace;
+use dahl::core::trace::Trace;
 
 /// What to do with a trace.
 #[derive(clap::Subcommand)]
@@ -36,5 +36,5 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 
 /// Reads a trace; an error names the file.
 fn load(file: &Path) -> anyhow::Result<Trace> {
-    dahl_trace::load(file).with_context(|| format!("cannot read the trace {}", file.display()))
+    dahl::trace::load(file).with_context(|| format!("cannot read the trace {}", file.display()))
 }

@@ -3,9 +3,9 @@
 //! Only arranges what [`Summary`] says; every figure here is one of its fields.
 
 use comfy_table::Table;
-use dahl_core::{Bytes, Joules, Seconds};
-use dahl_trace::Summary;
-use dahl_trace::summary::{NamedJoules, UnitTime};
+use dahl::core::{Bytes, Joules, Seconds};
+use dahl::trace::Summary;
+use dahl::trace::summary::{NamedJoules, UnitTime};
 
 use crate::print;
 

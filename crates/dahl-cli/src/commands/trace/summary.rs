@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dahl_trace::Summary;
+use dahl::trace::Summary;
 
 use super::{load, screen};
 use crate::print;

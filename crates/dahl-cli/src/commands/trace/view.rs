@@ -26,14 +26,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let name = output.display();
     if output.as_os_str() == "-" {
         let mut out = BufWriter::new(io::stdout().lock());
-        return dahl_trace::view::write(&trace, &mut out).context("standard output");
+        return dahl::trace::view::write(&trace, &mut out).context("standard output");
     }
     if let (Ok(a), Ok(b)) = (args.file.canonicalize(), output.canonicalize())
         && a == b
     {
         bail!("the page would replace the trace {name}; name another file with -o");
     }
-    dahl_core::file::write_atomically(output, |out| dahl_trace::view::write(&trace, out))
+    dahl::core::file::write_atomically(output, |out| dahl::trace::view::write(&trace, out))
         .with_context(|| format!("cannot write {name}"))?;
     println!("{name}: {} tasks; open it in a browser", trace.tasks.len());
     Ok(())

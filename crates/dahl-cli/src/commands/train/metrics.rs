@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dahl_energy::Energy;
+use dahl::energy::Energy;
 use serde_json::{Value, json};
 
 use super::report::{Epoch, Report};

@@ -6,24 +6,23 @@ mod stopped;
 mod summary;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dahl_core::trace::Trace;
-use dahl_core::{Seconds, UnitKind};
-use dahl_data::{DataSpec, Dataset, Split};
-use dahl_nn::checkpoint::Checkpoint;
-use dahl_nn::model::Model;
-use dahl_nn::optim::{Given, Optimizer};
-use dahl_nn::schedule::Schedule;
-use dahl_nn::step::Step;
-use dahl_nn::train::{Session, Training};
-use dahl_nn::weights;
-use dahl_plan::PlanFile;
-use dahl_runtime::Runtime;
+use dahl::core::{Seconds, UnitKind};
+use dahl::data::{self, DataSpec, Dataset, Split};
+use dahl::energy::WattsModel;
+use dahl::nn::Model;
+use dahl::nn::checkpoint::Checkpoint;
+use dahl::nn::schedule::Schedule;
+use dahl::nn::train::{Session, Training};
+use dahl::nn::weights;
+use dahl::runtime::Runtime;
+use dahl::tune::{Followed, MeasuredRun, ThisMachine, core_watts, load_machine, units_text};
 
-use super::follow::{self, Measured, Outcome};
-use super::run_options::{RunOptions, model, units_text};
+use super::follow;
+use super::run_args::{Run, RunArgs};
+use super::step_args::{StepArgs, model};
 use metrics::Metrics;
 use report::Report;
 use summary::Work;
@@ -35,9 +34,6 @@ pub struct Args {
     model: Option<PathBuf>,
     #[command(flatten)]
     data: DataOptions,
-    /// Images per step
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    batch: u32,
     /// Passes over the data
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
@@ -47,36 +43,20 @@ pub struct Args {
     /// Learning rate [default: 0.002, with sgd 0.01]
     #[arg(long)]
     lr: Option<f64>,
-    /// How weights are updated
-    #[arg(long, value_parser = ["sgd", "adam", "adamw"], default_value = "adam")]
-    optimizer: String,
-    /// Momentum of sgd [default: 0]
-    #[arg(long)]
-    momentum: Option<f64>,
-    /// Nesterov's variant of momentum
-    #[arg(long, requires = "momentum")]
-    nesterov: bool,
-    /// Weight decay [default: 0, with adamw 0.01]
-    #[arg(long)]
-    weight_decay: Option<f64>,
     /// How the learning rate changes: constant, step:EPOCHS:FACTOR, cosine[:MIN], each after
     /// warmup:STEPS+ if wanted
     #[arg(long, default_value = "constant")]
     schedule: Schedule,
-    /// Scale gradients so that their global norm is at most this
-    #[arg(long)]
-    clip_norm: Option<f64>,
     /// A new order of the images in every epoch (this is the default)
     #[arg(long, overrides_with = "no_shuffle")]
     shuffle: bool,
     /// The images in the order of the data
     #[arg(long, overrides_with = "shuffle")]
     no_shuffle: bool,
-    /// Key of everything random: initial weights, order, dropout
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
     #[command(flatten)]
-    run: RunOptions,
+    step: StepArgs,
+    #[command(flatten)]
+    run: RunArgs,
     /// Start from these weights
     #[arg(long, value_name = "F.safetensors")]
     init: Option<PathBuf>,
@@ -130,45 +110,55 @@ impl DataOptions {
         } else {
             self.val_limit
         };
-        let set = dahl_data::open(
-            &spec,
-            split,
-            model.input,
-            limit,
-            &dahl_data::default_roots(),
-        )?;
-        dahl_data::check_classes(&*set, model.classes())?;
+        let set = data::open(&spec, split, model.input, limit, &data::default_roots())?;
+        data::check_classes(&*set, model.classes())?;
         Ok(Arc::from(set))
     }
 }
 
-impl Args {
-    fn optimizer(&self) -> anyhow::Result<Optimizer> {
-        let given = Given::default()
-            .set("momentum", self.momentum)
-            .set("nesterov", self.nesterov.then_some(true))
-            .set("weight_decay", self.weight_decay);
-        Ok(Optimizer::parse(&self.optimizer, &given)?)
-    }
+/// Tasks per unit that are recorded if no trace was asked for: enough to say which layer was slow.
+const LAST: usize = 1 << 13;
+
+/// All that is needed before the first step.
+struct Prepared {
+    run: Run,
+    runtime: Runtime,
+    session: Session,
+    train: Arc<dyn Dataset>,
+    validation: Option<Arc<dyn Dataset>>,
+    metrics: Option<Metrics>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut prepared = prepare(args)?;
+    if !args.quiet {
+        announce(&prepared);
+    }
+    let (report, work) = train(args, &mut prepared)?;
+    finish(args, prepared, &report, &work)
+}
+
+/// Resolves everything, opens what is read and what is written, and sets the first weights.
+fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if args.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
         anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
     }
-    let model = model(args.model.as_deref())?;
-    let optimizer = args.optimizer()?;
-    let plan = args.run.plan(&model, args.batch as usize)?;
-    let run = args.run.following(plan.as_ref())?;
-    let step = Step::new(model.clone())
-        .batch(args.batch as usize)
-        .dtype(args.run.dtype)
-        .grain(args.run.grain(&model, args.batch as usize)?)
-        .optimizer(optimizer)
-        .clip_norm(args.clip_norm)
-        .seed(args.seed)
-        .kernels(args.run.kernels()?);
+    let this = ThisMachine::look();
+    let step = args.step.step(model(args.model.as_deref())?, &this, true)?;
+    let record = (!args.quiet).then_some(LAST);
+    let run = args.run.prepare(this, step, &args.step.graph, record)?;
+    let model = &run.step.model;
+    let train = args.data.open(model, Split::Train)?;
+    let validation = match args.data.val_limit {
+        Some(0) => None,
+        _ => Some(args.data.open(model, Split::Validation)?),
+    };
+    // Whatever cannot be written at the end should be found out at the beginning.
+    if let Some(path) = &args.save {
+        super::check_writable(path)?;
+    }
+    let metrics = args.metrics.as_deref().map(Metrics::create).transpose()?;
     let training = Training {
         epochs: args.epochs,
         steps: args.steps,
@@ -176,34 +166,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         schedule: args.schedule,
         shuffle: !args.no_shuffle,
     };
-    let train = args.data.open(&model, Split::Train)?;
-    let validation = match args.data.val_limit {
-        Some(0) => None,
-        _ => Some(args.data.open(&model, Split::Validation)?),
-    };
-    // Whatever cannot be written at the end should be found out at the beginning.
-    if let Some(path) = &args.save {
-        super::check_writable(path)?;
-    }
-    let mut metrics = args.metrics.as_deref().map(Metrics::create).transpose()?;
-    let mut runtime = recording(args, &run, plan.as_ref())?;
-    if !args.quiet {
-        let images = train.len();
-        println!(
-            "{}: {} parameters, {} images ({} for validation), {}, {}",
-            model.name,
-            model.parameter_count(),
-            images,
-            validation.as_ref().map_or(0, |v| v.len()),
-            units_text(&runtime),
-            run.policy(),
-        );
-    }
-    let (name, grain) = (model.name.clone(), step.grain.to_string());
-    let mut session = Session::new(step, training)?;
-    if let Some(plan) = &plan {
-        let optimizer = follow::optimizer(&args.optimizer, args.momentum);
-        follow::check(plan, &*session.lowered()?, &optimizer)?;
+    // The session overlaps steps by graphs of its own.
+    let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
+    let mut session = Session::new(run.step.clone(), training)?;
+    if let Some(plan) = &run.plan {
+        plan.check(&*session.lowered()?)?;
     }
     match (&args.resume, &args.init) {
         (Some(folder), _) => {
@@ -214,25 +181,59 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         (None, None) => session.initialise(&mut runtime)?,
     }
-    if let Some(folder) = args.checkpoint.as_ref().or(args.resume.as_ref()) {
-        session.checkpoint_to(folder.clone(), args.checkpoint_every);
+    if let Some(folder) = args.checkpoints() {
+        session.checkpoint_to(folder.into(), args.checkpoint_every);
     }
-    let sampler = dahl_energy::Options {
+    Ok(Prepared {
+        run,
+        runtime,
+        session,
+        train,
+        validation,
+        metrics,
+    })
+}
+
+fn announce(prepared: &Prepared) {
+    let model = &prepared.run.step.model;
+    println!(
+        "{}: {} parameters, {} images ({} for validation), {}, {}",
+        model.name,
+        model.parameter_count(),
+        prepared.train.len(),
+        prepared.validation.as_ref().map_or(0, |v| v.len()),
+        units_text(prepared.runtime.machine()),
+        prepared.run.run.policy(),
+    );
+}
+
+/// Trains, telling what happens.
+fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)> {
+    let Prepared {
+        run,
+        runtime,
+        session,
+        train,
+        validation,
+        metrics,
+    } = prepared;
+    let machine = args.machine.as_deref().map(load_machine).transpose()?;
+    let cores = machine.as_ref().map(core_watts).transpose()?;
+    let gpus = run.run.gpu_watts(machine.as_ref());
+    let sampler = dahl::energy::Options {
         epoch: runtime.trace_start(),
-        model: Some(super::machine::watts(args.machine.as_deref())?),
-        gpus: run
-            .gpu_watts(args.machine.as_deref())?
-            .map(|watts| (watts, runtime.busy_clock(UnitKind::GPU))),
-        ..dahl_energy::Options::default()
+        model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
+        gpus: gpus.map(|watts| (watts, runtime.busy_clock(UnitKind::GPU))),
+        ..dahl::energy::Options::default()
     }
     .start();
-    let mut report = Report::new(args.quiet, grain, sampler);
+    let mut report = Report::new(args.quiet, run.step.grain.to_string(), sampler);
     let before = runtime.busy();
     let mut failed = None;
-    let validation = validation.map(Into::into);
-    let result = session.run(&mut runtime, train, validation, &mut |progress| {
+    let (train, validation) = (train.clone(), validation.clone().map(Into::into));
+    let result = session.run(runtime, train, validation, &mut |progress| {
         if let Some(epoch) = report.tell(progress.event)
-            && let Some(m) = &mut metrics
+            && let Some(m) = metrics
             && let Err(error) = m.epoch(epoch)
         {
             failed.get_or_insert(error);
@@ -240,74 +241,72 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ControlFlow::Continue(())
     });
     report.finish();
-    let folder = args.checkpoint.as_deref().or(args.resume.as_deref());
-    result.map_err(|error| stopped::stopped(error, folder))?;
+    result.map_err(|error| stopped::stopped(error, args.checkpoints()))?;
     if let Some(error) = failed {
         return Err(error);
     }
     let work = Work {
-        units: busy(&runtime, &before),
+        units: busy(runtime, &before),
         traffic: runtime.traffic(),
         planned: session.planned_bytes(),
         in_use: runtime.temporary_bytes() as u64,
     };
+    Ok((report, work))
+}
+
+/// Writes what was asked for, and sums up.
+fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> anyhow::Result<()> {
+    let Prepared {
+        run,
+        runtime,
+        session,
+        metrics,
+        ..
+    } = &mut prepared;
     if let Some(path) = &args.save {
-        weights::write(path, &session.weights(&mut runtime)?)?;
+        weights::write(path, &session.weights(runtime)?)?;
     }
-    if let Some(m) = &mut metrics {
-        m.done(&report, &work)?;
+    if let Some(m) = metrics {
+        m.done(report, work)?;
     }
-    let power = report.samples();
-    let (mut slowest, mut followed) = (None, None);
-    let mut look = |trace: &Trace| {
-        slowest = summary::slowest(trace);
-        if let (Some(plan), Some(graph)) = (&plan, session.graph()) {
-            let measured = Measured {
-                row: trace,
-                seconds: None,
-                alone: None,
-                energy: &report.energy,
-            };
-            followed = Some(Outcome::of(plan, graph, &measured));
+    let mut trace = run.finish(runtime);
+    if let Some(trace) = &mut trace {
+        report.samples().enter(trace);
+    }
+    run.save(trace.as_ref())?;
+    let mut followed = None;
+    if let (Some(plan), Some(graph), Some(trace)) = (&run.plan, session.graph(), &trace) {
+        let measured = MeasuredRun {
+            pipelined: trace,
+            seconds: None,
+            isolated: None,
+            energy: &report.energy,
+        };
+        followed = Some((Followed::of(plan, graph, &measured, &run.this)?, plan));
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let slowest = trace.as_ref().and_then(summary::slowest);
+    summary::print(report, work, slowest.as_ref(), args.carbon);
+    for (what, path) in [("weights", &args.save), ("trace", &args.run.trace)] {
+        if let Some(path) = path {
+            println!("{what}: {}", path.display());
         }
-    };
-    run.finish(&mut runtime, &name, |trace| {
-        power.enter(trace);
-        look(trace);
-    })?;
-    let followed = followed.transpose()?;
-    if !args.quiet {
-        summary::print(&report, &work, slowest.as_ref(), args.carbon);
-        for (what, path) in [("weights", &args.save), ("trace", &run.trace)] {
-            if let Some(path) = path {
-                println!("{what}: {}", path.display());
-            }
-        }
-        if let (Some(plan), Some(followed)) = (&plan, &followed) {
-            println!();
-            followed.show(plan);
-        }
+    }
+    if let Some((followed, plan)) = &followed {
+        println!();
+        follow::show(followed, &plan.file);
     }
     Ok(())
 }
 
-/// A runtime that records enough of its last tasks to say which layer was slow, or all that was asked
-/// for.
-fn recording(args: &Args, run: &RunOptions, plan: Option<&PlanFile>) -> anyhow::Result<Runtime> {
-    let schedule = plan.map(follow::schedule).transpose()?;
-    run.runtime_with(1, |mut builder| {
-        if run.trace.is_none() && !args.quiet {
-            builder = builder.trace(LAST);
-        }
-        match schedule {
-            Some(schedule) => builder.schedule(schedule),
-            None => builder,
-        }
-    })
+impl Args {
+    /// Where checkpoints go.
+    fn checkpoints(&self) -> Option<&Path> {
+        self.checkpoint.as_deref().or(self.resume.as_deref())
+    }
 }
-
-/// Tasks per unit that are recorded if no trace was asked for.
-const LAST: usize = 1 << 13;
 
 /// Every unit, and how long it has worked since it had worked so long.
 fn busy(runtime: &Runtime, before: &[Seconds]) -> Vec<(String, Seconds)> {

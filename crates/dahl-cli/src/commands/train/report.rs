@@ -3,10 +3,10 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use dahl_core::Joules;
-use dahl_core::trace::{PowerSample, Trace};
-use dahl_energy::{Energy, Sampler};
-use dahl_nn::train::{Event, Totals};
+use dahl::core::Joules;
+use dahl::core::trace::{PowerSample, Trace};
+use dahl::energy::{Energy, Sampler};
+use dahl::nn::train::{Event, Totals};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The meters are read for the bar no more often than this.
@@ -202,7 +202,7 @@ impl Report {
                 self.power.domains.push(domain.source());
             }
         }
-        let sample = |s: &dahl_energy::PowerSample| {
+        let sample = |s: &dahl::energy::PowerSample| {
             Some(PowerSample {
                 at: (s.at.0.max(0.0) * 1e9) as u64,
                 domain: places[usize::from(s.domain)]?,

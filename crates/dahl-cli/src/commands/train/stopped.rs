@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use dahl_nn::checkpoint::{Checkpoint, CheckpointError};
-use dahl_nn::train::TrainError;
-use dahl_runtime::RunError;
+use dahl::nn::checkpoint::{Checkpoint, CheckpointError};
+use dahl::nn::train::TrainError;
+use dahl::runtime::RunError;
 
 /// The error of a run that wrote checkpoints into `folder`, with how to go on.
 pub fn stopped(error: TrainError, folder: Option<&Path>) -> anyhow::Error {

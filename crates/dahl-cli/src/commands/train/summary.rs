@@ -1,9 +1,9 @@
 //! The end of a run on one screen.
 
-use dahl_core::trace::Trace;
-use dahl_core::{Bytes, Joules, Seconds};
-use dahl_runtime::Traffic;
-use dahl_trace::Summary;
+use dahl::core::trace::Trace;
+use dahl::core::{Bytes, Joules, Seconds};
+use dahl::runtime::Traffic;
+use dahl::trace::Summary;
 
 use super::report::Report;
 use crate::print;

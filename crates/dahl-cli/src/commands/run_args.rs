@@ -1,0 +1,181 @@
+//! Options of every command that executes graphs, and the run that they ask for: resolved once, at the start.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dahl::core::Bytes;
+use dahl::core::trace::Trace;
+use dahl::nn::Step;
+use dahl::runtime::{Builder, Runtime};
+use dahl::tune::{self, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text};
+
+use super::step_args::GraphArgs;
+use crate::{interrupt, print};
+
+/// How to execute.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RunArgs {
+    /// CPU workers [default: one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// Units that execute tasks, such as cpu:2,gpu:0 [default: cpu]
+    ///
+    /// Parts are separated by commas: cpu (one worker per core), cpu:N (N workers), gpu (all GPUs; CPUs
+    /// that OpenCL offers as devices only if there is none), gpu:I or gpu:I+J by the numbers of `dahl
+    /// machine`. With GPUs alone every task runs there, and the processor only prepares images and
+    /// launches steps.
+    #[arg(long, value_name = "U", conflicts_with = "workers")]
+    units: Option<Units>,
+    /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
+    #[arg(long, value_name = "SIZE", value_parser = tune::size)]
+    gpu_memory: Option<Bytes>,
+    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]
+    #[arg(long)]
+    policy: Option<String>,
+    /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
+    #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "units", "grain"])]
+    plan: Option<PathBuf>,
+    /// Record what runs where and when into this file, for `dahl trace`
+    #[arg(long, value_name = "F")]
+    pub trace: Option<PathBuf>,
+    /// Most tasks that a trace keeps per unit; the oldest go first
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    trace_events: usize,
+}
+
+/// A step, and how it runs here.
+pub struct Run {
+    /// This computer.
+    pub this: ThisMachine,
+    /// What runs, with implementations for its units.
+    pub step: Step,
+    /// How.
+    pub run: ResolvedRun,
+    /// The plan that is followed.
+    pub plan: Option<Arc<StepPlan>>,
+    trace: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// The run of a step. A plan is read and must fit; the grain is measured if that is wished for. Without a
+    /// trace file so many tasks per unit are recorded, where a number is given.
+    pub fn prepare(
+        &self,
+        this: ThisMachine,
+        step: Step,
+        graph: &GraphArgs,
+        record: Option<usize>,
+    ) -> anyhow::Result<Run> {
+        if let Some(path) = &self.trace {
+            super::check_writable(path)?;
+        }
+        let plan = self.plan.as_deref().map(StepPlan::load).transpose()?;
+        let mut step = match &plan {
+            Some(plan) => plan.adopt(step)?,
+            None => step,
+        };
+        let plan = plan.map(Arc::new);
+        let given = self.units.clone();
+        let config = RunConfig {
+            units: given.unwrap_or_else(|| Units::cpus(self.workers)),
+            gpu_memory: self.gpu_memory,
+            policy: self.policy.clone(),
+            follow: plan.clone(),
+            trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
+            on_device_lost: Some(Arc::new(|name, why| {
+                print::warning(&format!(
+                    "{name} failed and is taken out, others go on: {why}"
+                ));
+            })),
+        };
+        let run = config.resolve(&this)?;
+        if graph.tuned() {
+            step.grain = tuned(&step, &run)?;
+        }
+        Ok(Run {
+            this,
+            step,
+            run,
+            plan,
+            trace: self.trace.clone(),
+        })
+    }
+}
+
+/// Measures a grain, and says how to repeat the run.
+fn tuned(step: &Step, run: &ResolvedRun) -> anyhow::Result<dahl::nn::lower::grain::Grain> {
+    let tuned = tune::tune(step, run, &mut print::warnings)?;
+    let predicted = tuned.predicted.map_or(String::new(), |s| {
+        format!(" ({s} predicted, best of {} predictions)", tuned.tried)
+    });
+    let (time, grain) = (tuned.seconds, tuned.grain);
+    eprintln!("tuned: {time} per step{predicted}; to repeat this run: --grain {grain}");
+    Ok(grain)
+}
+
+impl Run {
+    /// A runtime; Ctrl-C stops it.
+    pub fn runtime(&self, settings: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Runtime> {
+        let (builder, damaged) = self.run.builder(self.step.dtype)?;
+        if let Some(damaged) = damaged {
+            print::warning(&damaged.to_string());
+        }
+        let runtime = settings(builder).build()?;
+        interrupt::cancels(runtime.canceller());
+        Ok(runtime)
+    }
+
+    /// The end of a run: keeps what policies have learnt, and returns what was recorded.
+    pub fn finish(&self, runtime: &mut Runtime) -> Option<Trace> {
+        if self.run.needs_times()
+            && let Err(error) = runtime.save_perf_model()
+        {
+            print::warning(&error.to_string());
+        }
+        let mut trace = runtime.take_trace()?;
+        let facts = [
+            ("model", self.step.model.name.clone()),
+            ("policy", self.run.policy().to_string()),
+            ("dtype", self.step.dtype.to_string()),
+            ("units", units_text(runtime.machine())),
+        ];
+        about(&mut trace, facts);
+        Some(trace)
+    }
+
+    /// Writes a trace, where a file was asked for.
+    pub fn save(&self, trace: Option<&Trace>) -> anyhow::Result<()> {
+        if let (Some(path), Some(trace)) = (&self.trace, trace) {
+            dahl::trace::save(trace, path)?;
+        }
+        Ok(())
+    }
+}
+
+/// A run that is measured in memory, as a command of its own asks for it: no plan, no trace file.
+pub fn measuring(
+    this: &ThisMachine,
+    units: Units,
+    policy: &str,
+    record: Option<usize>,
+) -> anyhow::Result<ResolvedRun> {
+    let config = RunConfig {
+        units,
+        policy: Some(policy.into()),
+        trace_events: record,
+        ..RunConfig::default()
+    };
+    Ok(config.resolve(this)?)
+}
+
+/// Says in a trace what made it: the command, these facts, the version.
+pub fn about<const N: usize>(trace: &mut Trace, facts: [(&str, String); N]) {
+    let command: Vec<String> = std::env::args().collect();
+    let version = env!("CARGO_PKG_VERSION").to_string();
+    let all = std::iter::once(("command", command.join(" ")))
+        .chain(facts)
+        .chain([("version", version)]);
+    trace
+        .about
+        .extend(all.map(|(name, text)| (name.into(), text)));
+}

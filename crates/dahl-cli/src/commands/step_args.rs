@@ -1,0 +1,170 @@
+//! Options that describe a training step: the same for every command that trains, times, simulates or plans one.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+use dahl::core::DType;
+use dahl::nn::lower::grain::Grain;
+use dahl::nn::optim::{Given, Optimizer};
+use dahl::nn::step::Kernels;
+use dahl::nn::{Model, Step, models};
+use dahl::tune::{Profile, ThisMachine};
+
+/// What decides on a graph, beside the model and what is trained.
+#[derive(clap::Args, Clone, Debug)]
+pub struct GraphArgs {
+    /// Images per step
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch: u32,
+    /// Numbers to compute with: f32 or f64
+    #[arg(long, default_value = "f32")]
+    pub dtype: DType,
+    /// How layers are cut into tasks: auto, tuned (measured here first, and printed so that it can be
+    /// repeated), or parts of each dimension such as sample=8,channel=2,height=1,width=1 [default: auto;
+    /// `dahl plan` searches]
+    #[arg(long)]
+    pub grain: Option<GrainChoice>,
+    /// Choose implementations by this calibration profile, or `none` [default: this machine's, if
+    /// `dahl calibrate` has written one]
+    #[arg(long, value_name = "F|none")]
+    pub profile: Option<PathBuf>,
+}
+
+/// What one training step is, beside its model.
+#[derive(clap::Args, Clone, Debug)]
+pub struct StepArgs {
+    #[command(flatten)]
+    pub graph: GraphArgs,
+    /// How weights are updated
+    #[arg(long, value_parser = ["sgd", "adam", "adamw"], default_value = "adam")]
+    optimizer: String,
+    /// Momentum of sgd [default: 0]
+    #[arg(long)]
+    momentum: Option<f64>,
+    /// Nesterov's variant of momentum
+    #[arg(long, requires = "momentum")]
+    nesterov: bool,
+    /// Weight decay [default: 0, with adamw 0.01]
+    #[arg(long)]
+    weight_decay: Option<f64>,
+    /// Scale gradients so that their global norm is at most this
+    #[arg(long)]
+    clip_norm: Option<f64>,
+    /// Key of everything random: initial weights, order, dropout
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+}
+
+/// A grain, or the wish to have one measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GrainChoice {
+    /// Measured before the run.
+    Tuned,
+    /// Known.
+    Known(Grain),
+}
+
+impl FromStr for GrainChoice {
+    type Err = <Grain as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "tuned" => Ok(GrainChoice::Tuned),
+            _ => text.parse().map(GrainChoice::Known),
+        }
+    }
+}
+
+impl GraphArgs {
+    /// A step of a model with these settings and defaults for the others. Without `--profile`, implementations
+    /// are this machine's choice if the step is for this machine.
+    pub fn step(&self, model: Model, this: &ThisMachine, here: bool) -> anyhow::Result<Step> {
+        let profile = match &self.profile {
+            Some(path) if path.as_os_str() == "none" => None,
+            Some(path) => Some(Profile::load(path)?),
+            None if here => this.profile()?,
+            None => None,
+        };
+        let grain = match &self.grain {
+            Some(GrainChoice::Known(grain)) => grain.clone(),
+            _ => Grain::Auto,
+        };
+        Ok(Step::new(model)
+            .batch(self.batch as usize)
+            .dtype(self.dtype)
+            .grain(grain)
+            .kernels(profile.map_or(Kernels::Static, |p| p.choices.into())))
+    }
+
+    /// Whether the grain is to be measured.
+    pub fn tuned(&self) -> bool {
+        self.grain == Some(GrainChoice::Tuned)
+    }
+
+    /// Refuses a grain that is to be measured, for commands that run nothing.
+    pub fn refuse_tuned(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !self.tuned(),
+            "--grain tuned is measured in runs: tune with `dahl bench step`, which prints the grain to give here"
+        );
+        Ok(())
+    }
+}
+
+impl StepArgs {
+    /// The step; see [`GraphArgs::step`].
+    pub fn step(&self, model: Model, this: &ThisMachine, here: bool) -> anyhow::Result<Step> {
+        let given = Given::default()
+            .set("momentum", self.momentum)
+            .set("nesterov", self.nesterov.then_some(true))
+            .set("weight_decay", self.weight_decay);
+        let step = self.graph.step(model, this, here)?;
+        Ok(step
+            .optimizer(Optimizer::parse(&self.optimizer, &given)?)
+            .clip_norm(self.clip_norm)
+            .seed(self.seed))
+    }
+
+    /// The options that describe the same step to another command, but for grain and profile.
+    pub fn repeated(&self) -> String {
+        let mut text = format!(
+            "--batch {} --optimizer {}",
+            self.graph.batch, self.optimizer
+        );
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                text += &format!(" --{name} {value}");
+            }
+        };
+        let number = |n: Option<f64>| n.map(|n| n.to_string());
+        add("momentum", number(self.momentum));
+        add("weight-decay", number(self.weight_decay));
+        add("clip-norm", number(self.clip_norm));
+        let dtype = self.graph.dtype;
+        add("dtype", (dtype != DType::F32).then(|| dtype.to_string()));
+        add("seed", (self.seed != 42).then(|| self.seed.to_string()));
+        if self.nesterov {
+            text += " --nesterov";
+        }
+        text
+    }
+}
+
+/// The model in a file, or a shipped one by its name, or the default.
+pub fn model(path: Option<&Path>) -> anyhow::Result<Model> {
+    let Some(path) = path else {
+        return Ok(models::first());
+    };
+    let shipped = path.to_str().and_then(models::by_name);
+    if let Some(model) = shipped.filter(|_| !path.exists()) {
+        return Ok(model);
+    }
+    Model::load(path).with_context(|| {
+        format!(
+            "cannot use {} (shipped models: {})",
+            path.display(),
+            models::NAMES.join(", ")
+        )
+    })
+}

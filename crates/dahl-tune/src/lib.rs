@@ -1,0 +1,61 @@
+//! What needs a model, a runtime and a prediction at once: calibration, profiles, tuning, planning, following plans.
+//!
+//! | entry | what |
+//! |---|---|
+//! | [`ThisMachine`] | this computer, looked at once; where its measurements are kept; its description |
+//! | [`calibrate`](calibrate()) | measures it: a [`Profile`] and a performance model |
+//! | [`RunConfig`] | units, policy or plan of a run; gives runtimes |
+//! | [`StepBench`] | training steps on random data, timed |
+//! | [`tune`](tune()) | a grain for a step on this computer, measured and simulated |
+//! | [`MachineModel`] | a machine and all that is known of it |
+//! | [`simulate`](simulate()) | what a step takes there, under a policy or a plan |
+//! | [`plan`](plan()) | where every task of a step runs there, with the fewest joules, say |
+//! | [`StepPlan`], [`Followed`] | plans as files; a run beside its plan |
+//! | [`validate`](validate()) | how well the simulator predicts this computer |
+//! | [`perf_rows`] | what the performance model knows |
+//! | [`Units`], [`gpus`] | `cpu:2,gpu:0` as a value; the GPUs of this computer |
+//!
+//! Everything here takes a [`Step`](dahl_nn::Step), so what is measured, predicted and planned is what will run.
+//! Nothing prints: long work tells through [`Progress`], and errors are [`TuneError`]s.
+
+mod calibrate;
+mod describe;
+mod error;
+mod follow;
+pub mod gpus;
+mod grains;
+mod machine_model;
+mod overheads;
+mod perf;
+mod plan;
+mod profile;
+mod progress;
+mod run;
+mod simulate;
+mod step_bench;
+mod this_machine;
+mod tune;
+mod units;
+mod validate;
+mod watts;
+mod windows;
+
+pub use calibrate::{CalibrateOptions, Calibration, calibrate};
+pub use describe::Described;
+pub use error::TuneError;
+pub use follow::{Followed, MeasuredRun, StepPlan};
+pub use machine_model::{MachineModel, TimesFrom, load_machine};
+pub use overheads::{RunOverheads, Variation};
+pub use perf::{PerfRow, perf_rows, variations};
+pub use plan::{FrontierPoint, PlanOptions, Planned, plan};
+pub use profile::{Profile, Speeds};
+pub use progress::{Progress, Tell};
+pub use run::{OnDeviceLost, ResolvedRun, RunConfig};
+pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};
+pub use step_bench::StepBench;
+pub use this_machine::ThisMachine;
+pub use tune::{Tuned, tune};
+pub use units::{Cpus, Gpus, Units, UnitsError, size, units_text};
+pub use validate::{Measurement, TIE, Validation, validate};
+pub use watts::core_watts;
+pub use windows::{WINDOW_SECONDS, mean_without_outliers};

@@ -1,0 +1,157 @@
+//! How a run executes: units, policy or plan, recording; and the runtime that is made of that.
+//!
+//! [`RunConfig`] is what was asked for. [`RunConfig::resolve`] looks once at what this computer has and gives a
+//! [`ResolvedRun`], which makes runtimes. What a step computes is no part of it: that is [`Step`](dahl_nn::Step)'s.
+
+use std::sync::Arc;
+
+use dahl_core::{Bytes, DType, Machine};
+use dahl_energy::WattsModel;
+use dahl_runtime::perf_store::Warning;
+use dahl_runtime::{Builder, Runtime};
+use dahl_sched::policy;
+
+use crate::error::TuneError;
+use crate::follow::StepPlan;
+use crate::gpus;
+use crate::this_machine::ThisMachine;
+use crate::units::{Cpus, Units};
+use crate::watts::gpu_watts;
+
+/// Called with the name of a device that failed and was taken out, and why.
+pub type OnDeviceLost = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
+/// What was asked for.
+#[derive(Clone, Default)]
+pub struct RunConfig {
+    /// Units that execute tasks; with a plan, the plan's.
+    pub units: Units,
+    /// Most bytes to take of each GPU; three quarters of what it has unless set.
+    pub gpu_memory: Option<Bytes>,
+    /// Which policy; `ws` unless set, `dmda` with GPUs. No part of a run that follows a plan.
+    pub policy: Option<String>,
+    /// A plan to follow.
+    pub follow: Option<Arc<StepPlan>>,
+    /// Tasks per unit that a trace keeps; nothing is recorded unless set.
+    pub trace_events: Option<usize>,
+    /// Told of devices that fail.
+    pub on_device_lost: Option<OnDeviceLost>,
+}
+
+impl RunConfig {
+    /// For measurements: these units under this policy, recorded or not.
+    pub(crate) fn measuring(units: Units, policy: &str, record: bool) -> RunConfig {
+        RunConfig {
+            units,
+            policy: Some(policy.into()),
+            trace_events: record.then_some(1 << 18),
+            ..RunConfig::default()
+        }
+    }
+
+    /// Looks at what this computer has, and refuses what it does not.
+    pub fn resolve(self, this: &ThisMachine) -> Result<ResolvedRun, TuneError> {
+        let mut config = self;
+        if let Some(follow) = &config.follow {
+            follow.check_here(this)?;
+            config.units = follow.units()?;
+        }
+        if let (Some(limit), false) = (config.gpu_memory, config.units.has_gpus()) {
+            return Err(TuneError::Option(format!(
+                "--gpu-memory {limit}: no GPU is used; add one, as in --units cpu,gpu:0"
+            )));
+        }
+        let policy = match (&config.follow, &config.policy) {
+            (Some(_), _) => "plan".into(),
+            (None, Some(policy)) => policy.clone(),
+            (None, None) if config.units.has_gpus() => "dmda".into(),
+            (None, None) => "ws".into(),
+        };
+        Ok(ResolvedRun {
+            gpus: gpus::numbers(&config.units.gpus)?,
+            policy,
+            this: this.clone(),
+            config,
+        })
+    }
+}
+
+/// A run on this computer.
+#[derive(Clone)]
+pub struct ResolvedRun {
+    config: RunConfig,
+    this: ThisMachine,
+    gpus: Vec<usize>,
+    policy: String,
+}
+
+impl ResolvedRun {
+    /// Who decides: a policy's name, or `plan`.
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The plan to follow.
+    pub fn follow(&self) -> Option<&StepPlan> {
+        self.config.follow.as_deref()
+    }
+
+    /// The computer.
+    pub fn this(&self) -> &ThisMachine {
+        &self.this
+    }
+
+    /// What its GPUs draw, where they cannot be measured: as the machine says, or stated defaults. None if all of
+    /// them are the processor under another name, whose CPU time is counted.
+    pub fn gpu_watts(&self, machine: Option<&Machine>) -> Option<WattsModel> {
+        gpu_watts(&self.gpus, machine)
+    }
+
+    /// The same run recording so many tasks per unit, or nothing.
+    pub(crate) fn recording(&self, events: Option<usize>) -> ResolvedRun {
+        let mut run = self.clone();
+        run.config.trace_events = events;
+        run
+    }
+
+    /// Whether it records a trace.
+    pub(crate) fn records(&self) -> bool {
+        self.config.trace_events.is_some()
+    }
+
+    /// Whether its policy estimates durations.
+    pub fn needs_times(&self) -> bool {
+        // Which units there are does not matter for that.
+        let policy = policy::by_name(&self.policy, &Machine::cpus(1));
+        policy.is_ok_and(|p| p.needs_time())
+    }
+
+    /// A runtime in the making, its devices opened for this element type. Policies that estimate begin with what
+    /// earlier runs have learnt; the warning says if that was damaged and put aside.
+    pub fn builder(&self, dtype: DType) -> Result<(Builder, Option<Warning>), TuneError> {
+        let (config, mut warning) = (&self.config, None);
+        let mut builder = Runtime::builder();
+        match &config.follow {
+            Some(follow) => builder = builder.schedule(follow.schedule()?),
+            None => builder = builder.policy(&self.policy),
+        }
+        if let Cpus::Count(workers) = config.units.cpus {
+            builder = builder.workers(usize::from(workers));
+        }
+        builder = gpus::attach(builder, &self.gpus, config.gpu_memory, dtype, &self.this)?;
+        if let Some(events) = config.trace_events {
+            builder = builder.trace(events);
+        }
+        // Without a folder to keep it in, durations are learnt anew.
+        if self.needs_times()
+            && let Ok((store, damaged)) = self.this.open_times()
+        {
+            builder = builder.perf_model(store);
+            warning = damaged;
+        }
+        if let Some(told) = config.on_device_lost.clone() {
+            builder = builder.on_device_lost(move |name, why| told(name, why));
+        }
+        Ok((builder, warning))
+    }
+}

@@ -1,0 +1,215 @@
+//! Predictions: training steps on a machine that need not be here, under a policy or a plan.
+//!
+//! The simulator knows graphs, machines and policies. What makes its answer that of a run of the runtime is here:
+//! how many steps are in flight, who launches, that every step has new inputs, what a run adds to durations.
+
+use std::sync::Arc;
+
+use dahl_core::trace::Trace;
+use dahl_core::{Graph, Machine, MemoryId, Seconds, UnitId, UnitKind};
+use dahl_nn::Step;
+use dahl_nn::step::in_flight;
+use dahl_plan::PlanFile;
+use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_sim::{Interruptions, Noise, Options, Times};
+
+use crate::error::TuneError;
+use crate::machine_model::MachineModel;
+use crate::overheads::ExpectedOverheads;
+
+/// How much durations vary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NoiseFrom {
+    /// The standard deviation of their logarithm.
+    Sigma(f64),
+    /// As it was measured.
+    Measured,
+}
+
+/// How to simulate.
+#[derive(Clone, Debug)]
+pub struct SimulateOptions<'a> {
+    /// Which policy decides; no part of a run that follows a plan.
+    pub policy: String,
+    /// A plan to follow.
+    pub plan: Option<&'a PlanFile>,
+    /// Steps in a row.
+    pub steps: usize,
+    /// Steps in flight at a time; as the runtime would unless set.
+    pub in_flight: Option<usize>,
+    /// Durations that vary.
+    pub noise: Option<NoiseFrom>,
+    /// Of the varying durations.
+    pub noise_seed: u64,
+    /// Whether every task is kept, for [`Prediction::trace`].
+    pub record: bool,
+}
+
+impl Default for SimulateOptions<'_> {
+    fn default() -> Self {
+        SimulateOptions {
+            policy: "ws".into(),
+            plan: None,
+            steps: 1,
+            in_flight: None,
+            noise: None,
+            noise_seed: 0,
+            record: false,
+        }
+    }
+}
+
+/// What a run would take.
+pub struct Prediction {
+    /// The graph of a step.
+    pub graph: Arc<Graph>,
+    /// The machine as described.
+    pub machine: Machine,
+    /// Who decided: a policy, or `plan`.
+    pub policy: String,
+    /// Steps that were simulated.
+    pub steps: usize,
+    /// Time, energy and use of units, links and memories.
+    pub outcome: dahl_sim::Prediction,
+}
+
+impl Prediction {
+    /// Mean seconds of a step.
+    pub fn step_seconds(&self) -> Seconds {
+        Seconds(self.outcome.makespan.0 / self.steps as f64)
+    }
+
+    /// What ran where and when; empty unless it was recorded.
+    pub fn trace(&self) -> Trace {
+        self.outcome.to_trace(&self.graph, &self.machine)
+    }
+}
+
+/// Predicts steps on a machine.
+pub fn simulate(
+    step: &Step,
+    machine: &MachineModel,
+    options: &SimulateOptions<'_>,
+) -> Result<Prediction, TuneError> {
+    let lowered = step.lower()?;
+    let graph = &*lowered.graph;
+    let decides = match options.plan {
+        Some(_) => "plan",
+        None => options.policy.as_str(),
+    };
+    let d = machine.durations(graph, decides)?;
+    if let Some(plan) = options.plan
+        && let Some(difference) = plan.refusal(graph, &machine.machine)
+    {
+        return Err(TuneError::Plan(format!(
+            "the plan does not fit: {difference}"
+        )));
+    }
+    let policy = deciding(options.plan, decides, graph, &machine.machine)?;
+    let usual = as_run(graph, &machine.machine);
+    let run = Options {
+        steps: options.steps,
+        in_flight: options.in_flight.unwrap_or(usual.in_flight),
+        noise: options.noise.map(|from| match from {
+            NoiseFrom::Measured => noise(d.adds, &d.times, graph, options.noise_seed),
+            NoiseFrom::Sigma(sigma) => plain(sigma, options.noise_seed),
+        }),
+        states: options.plan.map_or(Vec::new(), PlanFile::states),
+        record: options.record,
+        ..with_transfers(options.plan, graph, usual)?
+    };
+    let outcome = dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, &run)?;
+    Ok(Prediction {
+        graph: lowered.graph,
+        machine: machine.machine.clone(),
+        policy: decides.into(),
+        steps: options.steps,
+        outcome,
+    })
+}
+
+/// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches. Without
+/// CPU workers the launching thread runs no tasks.
+pub(crate) fn as_run(graph: &Graph, machine: &Machine) -> Options {
+    let first = &machine.units[0];
+    let works = first.kind == UnitKind::CPU && first.memory == MemoryId::HOST;
+    Options {
+        in_flight: in_flight(graph),
+        launcher: works.then_some(UnitId(0)),
+        new_inputs_each_step: true,
+        ..Options::default()
+    }
+}
+
+/// The transfers of a plan.
+pub(crate) fn with_transfers(
+    plan: Option<&PlanFile>,
+    graph: &Graph,
+    run: Options,
+) -> Result<Options, TuneError> {
+    let transfers = plan.map(|plan| plan.checked_transfers(graph)).transpose();
+    let transfers = transfers.map_err(|e| TuneError::Plan(e.to_string()))?;
+    Ok(Options {
+        transfers: transfers.map(Arc::new),
+        ..run
+    })
+}
+
+/// A plan's order as a policy, or the policy of a name.
+pub(crate) fn deciding(
+    plan: Option<&PlanFile>,
+    policy: &str,
+    graph: &Graph,
+    machine: &Machine,
+) -> Result<Box<dyn Policy>, TuneError> {
+    match plan {
+        Some(plan) => {
+            let fixed = Fixed::new(graph.len(), plan.orders());
+            Ok(Box::new(fixed.map_err(|e| TuneError::Plan(e.to_string()))?))
+        }
+        None => policy::by_name(policy, machine).map_err(|e| TuneError::Option(e.to_string())),
+    }
+}
+
+/// Durations that vary as those of runs did, or as the performance model saw on the first unit.
+pub(crate) fn noise(
+    adds: Option<ExpectedOverheads>,
+    times: &Times,
+    graph: &Graph,
+    seed: u64,
+) -> Noise {
+    match adds {
+        Some(adds) => adds.variation.noise(seed),
+        None => plain(times.spread(graph, UnitId(0)), seed),
+    }
+}
+
+fn plain(sigma: f64, seed: u64) -> Noise {
+    Noise {
+        seed,
+        sigma,
+        unit_sigma: 0.0,
+        interruptions: Interruptions::default(),
+    }
+}
+
+/// Seconds of a step in the middle of a run under a policy: between the ends of two numbers of steps.
+pub(crate) fn steady(
+    graph: &Graph,
+    machine: &MachineModel,
+    policy: &str,
+    [few, more]: [usize; 2],
+) -> Result<f64, TuneError> {
+    let d = machine.durations(graph, policy)?;
+    let run = as_run(graph, &d.machine);
+    let total = |steps| -> Result<f64, TuneError> {
+        let policy = deciding(None, policy, graph, &d.machine)?;
+        let options = Options {
+            steps,
+            ..run.clone()
+        };
+        let outcome = dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, &options)?;
+        Ok(outcome.makespan.0)
+    };
+    Ok((total(more)? - total(few)?) / (more - few) as f64)
+}

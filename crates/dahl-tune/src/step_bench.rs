@@ -1,0 +1,95 @@
+//! Training steps on random data that is already in memory: what they take, without loading anything.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dahl_core::Graph;
+use dahl_nn::Step;
+use dahl_nn::step::Lowered;
+use dahl_runtime::{Runtime, Schedule};
+
+use crate::error::TuneError;
+use crate::run::ResolvedRun;
+use crate::units::units_text;
+use crate::windows::Windows;
+
+/// Tasks per unit that are recorded where a plan is followed and nothing else is asked for.
+const COMPARED: usize = 1 << 16;
+
+/// A step ready to be run again and again.
+pub struct StepBench {
+    /// Who runs it.
+    pub runtime: Runtime,
+    lowered: Lowered,
+}
+
+impl StepBench {
+    /// Lowers the step for the units of a run and starts a runtime. A plan that is followed must fit.
+    pub fn new(step: &Step, run: &ResolvedRun) -> Result<StepBench, TuneError> {
+        StepBench::with(step, run, None)
+    }
+
+    /// In the order of a schedule for the step's graph, where one is given.
+    pub(crate) fn with(
+        step: &Step,
+        run: &ResolvedRun,
+        order: Option<Schedule>,
+    ) -> Result<StepBench, TuneError> {
+        let lowered = step.lower()?;
+        let (mut builder, _) = run.builder(step.dtype)?;
+        builder = builder.in_flight(lowered.in_flight());
+        if let Some(order) = order {
+            builder = builder.schedule(order);
+        }
+        if let Some(follow) = run.follow() {
+            follow.check(&lowered.graph)?;
+            if !run.records() {
+                // What ran where is compared with the plan, whether or not a trace is wanted.
+                builder = builder.trace(COMPARED);
+            }
+        }
+        let mut runtime = builder.build()?;
+        step.rehearse(&mut runtime, &lowered)
+            .map_err(TuneError::Execution)?;
+        Ok(StepBench { runtime, lowered })
+    }
+
+    /// The graph of a step.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.lowered.graph
+    }
+
+    /// The units, for people: `2 workers and gpu:0 (its name)`.
+    pub fn units(&self) -> String {
+        units_text(self.runtime.machine())
+    }
+
+    /// Seconds per step, over so many of them.
+    pub fn steps(&mut self, n: u64) -> Result<f64, TuneError> {
+        let start = Instant::now();
+        for _ in 0..n {
+            self.runtime.launch(&self.lowered.graph)?;
+        }
+        self.runtime.wait()?;
+        Ok(start.elapsed().as_secs_f64() / n as f64)
+    }
+
+    /// A timing window of so many steps, with what was recorded.
+    pub(crate) fn window(&mut self, windows: &mut Windows, steps: u64) -> Result<(), TuneError> {
+        let seconds = self.steps(steps)?;
+        windows.add(seconds, self.runtime.take_trace());
+        Ok(())
+    }
+
+    /// A timing window of which only the time is kept: what was recorded is thrown away unseen.
+    pub(crate) fn timed_window(
+        &mut self,
+        windows: &mut Windows,
+        steps: u64,
+    ) -> Result<(), TuneError> {
+        let seconds = self.steps(steps)?;
+        self.runtime.take_trace();
+        windows.add(seconds, None);
+        Ok(())
+    }
+}
