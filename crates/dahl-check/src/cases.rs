@@ -71,8 +71,8 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
     let read = |content: Content| Operand::read(d, content);
     let (write, vec) = (Operand::write(d), Vec::new);
     match codelet {
-        "add" | "sub" | "mul" | "relu_grad" => binary(d, Any, i),
-        "div" => binary(d, Positive, i),
+        "add" | "sub" | "mul" | "relu_grad" => binary(d, Any, vec(), i),
+        "div" => binary(d, Positive, vec(), i),
         "add_assign" => of(vec![read(Any), Operand::change(d, Any)], vec()),
         "merge" | "merge_min" | "merge_max" => {
             let mut all = vec![Operand::change(d, Any)];
@@ -89,6 +89,11 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
         "clip_values" => unary(d, Any, vec![Param::Float(-0.4), Param::Float(0.3)], i),
         "round" => unary(d, Halves(9), vec(), i),
         "exp" | "relu" => unary(d, Any, vec(), i),
+        "sigmoid" | "tanh" | "gelu" | "gelu_tanh" | "silu" => unary(d, Halves(16), vec(), i),
+        "leaky_relu" | "elu" => unary(d, Halves(16), vec![Param::Float(0.3)], i),
+        "leaky_relu_grad" | "elu_grad" => binary(d, Halves(16), vec![Param::Float(0.3)], i),
+        "sigmoid_grad" | "tanh_grad" => binary(d, Any, vec(), i),
+        "gelu_grad" | "gelu_tanh_grad" | "silu_grad" => binary(d, Halves(16), vec(), i),
         "log" => unary(d, Positive, vec(), i),
         "fill" => of(vec![write], vec![Param::Float(-2.5)]),
         "copy" => of(vec![read(Any), write], vec()),
@@ -189,14 +194,11 @@ fn unary(d: [usize; 4], content: Content, params: Vec<Param>, i: usize) -> Optio
     }
 }
 
-fn binary(d: [usize; 4], other: Content, i: usize) -> Option<Case> {
+fn binary(d: [usize; 4], other: Content, params: Vec<Param>, i: usize) -> Option<Case> {
     let b = Operand::read(d, other);
     match i % 2 {
-        0 => of(
-            vec![Operand::read(d, Any), b, Operand::write(d)],
-            Vec::new(),
-        ),
-        _ => of(vec![Operand::change(d, Any), b], Vec::new()),
+        0 => of(vec![Operand::read(d, Any), b, Operand::write(d)], params),
+        _ => of(vec![Operand::change(d, Any), b], params),
     }
 }
 

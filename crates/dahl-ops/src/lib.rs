@@ -1,5 +1,6 @@
 //! DAHL's operations: one file each, with shape rule, cost, gradient and CPU implementations.
 
+pub mod activation;
 pub mod api;
 pub mod batch_norm;
 pub mod codelets;

@@ -26,6 +26,20 @@ pub fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     );
 }
 
+/// [`binary`] with a parameter.
+pub fn binary_with(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
+    let (a, b) = (t.tensors[0], t.tensors[1]);
+    let y = t.tensors.get(2).copied().unwrap_or(a);
+    let args = [
+        a.into(),
+        b.into(),
+        y.into(),
+        a.len().into(),
+        t.float(0).into(),
+    ];
+    s.items(kernel, args, a.len());
+}
+
 /// `b = b + a`.
 pub fn add_assign(t: &Task<'_>, s: &mut Steps) {
     let (a, b) = (t.tensors[0], t.tensors[1]);

@@ -40,6 +40,30 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("copy", |t, s| elementwise::unary("copy", t, s)),
     ("relu", |t, s| elementwise::unary("relu", t, s)),
     ("relu_grad", |t, s| elementwise::binary("relu_grad", t, s)),
+    ("sigmoid", |t, s| elementwise::unary("sigmoid", t, s)),
+    ("sigmoid_grad", |t, s| {
+        elementwise::binary("sigmoid_grad", t, s)
+    }),
+    ("tanh", |t, s| {
+        elementwise::unary("hyperbolic_tangent", t, s)
+    }),
+    ("tanh_grad", |t, s| elementwise::binary("tanh_grad", t, s)),
+    ("leaky_relu", |t, s| elementwise::unary("leaky_relu", t, s)),
+    ("leaky_relu_grad", |t, s| {
+        elementwise::binary_with("leaky_relu_grad", t, s)
+    }),
+    ("elu", |t, s| elementwise::unary("elu", t, s)),
+    ("elu_grad", |t, s| {
+        elementwise::binary_with("elu_grad", t, s)
+    }),
+    ("gelu", |t, s| elementwise::unary("gelu", t, s)),
+    ("gelu_grad", |t, s| elementwise::binary("gelu_grad", t, s)),
+    ("gelu_tanh", |t, s| elementwise::unary("gelu_tanh", t, s)),
+    ("gelu_tanh_grad", |t, s| {
+        elementwise::binary("gelu_tanh_grad", t, s)
+    }),
+    ("silu", |t, s| elementwise::unary("silu", t, s)),
+    ("silu_grad", |t, s| elementwise::binary("silu_grad", t, s)),
     ("sum", reduce::sum),
     ("mean", reduce::mean),
     ("min", reduce::min),

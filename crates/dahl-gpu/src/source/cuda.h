@@ -15,12 +15,22 @@
 #if REAL_IS_DOUBLE
 #define R_EXP exp
 #define R_LOG log
+#define R_EXPM1 expm1
+#define R_LOG1P log1p
+#define R_TANH tanh
+#define R_ERF erf
+#define R_ABS fabs
 #define R_POW pow
 #define R_SQRT sqrt
 #define R_RINT rint
 #else
 #define R_EXP expf
 #define R_LOG logf
+#define R_EXPM1 expm1f
+#define R_LOG1P log1pf
+#define R_TANH tanhf
+#define R_ERF erff
+#define R_ABS fabsf
 #define R_POW powf
 #define R_SQRT sqrtf
 #define R_RINT rintf

@@ -23,6 +23,7 @@ pub enum Language {
 const PARTS: &[&str] = &[
     include_str!("common.h"),
     include_str!("elementwise.c"),
+    include_str!("activation.c"),
     include_str!("reduce.c"),
     include_str!("gemm.c"),
     include_str!("conv.c"),
@@ -60,7 +61,8 @@ pub fn kernels() -> Vec<&'static str> {
         let rest = line
             .strip_prefix("KERNEL void ")
             .or_else(|| line.strip_prefix("UNARY("))
-            .or_else(|| line.strip_prefix("BINARY("))?;
+            .or_else(|| line.strip_prefix("BINARY("))
+            .or_else(|| line.strip_prefix("BINARY_P("))?;
         rest.split(['(', ',']).next()
     };
     PARTS

@@ -16,6 +16,11 @@
 #define MUL_HI(a, b) mul_hi((uint)(a), (uint)(b))
 #define R_EXP exp
 #define R_LOG log
+#define R_EXPM1 expm1
+#define R_LOG1P log1p
+#define R_TANH tanh
+#define R_ERF erf
+#define R_ABS fabs
 #define R_POW pow
 #define R_SQRT sqrt
 #define R_RINT rint

@@ -29,6 +29,15 @@
 
 mod conv2d;
 
+pub use crate::activation::{
+    elu, elu_assign, elu_grad, elu_grad_assign, elu_grad_into, elu_into, gelu, gelu_assign,
+    gelu_grad, gelu_grad_assign, gelu_grad_into, gelu_into, gelu_tanh, gelu_tanh_assign,
+    gelu_tanh_grad, gelu_tanh_grad_assign, gelu_tanh_grad_into, gelu_tanh_into, leaky_relu,
+    leaky_relu_assign, leaky_relu_grad, leaky_relu_grad_assign, leaky_relu_grad_into,
+    leaky_relu_into, sigmoid, sigmoid_assign, sigmoid_grad, sigmoid_grad_assign, sigmoid_grad_into,
+    sigmoid_into, silu, silu_assign, silu_grad, silu_grad_assign, silu_grad_into, silu_into, tanh,
+    tanh_assign, tanh_grad, tanh_grad_assign, tanh_grad_into, tanh_into,
+};
 pub use crate::cross_entropy::{
     CrossEntropy, cross_entropy, cross_entropy_evaluate_into, cross_entropy_into,
 };

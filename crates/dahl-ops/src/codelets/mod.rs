@@ -10,7 +10,7 @@ pub mod conv_pool;
 pub mod winograd;
 
 pub use crate::{
-    cross_entropy, dropout, elementwise, linalg, linear, optim, pool, reduce, softmax,
+    activation, cross_entropy, dropout, elementwise, linalg, linear, optim, pool, reduce, softmax,
 };
 
 use std::ops::Deref;
@@ -48,6 +48,20 @@ pub static TABLE: &[&Listed] = &[
     &elementwise::COPY,
     &elementwise::RELU,
     &elementwise::RELU_GRAD,
+    &activation::SIGMOID,
+    &activation::SIGMOID_GRAD,
+    &activation::TANH,
+    &activation::TANH_GRAD,
+    &activation::LEAKY_RELU,
+    &activation::LEAKY_RELU_GRAD,
+    &activation::ELU,
+    &activation::ELU_GRAD,
+    &activation::GELU,
+    &activation::GELU_GRAD,
+    &activation::GELU_TANH,
+    &activation::GELU_TANH_GRAD,
+    &activation::SILU,
+    &activation::SILU_GRAD,
     &reduce::SUM,
     &reduce::MEAN,
     &reduce::MIN,

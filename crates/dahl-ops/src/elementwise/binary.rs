@@ -78,9 +78,9 @@ fn added<T: Lane>(ops: &Operands<'_>) -> Done {
     Ok(())
 }
 
-binary_forms! { "`a − b`", SUB: sub, sub_into, sub_assign, Binary { a, b, c } }
-binary_forms! { "`a · b`", MUL: mul, mul_into, mul_assign, Binary { a, b, c } }
-binary_forms! { "`a / b`", DIV: div, div_into, div_assign, Binary { a, b, c } }
+binary_forms! { "`a − b`", SUB: sub, sub_into, sub_assign, Binary { a, b, c } () () }
+binary_forms! { "`a · b`", MUL: mul, mul_into, mul_assign, Binary { a, b, c } () () }
+binary_forms! { "`a / b`", DIV: div, div_into, div_assign, Binary { a, b, c } () () }
 
 /// `a + b`. Forms: [`add`], [`add_into`], [`add_assign`], [`add_reduce`].
 #[track_caller]

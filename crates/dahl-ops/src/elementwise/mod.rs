@@ -260,11 +260,11 @@ macro_rules! unary_forms {
 }
 pub(crate) use unary_forms;
 
-/// The same of an operation on two arrays, whose operands' struct and fields are named.
+/// The same of an operation on two arrays, whose operands' struct and fields are named too.
 macro_rules! binary_forms {
     (
         $about:literal, $op:ident: $new:ident, $into:ident, $assign:ident,
-        $set:ident { $a:ident, $b:ident, $c:ident }
+        $set:ident { $a:ident, $b:ident, $c:ident } ($($value:ident),*) $params:expr
     ) => {
         #[doc = concat!(
                     $about, ". Forms: [`", stringify!($new), "`], [`", stringify!($into), "`], [`",
@@ -275,9 +275,10 @@ macro_rules! binary_forms {
             recorder: &'r Recorder,
             $a: &Array<'_, T, R>,
             $b: &Array<'_, T, R>,
+            $($value: T,)*
         ) -> Array<'r, T, R> {
             let mut $c = $crate::op::like(recorder, $a);
-            $into(recorder, $a, $b, &mut $c);
+            $into(recorder, $a, $b, $($value,)* &mut $c);
             $c
         }
 
@@ -287,6 +288,7 @@ macro_rules! binary_forms {
             recorder: &Recorder,
             $a: &Array<'_, T, R>,
             $b: &Array<'_, T, R>,
+            $($value: T,)*
             $c: &mut Array<'_, T, R>,
         ) {
             let operands = $set {
@@ -294,7 +296,7 @@ macro_rules! binary_forms {
                 $b: $b.read(),
                 $c: Some($c.write()),
             };
-            $op.submit(recorder, operands, ());
+            $op.submit(recorder, operands, $params);
         }
 
         #[doc = concat!($about, ", in place of `", stringify!($a), "`.")]
@@ -303,13 +305,14 @@ macro_rules! binary_forms {
             recorder: &Recorder,
             $a: &mut Array<'_, T, R>,
             $b: &Array<'_, T, R>,
+            $($value: T,)*
         ) {
             let operands = $set {
                 $a: $a.read_write(),
                 $b: $b.read(),
                 $c: None,
             };
-            $op.submit(recorder, operands, ());
+            $op.submit(recorder, operands, $params);
         }
     };
 }

@@ -43,5 +43,5 @@ fn masked(x: f64, mask: f64) -> f64 {
 unary_forms! { "`max(x, 0)`; its gradient is [`relu_grad`]", RELU: relu, relu_into, relu_assign () () }
 binary_forms! {
     "The gradient of `y = relu(x)`: `dy` where `y` (or any mask) is positive, else 0",
-    RELU_GRAD: relu_grad, relu_grad_into, relu_grad_assign, ReluGrad { dy, y, dx }
+    RELU_GRAD: relu_grad, relu_grad_into, relu_grad_assign, ReluGrad { dy, y, dx } () ()
 }

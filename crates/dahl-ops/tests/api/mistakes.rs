@@ -36,6 +36,13 @@ fn mistakes_name_operation_operand_shapes_and_line() {
         (
             line!(),
             |r, a| {
+                api::elu_grad(r, &ones(a, [2]), &ones(a, [3]), 1.0);
+            },
+            "elu_grad: x has shape 3, dy has 2",
+        ),
+        (
+            line!(),
+            |r, a| {
                 let x = ones(a, [4]);
                 dahl_ops::elementwise::EXP.submit(
                     r,

@@ -1,0 +1,91 @@
+//! Activations, norms within a sample, grouped convolutions and losses against PyTorch's results.
+
+mod fixtures;
+
+use dahl_core::{View, ViewMut};
+use dahl_ops::activation::kernels as activation;
+use dahl_ops::compare::ulps;
+use fixtures::Fixtures;
+
+fn both(test: fn(&Fixtures), other: fn(&Fixtures)) {
+    let f = Fixtures::load();
+    test(&f);
+    other(&f);
+}
+
+macro_rules! activations {
+    ($test:ident, $t:ty) => {
+        fn $test(f: &Fixtures) {
+            type Forward = fn(View<'_, $t>, ViewMut<'_, $t>);
+            type Backward = fn(View<'_, $t>, View<'_, $t>, ViewMut<'_, $t>);
+            let all: [(&str, Forward, Backward); 7] = [
+                ("sigmoid", activation::sigmoid, activation::sigmoid_grad),
+                ("tanh", activation::tanh, activation::tanh_grad),
+                (
+                    "leaky_relu",
+                    |x, y| activation::leaky_relu(0.2, x, y),
+                    |g, x, d| activation::leaky_relu_grad(0.2, g, x, d),
+                ),
+                (
+                    "elu",
+                    |x, y| activation::elu(0.7, x, y),
+                    |g, x, d| activation::elu_grad(0.7, g, x, d),
+                ),
+                ("gelu", activation::gelu, activation::gelu_grad),
+                (
+                    "gelu_tanh",
+                    activation::gelu_tanh,
+                    activation::gelu_tanh_grad,
+                ),
+                ("silu", activation::silu, activation::silu_grad),
+            ];
+            for (name, forward, backward) in all {
+                let get = |key: &str| f.get::<$t>(&format!("activation.{name}.{key}"));
+                let (x, dy) = (get("x"), get("dy"));
+                let (mut y, mut dx) = (x.like(), x.like());
+                forward(x.view(), y.view_mut());
+                f.check(&format!("activation.{name}.y"), &y.data);
+                let from = if matches!(name, "sigmoid" | "tanh") {
+                    &y
+                } else {
+                    &x
+                };
+                backward(dy.view(), from.view(), dx.view_mut());
+                f.check(&format!("activation.{name}.dx"), &dx.data);
+            }
+        }
+    };
+}
+
+activations!(activations_f32, f32);
+activations!(activations_f64, f64);
+
+#[test]
+fn activations() {
+    both(activations_f64, activations_f32);
+}
+
+/// Where nothing cancels, double precision is a few ULPs away, not only within the relative error.
+#[test]
+fn activations_to_the_last_places() {
+    let f = Fixtures::load();
+    let all: [(&str, fn(View<'_, f64>, ViewMut<'_, f64>)); 4] = [
+        ("sigmoid", activation::sigmoid),
+        ("tanh", activation::tanh),
+        ("elu", |x, y| activation::elu(0.7, x, y)),
+        ("silu", activation::silu),
+    ];
+    for (name, forward) in all {
+        let x = f.get::<f64>(&format!("activation.{name}.x"));
+        let want = f.get::<f64>(&format!("activation.{name}.y"));
+        let mut y = x.like();
+        forward(x.view(), y.view_mut());
+        for (k, (&got, &want)) in y.data.iter().zip(&want.data).enumerate() {
+            assert!(
+                ulps(got, want) <= 4,
+                "{name}({}): {got}, not {want}",
+                x.data[k]
+            );
+        }
+    }
+}
