@@ -14,6 +14,7 @@ pub mod hash;
 pub mod kernels;
 pub mod machine;
 pub mod operands;
+mod panics;
 pub mod random;
 pub mod region;
 pub mod region_set;
@@ -37,6 +38,7 @@ pub use machine::{
 };
 pub use machine::{Unit, UnitId, UnitKind};
 pub use operands::Operands;
+pub use panics::panic_message;
 pub use region::Region;
 pub use region_set::RegionSet;
 pub use shape::{Shape, ShapeError};

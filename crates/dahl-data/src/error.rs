@@ -190,14 +190,3 @@ impl DataError {
 pub(crate) fn shape(s: [usize; 3]) -> String {
     format!("{}×{}×{}", s[0], s[1], s[2])
 }
-
-/// What a panic said, whatever it was thrown with.
-pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(s) = payload.downcast_ref::<&str>() {
-        (*s).to_owned()
-    } else if let Some(s) = payload.downcast_ref::<String>() {
-        s.clone()
-    } else {
-        "no message".to_owned()
-    }
-}

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 
-use super::error::panic_message;
 use super::resize::resize;
+use dahl_core::panic_message;
 
 /// The longest side of a picture.
 const MAX_SIDE: u32 = 1 << 15;

@@ -13,10 +13,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use dahl_core::Element;
+use dahl_core::{Element, panic_message};
 
 use super::batches::Batches;
-use super::error::{DataError, panic_message};
+use super::error::DataError;
 
 /// More threads or batches than this are asked for by mistake only.
 const MAX_THREADS: usize = 256;
@@ -257,7 +257,7 @@ fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course)
             Err(DataError::Panicked {
                 epoch,
                 batch,
-                reason: panic_message(&*panic),
+                reason: panic_message(&*panic).to_owned(),
             })
         });
 

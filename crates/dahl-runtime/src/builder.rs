@@ -11,7 +11,8 @@ use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
 use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss};
 use crate::perf_store::PerfStore;
-use crate::runtime::{Moves, Planned, Runtime, Settings};
+use crate::prepare::{Planned, TransferList};
+use crate::runtime::{Runtime, Settings};
 use crate::shared::{Shared, UnitState};
 use crate::tracer::Tracer;
 use crate::watchdog::Watchdog;
@@ -86,7 +87,7 @@ pub struct DeviceSpec {
 impl Default for Builder {
     fn default() -> Self {
         Builder {
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: crate::discover::default_workers(),
             policy: named("ws".into()),
             main_works: true,
             pin: true,
@@ -104,7 +105,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Number of CPU workers; as many as cores unless set.
+    /// Number of CPU workers. Unless set, as many as logical CPUs that the process may use, or fewer where its control
+    /// groups grant less time.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -176,8 +178,8 @@ impl Builder {
         self
     }
 
-    /// Whether worker threads are pinned to cores, where the system can. They are unless set. The
-    /// thread that waits is never pinned: it is the user's.
+    /// Whether worker threads are pinned to cores, where the system can. They are unless set: to physical cores of
+    /// their own as long as there are any, fast ones first. The thread that waits is never pinned: it is the user's.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
@@ -364,7 +366,7 @@ impl Schedule {
             fingerprint: graph,
             tasks,
             order,
-            transfers: Moves::Told(transfers),
+            transfers: TransferList::Unchecked(transfers),
         };
         Ok((policy::follow(fixed, machine), planned))
     }

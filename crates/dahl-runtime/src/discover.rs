@@ -21,6 +21,8 @@ pub struct Host {
     pub features: Vec<&'static str>,
     /// Cores that this process may use.
     pub cores: Vec<usize>,
+    /// Workers that a runtime has unless told: as many as these cores, or fewer if control groups grant less time.
+    pub workers: usize,
     /// Bytes of memory.
     pub memory_total: Option<u64>,
     /// Bytes that could be used now.
@@ -66,11 +68,17 @@ pub fn host() -> Host {
         system: std::env::consts::OS,
         features: features(),
         cores: crate::pin::allowed_cores(),
+        workers: default_workers(),
         memory_total: meminfo(root, "MemTotal:"),
         memory_available: meminfo(root, "MemAvailable:"),
         caches: caches(root),
         measurable: measurable(root),
     }
+}
+
+/// Workers that a runtime has unless told.
+pub(crate) fn default_workers() -> usize {
+    crate::topology::workers(Path::new("/"), crate::pin::allowed_cores().len())
 }
 
 fn read(root: &Path, path: &str) -> Option<String> {

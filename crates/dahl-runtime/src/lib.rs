@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `runtime` | launches graphs, hands out results |
+//! | `prepare` | what is kept of a graph, from its first launch on |
 //! | `layers` | what a launch waits for in earlier ones |
 //! | `builder` | settings |
 //! | `instance` | the state of one launch of a graph |
@@ -15,16 +16,17 @@
 //! | `tracer`, `clock` | what ran where and when |
 //! | `learn` | timings become estimates |
 //! | `perf_store` | performance models on disk |
+//! | `discover`, `topology`, `pin` | this computer; which worker gets which core |
 
 mod builder;
 mod clock;
-pub mod countdown;
+mod countdown;
 pub mod discover;
 pub mod driver;
 pub mod error;
 mod executor;
-pub mod exit;
-pub mod guard;
+mod exit;
+mod guard;
 #[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
 mod helgrind;
 mod instance;
@@ -33,10 +35,12 @@ mod learn;
 pub mod memory;
 pub mod perf_store;
 mod pin;
+mod prepare;
 mod runtime;
 mod shared;
-pub mod sleep;
+mod sleep;
 mod sync;
+mod topology;
 mod tracer;
 mod values;
 mod watchdog;

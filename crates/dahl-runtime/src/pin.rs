@@ -1,11 +1,14 @@
-//! Pinning threads to cores, where the system can.
+//! Pinning threads to cores, where the system can. Which worker gets which core, `topology` says.
 
-/// Pins the calling thread to the `n`-th core it may use. False where that is not possible: the thread
+/// Pins the calling thread to the core of worker `n`, among those it may use. False where that is not possible: the thread
 /// then runs wherever the system puts it.
 #[cfg(target_os = "linux")]
 pub fn to_core(n: usize) -> bool {
-    let allowed = allowed_cores();
-    let Some(&core) = allowed.get(n % allowed.len().max(1)) else {
+    use std::sync::OnceLock;
+    static ORDER: OnceLock<Vec<usize>> = OnceLock::new();
+    let root = std::path::Path::new("/");
+    let cores = ORDER.get_or_init(|| crate::topology::order(root, &allowed_cores()));
+    let Some(&core) = cores.get(n % cores.len().max(1)) else {
         return false;
     };
     // SAFETY: the set is a plain bit mask, initialised by zeroing; the call reads it and changes

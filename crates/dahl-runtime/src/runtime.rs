@@ -14,20 +14,18 @@ use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
-use dahl_sched::transfers::{PlannedTransfer, Transfers};
 
 use crate::builder::Builder;
 use crate::error::RunError;
-use crate::instance::{Instance, Prepared};
-use crate::layers::{Entry, Layer, Slot, register};
+use crate::instance::Instance;
+use crate::layers::{Entry, Layer, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
-use crate::memory::needs::Needs;
-use crate::memory::readers::Readers;
 use crate::perf_store::PerfStore;
+use crate::prepare::{Planned, TransferList};
 use crate::shared::{Sample, Shared, UnitState};
 use crate::tracer::Log;
-use crate::values::Desk;
+use crate::values::WaitScratch;
 use crate::watchdog::Watchdog;
 use crate::worker::Worker;
 use dahl_energy::Clock;
@@ -66,38 +64,18 @@ pub struct Runtime {
     threads: Vec<crate::sync::thread::JoinHandle<()>>,
     /// The worker of unit 0, if the thread that waits works too.
     main: RefCell<Option<Worker>>,
-    graphs: HashMap<u64, Entry, FastBuild>,
+    pub(crate) graphs: HashMap<u64, Entry, FastBuild>,
     pub(crate) layers: HashMap<u64, Vec<Layer>, FastBuild>,
-    in_flight: RefCell<VecDeque<(Arc<Instance>, u64)>>,
+    pub(crate) in_flight: RefCell<VecDeque<(Arc<Instance>, u64)>>,
     serial: u64,
     pub(crate) id: u64,
-    ring: usize,
+    pub(crate) ring: usize,
     watchdog: Watchdog,
     roots: Vec<TaskRef>,
-    pub(crate) desk: RefCell<Desk>,
-    learner: Option<Learner>,
+    pub(crate) wait_scratch: RefCell<WaitScratch>,
+    pub(crate) learner: Option<Learner>,
     log: Option<Log>,
-    planned: Option<Planned>,
-}
-
-/// The graph that a schedule is for.
-pub(crate) struct Planned {
-    /// Its fingerprint.
-    pub fingerprint: u64,
-    /// How many tasks it has.
-    pub tasks: usize,
-    /// For every unit, its tasks in order.
-    pub order: Vec<Vec<u32>>,
-    /// What is moved.
-    pub transfers: Moves,
-}
-
-/// The transfers of a schedule.
-pub(crate) enum Moves {
-    /// As they were told.
-    Told(Vec<PlannedTransfer>),
-    /// Found to be those of the graph.
-    Known(Arc<Transfers>),
+    pub(crate) planned: Option<Planned>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -117,9 +95,6 @@ pub(crate) fn fresh_id() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
-
-/// Idle graphs kept ready to be launched again; more are forgotten, the longest unused first.
-const KEPT: usize = 32;
 
 /// Launches between two times that timings are taken in, if nobody waits.
 const LEARN_EVERY: u64 = 16;
@@ -165,7 +140,8 @@ impl Runtime {
             threads.push(spawn(format!("dahl-{u}"), body)?);
         }
         // One for every device, and one for every direction where transfers were planned for both.
-        let told = |p: &Planned| matches!(&p.transfers, Moves::Told(all) if !all.is_empty());
+        let told =
+            |p: &Planned| matches!(&p.transfers, TransferList::Unchecked(all) if !all.is_empty());
         let each = if planned.as_ref().is_some_and(told) {
             2
         } else {
@@ -191,7 +167,7 @@ impl Runtime {
             ring,
             watchdog,
             roots: Vec::new(),
-            desk: RefCell::default(),
+            wait_scratch: RefCell::default(),
             learner,
             planned,
             log: shared.tracer.is_some().then(Log::new),
@@ -418,161 +394,6 @@ impl Runtime {
         Ok(())
     }
 
-    /// Refuses graphs that cannot run.
-    fn check(&self, graph: &Graph) -> Result<(), RunError> {
-        if !self.graphs.contains_key(&graph.id) {
-            let (kinds, kernels) = (self.kinds(), &self.shared.machine.kernels);
-            let real = self.shared.units.iter().any(|u| u.driver.executes());
-            let able = |class, kind| kernels.choice(graph, class, kind).is_some();
-            let classes = 0..graph.classes.len() as u32;
-            let able: Vec<bool> = classes
-                .map(|c| kinds.iter().any(|&kind| able(c, kind)))
-                .collect();
-            let stuck = graph.tasks.iter().position(|t| !able[t.class as usize]);
-            if real && let Some(task) = stuck {
-                return Err(RunError::NoImplementation(graph.describe(task as u32)));
-            }
-        }
-        let stale = |s: &&dahl_core::graph::GraphStorage| s.place().is_some_and(|p| !p.is_live());
-        match graph.storages.iter().find(stale) {
-            Some(s) => Err(RunError::Stale(s.storage.label())),
-            None => Ok(()),
-        }
-    }
-
-    /// The kinds of its units.
-    fn kinds(&self) -> Vec<UnitKind> {
-        self.shared.units.iter().map(|u| u.driver.kind()).collect()
-    }
-
-    /// The runtime's entry for a graph, by its id.
-    fn entry(&mut self, graph: &Arc<Graph>) -> Result<u64, RunError> {
-        if !self.graphs.contains_key(&graph.id) {
-            self.forget();
-            // The fingerprint is asked only of graphs that could be meant.
-            let planned = self.planned.as_ref().filter(|planned| {
-                planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
-            });
-            let foreseen = self.foresee(graph, planned);
-            let units = (&self.kinds()[..], &self.shared.machine.kernels);
-            let mut prepared = Prepared::new(graph.clone(), units, planned.is_some(), foreseen);
-            if prepared.is_planned {
-                prepared.transfers = self.transfers(graph)?;
-            }
-            let prepared = Arc::new(prepared);
-            let entry = Entry {
-                prepared,
-                ring: Vec::new(),
-                next: 0,
-                launched: 0,
-                from: HashMap::default(),
-            };
-            if let Some(learner) = &mut self.learner {
-                learner.expect(&entry.prepared);
-            }
-            self.graphs.insert(graph.id, entry);
-        }
-        Ok(graph.id)
-    }
-
-    /// When the storages of a graph are needed, and by whom, if anybody will ask.
-    fn foresee(&self, graph: &Graph, planned: Option<&Planned>) -> (Needs, Readers) {
-        if self.shared.memories.is_none() {
-            return Default::default();
-        }
-        let units = || self.shared.units.iter();
-        let kinds: Vec<_> = units().map(|u| (u.driver.kind(), u.memory.0)).collect();
-        let kinds = (&kinds[..], &self.shared.machine.kernels);
-        let Some(planned) = planned else {
-            let readers = Readers::new(graph, kinds, None);
-            return (Needs::new(graph, None), readers);
-        };
-        let mut lists = vec![Vec::new(); self.shared.machine.memories.len()];
-        let mut homes = vec![0; graph.len()];
-        for (unit, list) in units().zip(&planned.order) {
-            lists[usize::from(unit.memory.0)].push(&list[..]);
-            list.iter().for_each(|&t| homes[t as usize] = unit.memory.0);
-        }
-        let readers = Readers::new(graph, kinds, Some(homes));
-        (Needs::new(graph, Some(&lists)), readers)
-    }
-
-    /// What the schedule moves of a graph that it is for, if it says so and anybody moves anything.
-    fn transfers(&mut self, graph: &Graph) -> Result<Option<Arc<Transfers>>, RunError> {
-        let moves =
-            self.shared.memories.is_some() && self.shared.units.iter().all(|u| u.driver.executes());
-        let Some(planned) = self.planned.as_mut().filter(|_| moves) else {
-            return Ok(None);
-        };
-        if let Moves::Told(all) = &planned.transfers {
-            let all = Transfers::new(graph, &planned.order, all.clone());
-            let all = all.map_err(|e| RunError::Start(format!("the schedule: {e}")))?;
-            planned.transfers = Moves::Known(Arc::new(all));
-        }
-        Ok(match &planned.transfers {
-            Moves::Known(all) if !all.is_empty() => Some(all.clone()),
-            _ => None,
-        })
-    }
-
-    /// Forgets graphs that nobody else knows any more, and arrays without launches in flight.
-    fn forget(&mut self) {
-        self.layers.retain(|_, layers| {
-            layers.retain(|l| !l.instance.has_ended(l.serial));
-            !layers.is_empty()
-        });
-        self.in_flight
-            .get_mut()
-            .retain(|(i, serial)| !i.has_ended(*serial));
-        let busy = |e: &Entry| !e.ring.iter().all(|s| s.instance.is_idle());
-        self.graphs
-            .retain(|_, e| Arc::strong_count(&e.prepared.graph) > 1 || busy(e));
-        // Another runtime, or a collection somewhere, may know a graph that is never launched again.
-        while self.graphs.len() > KEPT {
-            let idle = self.graphs.iter().filter(|(_, e)| !busy(e));
-            let Some(oldest) = idle.min_by_key(|(_, e)| e.launched).map(|(id, _)| *id) else {
-                break;
-            };
-            self.graphs.remove(&oldest);
-        }
-        let known: Vec<u64> = self.graphs.keys().copied().collect();
-        for entry in self.graphs.values_mut() {
-            entry.from.retain(|(id, _), _| known.contains(id));
-        }
-    }
-
-    /// An idle instance of a graph.
-    fn next_slot(&mut self, id: u64) -> Result<usize, RunError> {
-        let entry = self.graphs.get_mut(&id).expect("made by the caller");
-        if let Some(i) = entry.ring.iter().position(|s| s.instance.is_idle()) {
-            return Ok(i);
-        }
-        if entry.ring.len() < self.ring {
-            let instance = Arc::new(Instance::new(entry.prepared.clone())?);
-            entry.ring.push(Slot {
-                instance,
-                nodes: Box::new([]),
-            });
-            return Ok(entry.ring.len() - 1);
-        }
-        let place = entry.next;
-        entry.next = (place + 1) % self.ring;
-        let instance = entry.ring[place].instance.clone();
-        self.wait_until(|| instance.is_idle())?;
-        Ok(place)
-    }
-
-    fn lease(&self, id: u64) -> Result<(), RunError> {
-        let chunks = &self.graphs[&id].prepared.chunks;
-        for (i, (chunk, array)) in chunks.iter().enumerate() {
-            if !chunk.lease(self.id) {
-                chunks[..i].iter().for_each(|(c, _)| c.release());
-                return Err(RunError::InUse(array.clone()));
-            }
-        }
-        Ok(())
-    }
-
     /// Waits for all launches. If a task failed, returns its error; the runtime can be used again.
     pub fn wait(&mut self) -> Result<(), RunError> {
         let flights = self.in_flight.take();
@@ -612,7 +433,7 @@ impl Runtime {
         while !done() {
             self.shared
                 .sleep
-                .sleep(self.shared.main_bed, || done().then_some(()));
+                .sleep(self.shared.main_slot, || done().then_some(()));
         }
         Ok(())
     }

@@ -57,10 +57,10 @@ pub struct Shared {
     pub policy: Box<dyn Policy>,
     /// Memories other than the host's, if there are any.
     pub memories: Option<Memories>,
-    /// Where idle threads sleep. One bed per unit; the last is for a main thread that is not a unit.
+    /// Where idle threads sleep. One slot per unit; the last is for a main thread that is not a unit.
     pub sleep: Arc<Sleep>,
-    /// The bed of the main thread.
-    pub main_bed: usize,
+    /// The slot of the main thread.
+    pub main_slot: usize,
     /// Whether tasks are timed.
     pub timed: bool,
     /// Where tasks are recorded, if they are.
@@ -88,7 +88,7 @@ impl Shared {
         let kind = units[0].driver.kind();
         let sleep = Arc::new(Sleep::new(n + 1, n));
         Shared {
-            main_bed: if main_is_unit { 0 } else { n },
+            main_slot: if main_is_unit { 0 } else { n },
             timed: policy.needs_time(),
             uniform: units.iter().all(|u| u.driver.kind() == kind),
             tracer,
@@ -189,7 +189,7 @@ impl Shared {
             // SAFETY: the waiter stays in place until it has been told of every task.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance::<Waiter>(who) };
             if waiter.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.sleep.wake(self.main_bed);
+                self.sleep.wake(self.main_slot);
             }
             return;
         }
@@ -207,7 +207,7 @@ impl Shared {
 
     /// A launch has ended: the main thread may be waiting for it.
     pub fn launch_ended(&self) {
-        self.sleep.wake(self.main_bed);
+        self.sleep.wake(self.main_slot);
     }
 
     /// Counts ended tasks, for the watchdog.

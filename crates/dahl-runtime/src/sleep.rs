@@ -19,17 +19,17 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Thread, fence, lock, thread};
 
-/// Where threads sleep; each has a bed of its own.
+/// Where threads sleep; each has a slot of its own.
 #[derive(Debug)]
 pub struct Sleep {
-    /// The first so many beds are for threads that take any work.
+    /// The first so many slots are for threads that take any work.
     workers: usize,
     asleep: CachePadded<AtomicUsize>,
-    beds: Vec<CachePadded<Bed>>,
+    slots: Vec<CachePadded<ParkSlot>>,
 }
 
 #[derive(Debug)]
-struct Bed {
+struct ParkSlot {
     taken: AtomicBool,
     thread: Mutex<Option<Thread>>,
 }
@@ -37,8 +37,8 @@ struct Bed {
 impl Sleep {
     /// Beds for so many threads, of which the first `workers` take any work.
     pub fn new(threads: usize, workers: usize) -> Self {
-        let bed = || {
-            CachePadded::new(Bed {
+        let slot = || {
+            CachePadded::new(ParkSlot {
                 taken: AtomicBool::new(false),
                 thread: Mutex::new(None),
             })
@@ -46,16 +46,16 @@ impl Sleep {
         Sleep {
             workers,
             asleep: CachePadded::new(AtomicUsize::new(0)),
-            beds: (0..threads).map(|_| bed()).collect(),
+            slots: (0..threads).map(|_| slot()).collect(),
         }
     }
 
-    /// Sleeps in bed `me` until woken, unless `look` finds something to do after all; what it finds is
-    /// returned. One thread per bed.
+    /// Sleeps in slot `me` until woken, unless `look` finds something to do after all; what it finds is
+    /// returned. One thread per slot.
     pub fn sleep<T>(&self, me: usize, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        let bed = &self.beds[me];
-        *lock(&bed.thread) = Some(thread::current());
-        bed.taken.store(true, Ordering::Relaxed);
+        let slot = &self.slots[me];
+        *lock(&slot.thread) = Some(thread::current());
+        slot.taken.store(true, Ordering::Relaxed);
         self.asleep.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let found = look();
@@ -65,15 +65,15 @@ impl Sleep {
             }
             return found;
         }
-        while bed.taken.load(Ordering::Acquire) {
+        while slot.taken.load(Ordering::Acquire) {
             thread::park();
         }
         None
     }
 
-    /// Takes back the announcement of bed `i`; true if this call did.
+    /// Takes back the announcement of slot `i`; true if this call did.
     fn rouse(&self, i: usize) -> bool {
-        let mine = self.beds[i].taken.swap(false, Ordering::AcqRel);
+        let mine = self.slots[i].taken.swap(false, Ordering::AcqRel);
         if mine {
             self.asleep.fetch_sub(1, Ordering::Relaxed);
         }
@@ -81,16 +81,16 @@ impl Sleep {
     }
 
     fn wake_bed(&self, i: usize) -> bool {
-        if !self.beds[i].taken.load(Ordering::Relaxed) || !self.rouse(i) {
+        if !self.slots[i].taken.load(Ordering::Relaxed) || !self.rouse(i) {
             return false;
         }
-        if let Some(thread) = &*lock(&self.beds[i].thread) {
+        if let Some(thread) = &*lock(&self.slots[i].thread) {
             thread.unpark();
         }
         true
     }
 
-    /// Wakes the thread of one bed, if it sleeps; true if it did. What it should find must be there
+    /// Wakes the thread of one slot, if it sleeps; true if it did. What it should find must be there
     /// already.
     pub fn wake(&self, i: usize) -> bool {
         fence(Ordering::SeqCst);
@@ -106,14 +106,14 @@ impl Sleep {
     /// Wakes everybody.
     pub fn wake_all(&self) {
         fence(Ordering::SeqCst);
-        (0..self.beds.len()).for_each(|i| {
+        (0..self.slots.len()).for_each(|i| {
             self.wake_bed(i);
         });
     }
 
-    /// Which beds are taken.
+    /// Which slots are taken.
     pub fn asleep(&self) -> Vec<bool> {
-        self.beds
+        self.slots
             .iter()
             .map(|b| b.taken.load(Ordering::Relaxed))
             .collect()

@@ -10,7 +10,7 @@
 //! written: who made a task ready is the one of its predecessors that ended last, and only where that
 //! was a task of another launch is it noted. And of tasks that follow each other on a unit without a
 //! look for work, every eighth is asked when it began; the others began as long after the last one's end
-//! as those that were asked ([`Beat`]). Ends are always asked.
+//! as those that were asked ([`GapEstimate`]). Ends are always asked.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ const ASKED: u32 = 8;
 
 /// When tasks of a worker begin, from few looks at the clock.
 #[derive(Default)]
-pub(crate) struct Beat {
+pub(crate) struct GapEstimate {
     /// When the last task ended.
     pub end: u64,
     /// Ticks from the end of a task to the beginning of the next.
@@ -59,7 +59,7 @@ pub(crate) struct Beat {
     left: u32,
 }
 
-impl Beat {
+impl GapEstimate {
     /// The worker looked for work: the next task is asked.
     pub fn pause(&mut self) {
         self.left = 0;
@@ -97,7 +97,7 @@ struct Ring {
     slots: Box<[[AtomicU64; 2]]>,
     /// When units turned to tasks, where that is not when they began: operands are brought.
     taken: Box<[AtomicU64]>,
-    /// How many were written, as of the worker's last [`Pen::settle`].
+    /// How many were written, as of the worker's last [`TraceWriter::settle`].
     written: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ const LINE: usize = 4;
 const AHEAD: usize = 8 * LINE;
 
 /// What a worker writes with: its ring, and what it needs at hand to write without looking around.
-pub(crate) struct Pen {
+pub(crate) struct TraceWriter {
     pub clock: Clock,
     ring: Arc<Ring>,
     mask: usize,
@@ -117,7 +117,7 @@ pub(crate) struct Pen {
     again: u64,
 }
 
-impl Pen {
+impl TraceWriter {
     #[inline]
     fn push(&mut self, kind: u64, middle: u64, task: u32, second: u64) -> usize {
         let place = self.written as usize & self.mask;
@@ -248,9 +248,9 @@ impl Tracer {
     }
 
     /// What the worker of a unit writes with; each unit has one worker.
-    pub fn pen(&self, unit: usize) -> Pen {
+    pub fn writer(&self, unit: usize) -> TraceWriter {
         let ring = self.rings[unit].clone();
-        Pen {
+        TraceWriter {
             clock: self.clock,
             mask: ring.slots.len() - 1,
             written: 0,

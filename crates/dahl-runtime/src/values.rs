@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// What a waiting reader needs, kept for the next one.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct WaitScratch {
     /// Layers and tasks to wait for.
     tasks: Vec<(usize, u32)>,
     nodes: Vec<Node>,
@@ -26,7 +26,7 @@ impl Runtime {
         let Some(layers) = self.layers.get(&handle.storage.id) else {
             return Ok(());
         };
-        let Desk { tasks, nodes } = &mut *self.desk.borrow_mut();
+        let WaitScratch { tasks, nodes } = &mut *self.wait_scratch.borrow_mut();
         tasks.clear();
         for (i, layer) in layers.iter().enumerate() {
             if !layer.instance.has_ended(layer.serial) {
@@ -50,7 +50,7 @@ impl Runtime {
                 .exit(task)
                 .expect("last users have exits");
             waiter.left.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the desk keeps the node, and nobody else uses it, until the waiter has been told
+            // SAFETY: the wait_scratch keeps the node, and nobody else uses it, until the waiter has been told
             // of every task.
             if !unsafe { exit.add(node, who, FOR_WAITER) } {
                 waiter.left.fetch_sub(1, Ordering::Relaxed);

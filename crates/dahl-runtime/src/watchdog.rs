@@ -37,9 +37,9 @@ impl Watchdog {
                     let mut out = format!(
                         "no task has ended for {patience:?}; when the wait began:\n{dump}now:\n"
                     );
-                    for (bed, asleep) in shared.sleep.asleep().iter().enumerate() {
+                    for (slot, asleep) in shared.sleep.asleep().iter().enumerate() {
                         let state = if *asleep { "asleep" } else { "awake" };
-                        let _ = writeln!(out, "  thread {bed}: {state}");
+                        let _ = writeln!(out, "  thread {slot}: {state}");
                     }
                     for (queue, tasks) in shared.policy.backlog() {
                         let _ = writeln!(out, "  queue of {queue}: {tasks} tasks");

@@ -6,7 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use dahl_core::{MemoryId, Seconds, UnitId};
+use dahl_core::{MemoryId, Seconds, UnitId, panic_message};
 use dahl_sched::policy::TaskRef;
 
 use crate::driver::{Code, CpuDriver, Driver, DriverError, Job, Scratch};
@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::instance::Instance;
 use crate::memory::{Hold, Memories, Refusal};
 use crate::shared::{Sample, Shared};
-use crate::tracer::{Beat, Pen, Times};
+use crate::tracer::{GapEstimate, Times, TraceWriter};
 
 /// How often an idle worker looks for work before it sleeps. About 20 µs: longer than the gaps inside
 /// a training step, much shorter than anything a person or a power meter notices.
@@ -35,8 +35,8 @@ pub struct Worker {
     /// Timings not yet collected.
     samples: Vec<Sample>,
     /// When tasks begin and end, where that is recorded.
-    beat: Beat,
-    pen: Option<Pen>,
+    gaps: GapEstimate,
+    writer: Option<TraceWriter>,
     /// The number of the launch `ended_of`.
     serial: u64,
 }
@@ -46,14 +46,14 @@ impl Worker {
     pub fn new(unit: UnitId, shared: &Shared) -> Self {
         let tracer = shared.tracer.as_ref();
         Worker {
-            pen: tracer.map(|t| t.pen(usize::from(unit.0))),
+            writer: tracer.map(|t| t.writer(usize::from(unit.0))),
             unit,
             scratch: Scratch::default(),
             released: Vec::with_capacity(64),
             ended: 0,
             ended_of: 0,
             samples: Vec::new(),
-            beat: Beat::default(),
+            gaps: GapEstimate::default(),
             serial: 0,
         }
     }
@@ -76,14 +76,14 @@ impl Worker {
                 continue;
             }
             self.settle(shared);
-            self.beat.pause();
+            self.gaps.pause();
             looks += 1;
             if looks < shared.looks(LOOKS) {
                 crate::shared::relax(looks);
                 continue;
             }
-            let bed = usize::from(self.unit.0);
-            let found = shared.sleep.sleep(bed, || {
+            let slot = usize::from(self.unit.0);
+            let found = shared.sleep.sleep(slot, || {
                 if until() {
                     return Some(None);
                 }
@@ -247,7 +247,7 @@ impl Worker {
     ) -> Result<Seconds, Refusal> {
         let graph = instance.graph();
         // Where operands need not be brought, a unit turns to a task when it begins.
-        let turned = shared.memories.as_ref().and(self.pen.as_ref());
+        let turned = shared.memories.as_ref().and(self.writer.as_ref());
         let taken = turned.map(|p| p.clock.ticks());
         let record = &graph.tasks[task as usize];
         let hold = match &shared.memories {
@@ -274,13 +274,13 @@ impl Worker {
             unsafe { driver.execute(&job, scratch) }
         };
         if taken.is_some() {
-            self.beat.pause(); // Operands were brought: no rhythm in that.
+            self.gaps.pause(); // Operands were brought: no rhythm in that.
         }
         let mut start = shared.now();
         let begun = shared
             .tracer
             .as_ref()
-            .map_or(0, |t| self.beat.start(&t.clock));
+            .map_or(0, |t| self.gaps.start(&t.clock));
         let mut caught = std::panic::catch_unwind(AssertUnwindSafe(&mut run));
         if let (Ok(Err(DriverError::NoRoom { bytes, .. })), Some(memories)) =
             (&caught, &shared.memories)
@@ -289,7 +289,7 @@ impl Worker {
             start = shared.now();
             caught = std::panic::catch_unwind(AssertUnwindSafe(&mut run));
         }
-        let end = self.pen.as_ref().map_or(0, |p| p.clock.ticks());
+        let end = self.writer.as_ref().map_or(0, |p| p.clock.ticks());
         let seconds = Seconds(shared.now().0 - start.0);
         let message = match caught {
             Ok(Ok(())) => None,
@@ -319,13 +319,13 @@ impl Worker {
     /// it took no time.
     #[inline]
     fn trace(&mut self, instance: &Instance, task: u32, at: Option<(u64, u64, u64)>) {
-        if let Some(pen) = &mut self.pen {
+        if let Some(writer) = &mut self.writer {
             let now = || {
-                let now = pen.clock.ticks();
+                let now = writer.clock.ticks();
                 (now, now, now)
             };
             let (taken, start, end) = at.unwrap_or_else(now);
-            self.beat.end = end;
+            self.gaps.end = end;
             let times = Times { taken, start, end };
             // While tasks of a launch are not accounted for, it is the same launch; its number lies where
             // others count.
@@ -333,7 +333,7 @@ impl Worker {
             if self.ended == 0 || self.ended_of != launch {
                 self.serial = instance.serial();
             }
-            pen.task(self.serial, task, times);
+            writer.task(self.serial, task, times);
         }
     }
 
@@ -354,8 +354,8 @@ impl Worker {
             exit.close(|who, what| {
                 let released = &mut self.released;
                 shared.tell(who, what, released, |launch| {
-                    if let Some(pen) = &mut self.pen {
-                        pen.release(launch, what);
+                    if let Some(writer) = &mut self.writer {
+                        writer.release(launch, what);
                     }
                 });
             });
@@ -380,8 +380,8 @@ impl Worker {
 
     fn settle_ended(&mut self, shared: &Shared) {
         if self.ended > 0 {
-            if let Some(pen) = &self.pen {
-                pen.settle();
+            if let Some(writer) = &self.writer {
+                writer.settle();
             }
             shared.progress(self.ended);
             let any = TaskRef {
@@ -425,10 +425,4 @@ fn give_back(
         hold.abandon();
     }
     Refusal::Elsewhere(memories.unable(memory, task, Some(&error)))
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }

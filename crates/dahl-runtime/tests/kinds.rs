@@ -1,5 +1,4 @@
 //! A kind of unit that nothing in the workspace knows: its driver owns its kernels, and the core needs no edit.
-#![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
