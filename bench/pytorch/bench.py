@@ -89,7 +89,7 @@ def itself(threads, *arguments):
 
 def dahl_step(binary, model, batch, threads, seconds):
     command = [binary, "bench", "step", str(ROOT / "crates/dahl-nn/models" / f"{model}.toml"), "--batch", str(batch), "--workers",
-               str(threads), "--dtype", "f32", "--seconds", str(seconds), "--json"]
+               str(threads), "--dtype", "f32", "--optimizer", "sgd", "--seconds", str(seconds), "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
