@@ -1,4 +1,7 @@
-//! Two-dimensional convolution and its gradients, as pure functions over views.
+//! Two-dimensional convolution and its gradients.
+//!
+//! [`plain`] declares convolution, [`fused`] the one with pooling behind it, [`transformed`] Winograd's, each with
+//! its gradients; the other files have the kernels, pure functions over views.
 //!
 //! ```text
 //!     y[n,o,i,j] = bias[o] + Σ_{c,a,b} w[o,c,a,b] · x[n, c, i·stride + a − shift, j·stride + b − shift]
@@ -30,11 +33,18 @@ pub mod conv_pool;
 pub mod conv_pool_grad;
 pub mod direct;
 pub mod direct_filter;
+pub mod fused;
 pub mod gemm;
 pub mod packed;
 mod pixels;
+pub mod plain;
 mod product;
 pub mod reference;
 #[cfg(test)]
 mod testing;
+pub mod transformed;
+mod typed;
 pub mod winograd;
+
+pub use plain::{BIAS_GRAD, FILTER_GRAD, FORWARD, INPUT_GRAD};
+pub use typed::*;

@@ -130,7 +130,7 @@ fn mistakes_name_operation_operand_shapes_and_line() {
                     Conv2d::new(),
                 );
             },
-            "conv2d: input has 6 channels, filter expects 16",
+            "conv2d: x has 6 channels, w expects 16",
         ),
         (
             line!(),
@@ -143,7 +143,7 @@ fn mistakes_name_operation_operand_shapes_and_line() {
                     Conv2d::new(),
                 );
             },
-            "conv2d: kernel 3×3 with stride 1×1 does not fit input (operand 0) of shape 1×1×2×8 with padding 0×0",
+            "conv2d: kernel 3×3 with stride 1×1 does not fit x of shape 1×1×2×8 with padding 0×0",
         ),
         (
             line!(),
@@ -180,6 +180,31 @@ fn mistakes_name_operation_operand_shapes_and_line() {
                 );
             },
             "avg_pool2d: padding [2, 0] is more than half the kernel [2, 2]",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let (dy, w) = (ones(a, [1, 4, 8, 8]), ones(a, [4, 2, 3, 3]));
+                api::conv2d_input_grad(r, &dy, &w, Conv2d::new(), [8, 8]);
+            },
+            "conv2d_input_grad: dy has shape 1×4×8×8, expected planes of 6×6 for dx 1×2×8×8, kernel 3×3, stride 1×1 and padding 0×0",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let (x, dy) = (ones(a, [1, 4, 8, 8]), ones(a, [1, 4, 8, 8]));
+                let (stats, scale) = (ones(a, [2, 3]), ones(a, [4]));
+                api::batch_norm_grad(r, &x, &dy, &stats, &scale, None);
+            },
+            "batch_norm_sums: statistics has shape 2×3, expected 2×4",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let (g, values) = (ones(a, [4]), ones(a, [2]));
+                api::sgd_assign(r, &mut ones(a, [4]), &g, &values);
+            },
+            "sgd: values has shape 2, expected 3",
         ),
         (
             line!(),

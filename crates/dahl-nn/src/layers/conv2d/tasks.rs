@@ -3,10 +3,12 @@
 //! Winograd's codelets for 3×3 filters of stride 1 with enough channels, where filters are transformed once
 //! per step; else the plain ones, whose implementation the static costs choose.
 
+use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
-use dahl_core::{Handle, Param};
-use dahl_ops::codelets::{conv2d, elementwise, window_params, winograd};
-use dahl_ops::conv2d::winograd as kernel;
+use dahl_ops::conv2d::plain::{self, Slide};
+use dahl_ops::conv2d::transformed::{self, Tiled};
+use dahl_ops::conv2d::winograd::{self as kernel, Tile};
+use dahl_ops::elementwise::relu::{RELU_GRAD, ReluGrad};
 
 use super::{Conv2d, Tape};
 use crate::lower::grain::{self, Conv};
@@ -28,15 +30,19 @@ pub(super) fn channels_of(w: &Handle, c: Piece) -> Handle {
 }
 
 /// A filter in Winograd's domain.
-fn transform(tape: &Tape<'_>, w: &Handle, tile: i64, for_input: bool) -> Handle {
+fn transform(tape: &Tape<'_>, w: &Handle, tile: Tile, for_input: bool) -> Handle {
     let dims = w.shape.dims4();
     let len = match for_input {
-        false => kernel::filter_len(winograd::tile(tile), dims),
-        true => kernel::filter_for_input_grad_len(winograd::tile(tile), dims),
+        false => kernel::filter_len(tile, dims),
+        true => kernel::filter_for_input_grad_len(tile, dims),
     };
     let u = tape.temporary("transformed filter", &[len]);
-    let params = [Param::Int(tile), Param::Int(i64::from(for_input))];
-    tape.submit(&winograd::FILTER, &[w.with(Read), u.with(Write)], &params);
+    let operands = transformed::Filter {
+        w: w.with(Read),
+        u: u.with(Write),
+    };
+    let purpose = transformed::Purpose { tile, for_input };
+    transformed::FILTER.submit(tape.recorder(), operands, purpose);
     u
 }
 
@@ -47,8 +53,12 @@ fn through_relu(tape: &Tape<'_>, dy: &Handle) -> Handle {
     let parts = tape.parts(|| grain::light(tape.batch(), y.shape.len()));
     for tile in tiles::grid(y.shape.dims4(), parts) {
         let [a, b, c] = [dy, &y, &before].map(|x| tiles::part(x, tile));
-        let operands = [a.with(Read), b.with(Read), c.with(Write)];
-        tape.submit(&elementwise::RELU_GRAD, &operands, &[]);
+        let operands = ReluGrad {
+            dy: a.with(Read),
+            y: b.with(Read),
+            dx: Some(c.with(Write)),
+        };
+        RELU_GRAD.submit(tape.recorder(), operands, ());
     }
     before
 }
@@ -86,11 +96,11 @@ impl Conv2d {
         let fast = self.uses_winograd(&conv);
         let dims = y.shape.dims4();
         // One transformed filter per part of the channels, before the tasks that read it.
-        let mut transformed = Vec::new();
+        let mut filters_of = Vec::new();
         if fast {
-            let tile = winograd::tile_for(out[0], out[1]);
+            let tile = Tile::for_output(out[0], out[1]);
             for &c in &tiles::pieces(dims[1], parts.channel) {
-                transformed.push((c, transform(tape, &filters(&w, c), tile, false), tile));
+                filters_of.push((c, transform(tape, &filters(&w, c), tile, false), tile));
             }
         }
         for tile in tiles::grid(dims, parts) {
@@ -103,19 +113,26 @@ impl Conv2d {
             let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
             let to = tiles::part(&y, tile);
             let b = bias.as_ref().map(|b| tiles::last(b, c));
-            let mut params = window_params(&win).to_vec();
-            let (filter, codelet) = match transformed.iter().find(|t| t.0 == c) {
-                Some((_, u, size)) => {
-                    params.push(Param::Int(*size));
-                    (u.clone(), &winograd::FORWARD)
+            let (x, bias) = (from.with(Read), b.as_ref().map(|b| b.with(Read)));
+            let (y, window) = (to.with(Write), win);
+            match filters_of.iter().find(|t| t.0 == c) {
+                Some((_, u, tile)) => {
+                    let u = u.with(Read);
+                    let (operands, tile) = (transformed::Forward { x, u, bias, y }, *tile);
+                    let params = transformed::Params { window, tile, relu };
+                    transformed::FORWARD.submit(tape.recorder(), operands, params);
                 }
-                None => (filters(&w, c), &conv2d::FORWARD),
-            };
-            params.push(Param::Int(i64::from(relu)));
-            let mut operands = vec![from.with(Read), filter.with(Read)];
-            operands.extend(b.as_ref().map(|b| b.with(Read)));
-            operands.push(to.with(Write));
-            tape.submit(codelet, &operands, &params);
+                None => {
+                    let w = filters(&w, c);
+                    let w = w.with(Read);
+                    let operands = plain::Forward { x, w, bias, y };
+                    plain::FORWARD.submit(
+                        tape.recorder(),
+                        operands,
+                        plain::Params { window, relu },
+                    );
+                }
+            }
         }
         y
     }
@@ -136,11 +153,11 @@ impl Conv2d {
         let (dx, w) = (tape.new_gradient(0), tape.param("weight"));
         let parts = tape.parts(|| conv.parts(conv.channels[0]));
         let dims = dx.shape.dims4();
-        let mut transformed = Vec::new();
+        let mut filters_of = Vec::new();
         if self.uses_winograd(&conv) {
-            let tile = winograd::tile_for(dims[2], dims[3]);
+            let tile = Tile::for_output(dims[2], dims[3]);
             for &c in &tiles::pieces(dims[1], parts.channel) {
-                transformed.push((c, transform(tape, &channels_of(&w, c), tile, true), tile));
+                filters_of.push((c, transform(tape, &channels_of(&w, c), tile, true), tile));
             }
         }
         for tile in tiles::grid(dims, parts) {
@@ -152,16 +169,24 @@ impl Conv2d {
             let win = geometry.window([out[0].0, out[1].0], [h.0, v.0]);
             let from = tiles::part(dy, [n, (0, dy.shape[1]), out[0], out[1]]);
             let to = tiles::part(&dx, tile);
-            let mut params = window_params(&win).to_vec();
-            let (filter, codelet) = match transformed.iter().find(|t| t.0 == c) {
-                Some((_, u, size)) => {
-                    params.push(Param::Int(*size));
-                    (u.clone(), &winograd::INPUT_GRAD)
+            let (dy, dx, window) = (from.with(Read), to.with(Write), win);
+            match filters_of.iter().find(|t| t.0 == c) {
+                Some((_, u, tile)) => {
+                    let (u, tile) = (u.with(Read), *tile);
+                    let operands = transformed::InputGrad { dy, u, dx };
+                    transformed::INPUT_GRAD.submit(
+                        tape.recorder(),
+                        operands,
+                        Tiled { window, tile },
+                    );
                 }
-                None => (channels_of(&w, c), &conv2d::INPUT_GRAD),
-            };
-            let operands = [from.with(Read), filter.with(Read), to.with(Write)];
-            tape.submit(codelet, &operands, &params);
+                None => {
+                    let w = channels_of(&w, c);
+                    let w = w.with(Read);
+                    let operands = plain::InputGrad { dy, w, dx };
+                    plain::INPUT_GRAD.submit(tape.recorder(), operands, Slide { window });
+                }
+            }
         }
         tape.give_gradient(0, dx);
     }
@@ -171,13 +196,13 @@ impl Conv2d {
         let (x, w) = (tape.input(0), tape.param("weight"));
         let dw = tape.temporary("filter gradient", w.shape.extents());
         let parts = tape.parts(|| conv.filter_parts());
-        let size = winograd::tile_for(out[0], out[1]);
+        let size = Tile::for_output(out[0], out[1]);
         let mut sums: Vec<(Piece, Handle)> = Vec::new();
         if self.uses_winograd(&conv) {
             for &c in &tiles::pieces(dy.shape[1], parts.channel) {
                 let mut dims = w.shape.dims4();
                 dims[0] = c.1 - c.0;
-                let len = kernel::filter_grad_len(winograd::tile(size), dims);
+                let len = kernel::filter_grad_len(size, dims);
                 sums.push((c, tape.temporary("transformed filter gradient", &[len])));
             }
         }
@@ -190,28 +215,45 @@ impl Conv2d {
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
             let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
             let grad = tiles::part(dy, tile);
-            let mut params = window_params(&win).to_vec();
-            let (to, codelet) = match sums.iter().find(|s| s.0 == c) {
+            let (x, dy, window) = (from.with(Read), grad.with(Read), win);
+            match sums.iter().find(|s| s.0 == c) {
                 Some((_, du)) => {
-                    params.push(Param::Int(size));
-                    (du.clone(), &winograd::FILTER_GRAD)
+                    let du = du.with(Reduce);
+                    let (operands, tile) = (transformed::FilterGrad { x, dy, du }, size);
+                    transformed::FILTER_GRAD.submit(
+                        tape.recorder(),
+                        operands,
+                        Tiled { window, tile },
+                    );
                 }
-                None => (filters(&dw, c), &conv2d::FILTER_GRAD),
-            };
-            let operands = [from.with(Read), grad.with(Read), to.with(Reduce)];
-            tape.submit(codelet, &operands, &params);
+                None => {
+                    let dw = filters(&dw, c);
+                    let dw = dw.with(Reduce);
+                    let operands = plain::FilterGrad { x, dy, dw };
+                    plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
+                }
+            }
         }
         for (c, du) in &sums {
             let to = filters(&dw, *c);
-            let operands = [du.with(Read), to.with(Reduce)];
-            tape.submit(&winograd::FILTER_FINISH, &operands, &[Param::Int(size)]);
+            let (du, dw) = (du.with(Read), to.with(Reduce));
+            let finished = transformed::Finished { tile: size };
+            transformed::FILTER_FINISH.submit(
+                tape.recorder(),
+                transformed::Finish { du, dw },
+                finished,
+            );
         }
         tape.give_param_gradient("weight", dw);
         if self.bias {
             let db = tape.temporary("bias gradient", &[self.out_channels]);
             for &n in &tiles::pieces(tape.batch(), parts.sample) {
                 let grad = tiles::samples(dy, n);
-                tape.submit(&conv2d::BIAS_GRAD, &[grad.with(Read), db.with(Reduce)], &[]);
+                let operands = plain::BiasGrad {
+                    dy: grad.with(Read),
+                    db: db.with(Reduce),
+                };
+                plain::BIAS_GRAD.submit(tape.recorder(), operands, ());
             }
             tape.give_param_gradient("bias", db);
         }

@@ -27,8 +27,6 @@
 //! assert!(mistake.starts_with("add: b has shape 4, a has 3"));
 //! ```
 
-mod conv2d;
-
 pub use crate::activation::{
     elu, elu_assign, elu_grad, elu_grad_assign, elu_grad_into, elu_into, gelu, gelu_assign,
     gelu_grad, gelu_grad_assign, gelu_grad_into, gelu_into, gelu_tanh, gelu_tanh_assign,
@@ -37,6 +35,22 @@ pub use crate::activation::{
     leaky_relu_into, sigmoid, sigmoid_assign, sigmoid_grad, sigmoid_grad_assign, sigmoid_grad_into,
     sigmoid_into, silu, silu_assign, silu_grad, silu_grad_assign, silu_grad_into, silu_into, tanh,
     tanh_assign, tanh_grad, tanh_grad_assign, tanh_grad_into, tanh_into,
+};
+pub use crate::batch_norm::{
+    Affine, BatchNorm, BatchNormGrad, batch_norm, batch_norm_grad, batch_norm_train,
+};
+pub use crate::conv2d::fused::{
+    conv2d_relu_max_pool2d, conv2d_relu_max_pool2d_filter_grad_reduce,
+    conv2d_relu_max_pool2d_input_grad_into, max_pool2d_expand_into,
+};
+pub use crate::conv2d::transformed::{
+    conv2d_winograd_filter_grad_reduce, conv2d_winograd_input_grad_into, conv2d_winograd_into,
+    winograd_filter,
+};
+pub use crate::conv2d::winograd::Tile;
+pub use crate::conv2d::{
+    Conv2d, conv2d, conv2d_bias_grad, conv2d_bias_grad_reduce, conv2d_filter_grad,
+    conv2d_filter_grad_reduce, conv2d_input_grad, conv2d_input_grad_into, conv2d_into,
 };
 pub use crate::cross_entropy::{
     CrossEntropy, cross_entropy, cross_entropy_evaluate_into, cross_entropy_into,
@@ -83,76 +97,3 @@ pub use crate::reduce::{
 pub use crate::softmax::{
     softmax, softmax_grad, softmax_grad_into, softmax_into, softmax_jacobian, softmax_jacobian_into,
 };
-pub use conv2d::*;
-
-use std::sync::Arc;
-
-use dahl_core::{Call, Codelet, Operand, Param, Recorder, Task};
-
-use crate::codelets::Lazy;
-use crate::window::Window;
-
-use crate::op::extents;
-
-#[track_caller]
-fn submit(recorder: &Recorder, codelet: &Arc<Codelet>, operands: &[Operand<'_>], params: &[Param]) {
-    recorder.submit(Task::new(codelet, operands).params(params));
-}
-
-/// Submits a task if the rule of `check` holds too. Codelets of layers also serve tiles, of which they
-/// cannot know how much of the input they must hold; whole arrays are held to more. What breaks the
-/// rule is submitted to `check`, a codelet of the same name that does nothing but refuse.
-#[track_caller]
-fn submit_checked(
-    recorder: &Recorder,
-    codelet: &Arc<Codelet>,
-    check: &Lazy,
-    operands: &[Operand<'_>],
-    params: &[Param],
-) {
-    let call = Call {
-        operands: operands.iter().map(|o| (o.handle.shape, o.mode)).collect(),
-        dtype: operands[0].handle.dtype(),
-        params: params.to_vec(),
-    };
-    let holds = (check.rule)(&call).is_ok();
-    submit(
-        recorder,
-        if holds { codelet } else { check },
-        operands,
-        params,
-    );
-}
-
-/// How far a window reaches into the input along `axis`: the extent of its output.
-fn reach(win: &Window, axis: usize, len: usize) -> Option<usize> {
-    let padded = len.checked_add_signed(2 * win.shift[axis])?;
-    let room = padded.checked_sub(win.kernel[axis])?;
-    room.checked_div(win.stride[axis]).map(|steps| steps + 1)
-}
-
-/// The output's height and width, or what a mistake is recorded with.
-fn plane(win: &Window, input: [usize; 2]) -> [usize; 2] {
-    [0, 1].map(|a| reach(win, a, input[a]).unwrap_or(1))
-}
-
-/// Refuses an output plane (of operand `out`) that the window does not make of operand 0.
-fn expect_plane(call: &Call, win: &Window, out: usize) -> Result<(), String> {
-    let (x, y) = (call.shape(0), call.shape(out));
-    let (from, to) = (x.dims4(), y.dims4());
-    let [k, s, p] = [
-        format!("{}×{}", win.kernel[0], win.kernel[1]),
-        format!("{}×{}", win.stride[0], win.stride[1]),
-        format!("{}×{}", win.shift[0], win.shift[1]),
-    ];
-    match [reach(win, 0, from[2]), reach(win, 1, from[3])] {
-        [Some(h), Some(w)] if [h, w] == to[2..] => Ok(()),
-        [Some(h), Some(w)] => Err(format!(
-            "output (operand {out}) has shape {y}, expected planes of {h}×{w} for input {x}, \
-             kernel {k}, stride {s} and padding {p}"
-        )),
-        _ => Err(format!(
-            "kernel {k} with stride {s} does not fit input (operand 0) of shape {x} with padding {p}"
-        )),
-    }
-}

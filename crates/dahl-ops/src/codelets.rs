@@ -1,0 +1,122 @@
+//! The table of operations.
+//!
+//! [`TABLE`] lists every codelet of this crate; whoever must know all operations (tests, `dahl ops`,
+//! other devices) reads it there. What an operation is stands in its own file.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use dahl_core::{Codelet, Param};
+
+use crate::conv2d::{fused, transformed};
+use crate::declare::ParamValue;
+use crate::window::Window;
+
+pub use crate::conv2d::{fused as conv_pool, transformed as winograd};
+pub use crate::{
+    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, optim,
+    pool, reduce, softmax,
+};
+
+/// An operation of the table: its codelet.
+pub type Listed = dyn Deref<Target = Arc<Codelet>> + Sync;
+
+/// Every codelet of this crate.
+pub static TABLE: &[&Listed] = &[
+    &elementwise::ADD,
+    &elementwise::ADD_ASSIGN,
+    &elementwise::SUB,
+    &elementwise::MUL,
+    &elementwise::DIV,
+    &elementwise::SCALE,
+    &elementwise::ADD_VALUE,
+    &elementwise::SUB_VALUE,
+    &elementwise::POWER,
+    &elementwise::CLIP,
+    &elementwise::ROUND,
+    &elementwise::EXP,
+    &elementwise::LOG,
+    &elementwise::FILL,
+    &elementwise::COPY,
+    &elementwise::RELU,
+    &elementwise::RELU_GRAD,
+    &activation::SIGMOID,
+    &activation::SIGMOID_GRAD,
+    &activation::TANH,
+    &activation::TANH_GRAD,
+    &activation::LEAKY_RELU,
+    &activation::LEAKY_RELU_GRAD,
+    &activation::ELU,
+    &activation::ELU_GRAD,
+    &activation::GELU,
+    &activation::GELU_GRAD,
+    &activation::GELU_TANH,
+    &activation::GELU_TANH_GRAD,
+    &activation::SILU,
+    &activation::SILU_GRAD,
+    &reduce::SUM,
+    &reduce::MEAN,
+    &reduce::MIN,
+    &reduce::MAX,
+    &linalg::DOT,
+    &linalg::OUTER,
+    &linalg::MATVEC,
+    &linalg::VECMAT,
+    &linalg::MATMUL,
+    &linalg::TRANSPOSE,
+    &linalg::DIAG,
+    &linalg::DIAGONAL,
+    &linalg::CORRELATE,
+    &softmax::FORWARD,
+    &softmax::GRAD,
+    &softmax::JACOBIAN,
+    &conv2d::FORWARD,
+    &conv2d::INPUT_GRAD,
+    &conv2d::FILTER_GRAD,
+    &conv2d::BIAS_GRAD,
+    &transformed::FILTER,
+    &transformed::FORWARD,
+    &transformed::INPUT_GRAD,
+    &transformed::FILTER_GRAD,
+    &transformed::FILTER_FINISH,
+    &fused::FORWARD,
+    &fused::FILTER_GRAD,
+    &fused::INPUT_GRAD,
+    &fused::EXPAND,
+    &pool::MAX,
+    &pool::MAX_GRAD,
+    &pool::AVERAGE,
+    &pool::AVERAGE_GRAD,
+    &pool::GLOBAL,
+    &pool::GLOBAL_GRAD,
+    &linear::FORWARD,
+    &linear::INPUT_GRAD,
+    &linear::WEIGHT_GRAD,
+    &linear::BIAS_GRAD,
+    &batch_norm::MOMENTS,
+    &batch_norm::FINISH,
+    &batch_norm::RUNNING,
+    &batch_norm::NORMALISE,
+    &batch_norm::SUMS,
+    &batch_norm::INPUT_GRAD,
+    &dropout::DROPOUT,
+    &cross_entropy::TRAIN,
+    &cross_entropy::EVALUATE,
+    &optim::SGD,
+    &optim::SGD_MOMENTUM,
+    &optim::ADAM,
+    &optim::SQUARES,
+    &optim::CLIP,
+];
+
+/// The codelet of this name.
+pub fn by_name(name: &str) -> Option<&'static Arc<Codelet>> {
+    TABLE.iter().map(|c| &***c).find(|c| c.name == name)
+}
+
+/// The parameters of a window: six whole numbers, kernel, stride and shift.
+pub fn window_params(win: &Window) -> Vec<Param> {
+    let mut all = Vec::new();
+    win.put(&mut all);
+    all
+}
