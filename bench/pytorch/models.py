@@ -27,7 +27,8 @@ def make(layer, shape):
     kind = layer["type"]
     if kind == "conv2d":
         return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), pair(layer.get("stride", 1)),
-                         pair(layer.get("padding", 0)), bias=layer.get("bias", True))
+                         pair(layer.get("padding", 0)), pair(layer.get("dilation", 1)), layer.get("groups", 1),
+                         bias=layer.get("bias", True))
     if kind in ("max_pool2d", "avg_pool2d"):
         pool = nn.MaxPool2d if kind == "max_pool2d" else nn.AvgPool2d
         kernel = pair(layer["kernel"])
@@ -38,7 +39,18 @@ def make(layer, shape):
         return nn.Dropout(layer.get("p", 0.5))
     if kind == "batch_norm2d":
         return nn.BatchNorm2d(shape[0])
-    plain = {"relu": nn.ReLU, "flatten": nn.Flatten, "add": Add, "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1)}
+    if kind == "layer_norm":
+        return nn.LayerNorm(layer.get("normalized_shape", list(shape)), layer.get("eps", 1e-5))
+    if kind == "group_norm":
+        return nn.GroupNorm(layer["num_groups"], shape[0], layer.get("eps", 1e-5))
+    if kind == "leaky_relu":
+        return nn.LeakyReLU(layer.get("negative_slope", 0.01))
+    if kind == "elu":
+        return nn.ELU(layer.get("alpha", 1.0))
+    if kind == "gelu":
+        return nn.GELU(layer.get("approximate", "none"))
+    plain = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "silu": nn.SiLU, "flatten": nn.Flatten, "add": Add,
+             "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1)}
     return plain[kind]()
 
 
