@@ -20,6 +20,8 @@ enum Command {
     Train(Box<commands::train::Args>),
     /// Loss and accuracy of trained weights
     Eval(commands::eval::Args),
+    /// Class scores of images, by trained weights
+    Predict(Box<commands::predict::Args>),
     /// The table of operations, and which implementation would be chosen for a shape
     Ops(commands::ops::Args),
     /// What this machine has: units, memories, caches, and what can be measured on it
@@ -57,6 +59,7 @@ fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => commands::train::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
+        Command::Predict(args) => commands::predict::run(&args),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Machine(args) => commands::machine::run(&args),
         Command::Energy(args) => commands::energy::run(&args),

@@ -3,19 +3,16 @@
 //! Only the tables are read when the set is opened. Pictures are read and decoded each time they are
 //! asked for, by the thread that asks, so the set may be larger than any memory.
 
-use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::error::DataError;
-use super::picture::decode;
+use super::picture::read_file;
 use super::random::mix;
 use super::table::{self, Labels, Table};
 use super::{Dataset, Split};
 
-/// The largest file that is read as one picture.
-const MAX_FILE: u64 = 1 << 30;
 /// One line in so many is for validation when no split is named.
 const VALIDATION_PART: usize = 10;
 
@@ -143,11 +140,6 @@ fn open(path: &Path) -> Result<BufReader<File>, DataError> {
         .map_err(DataError::io(path, "open it"))
 }
 
-thread_local! {
-    /// A picture's file, as read; kept so that its memory is used again.
-    static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Dataset for Folder {
     fn name(&self) -> &str {
         &self.name
@@ -181,13 +173,7 @@ impl Dataset for Folder {
             index,
             reason,
         };
-        FILE.with_borrow_mut(|bytes| {
-            bytes.clear();
-            let file = File::open(&path).map_err(|e| wrong(format!("cannot open it: {e}")))?;
-            let read = file.take(MAX_FILE).read_to_end(bytes);
-            read.map_err(|e| wrong(format!("cannot read it: {e}")))?;
-            decode(bytes, self.shape, pixels).map_err(wrong)
-        })?;
+        read_file(&path, self.shape, pixels).map_err(wrong)?;
         Ok(class as usize)
     }
 

@@ -81,6 +81,8 @@ pub use error::{DataError, FORMS};
 pub use memory::InMemory;
 pub use named::{FASHION_CLASSES, default_roots};
 pub use order::Order;
+#[cfg(feature = "images")]
+pub use picture::read_picture;
 pub use prefetch::{Prefetch, Prefetcher, Prepared};
 pub use samples::{Expects, Labels, Samples};
 pub use source::{Batch, Generated, Source};

@@ -4,18 +4,56 @@
 //! are not applied, transparency is dropped. Decoding has bounds on size and memory: a picture that
 //! claims to be enormous is an error.
 
-use std::io::Cursor;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 
+use super::error::DataError;
 use super::resize::resize;
+use super::sample_size;
 use dahl_core::panic_message;
 
 /// The longest side of a picture.
 const MAX_SIDE: u32 = 1 << 15;
 /// The most memory that decoding one may take.
 const MAX_MEMORY: u64 = 1 << 30;
+
+/// The largest file that is read as one picture.
+const MAX_FILE: u64 = 1 << 30;
+
+thread_local! {
+    /// A picture's file, as read; kept so that its memory is used again.
+    static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A picture of any size as bytes of this shape (1 or 3 channels, height, width): what a model takes.
+pub fn read_picture(path: &Path, shape: [usize; 3]) -> Result<Vec<u8>, DataError> {
+    let wrong = |reason| DataError::Usage(format!("{}: {reason}", path.display()));
+    if !matches!(shape[0], 1 | 3) {
+        let channels = shape[0];
+        return Err(wrong(format!(
+            "a picture is grey or RGB, the model takes {channels} channels"
+        )));
+    }
+    let mut pixels = vec![0; sample_size(shape)?];
+    read_file(path, shape, &mut pixels).map_err(wrong)?;
+    Ok(pixels)
+}
+
+/// Reads and decodes a file into `pixels`, which has `shape`'s size.
+pub(crate) fn read_file(path: &Path, shape: [usize; 3], pixels: &mut [u8]) -> Result<(), String> {
+    FILE.with_borrow_mut(|bytes| {
+        bytes.clear();
+        let file = File::open(path).map_err(|e| format!("cannot open it: {e}"))?;
+        let read = file.take(MAX_FILE).read_to_end(bytes);
+        read.map_err(|e| format!("cannot read it: {e}"))?;
+        decode(bytes, shape, pixels)
+    })
+}
 
 /// Decodes a picture of any size into `pixels`, which has `shape`'s size; 1 or 3 channels.
 pub(crate) fn decode(bytes: &[u8], shape: [usize; 3], pixels: &mut [u8]) -> Result<(), String> {

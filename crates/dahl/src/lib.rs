@@ -50,6 +50,10 @@
 //! The crate's `examples` go on from here: `least_squares` trains a model by replaying one graph,
 //! `splits` cuts arrays in different ways and reduces into one of them.
 
+mod dataset;
+mod error;
+mod trainer;
+
 pub use dahl_check as check;
 pub use dahl_core as core;
 pub use dahl_data as data;
@@ -65,13 +69,22 @@ pub use dahl_sim as sim;
 pub use dahl_trace as trace;
 pub use dahl_tune as tune;
 
+pub use dahl_tune::{calibrate, plan, simulate, tune};
+pub use dataset::Data;
+pub use error::Error;
+pub use trainer::{Epoch, Trainer};
+
 /// What almost every program needs: `use dahl::prelude::*;`.
 pub mod prelude {
+    pub use crate::{Data, Epoch, Trainer};
     pub use dahl_core::view::for_rows;
     pub use dahl_core::{
-        Arena, Array, Block, By, Codelet, Cost, DType, Element, Graph, Handle, Matrix, Mode,
-        Operands, Param, Recorder, Scalar, Shape, Split, Task, TaskError, Tensor, UnitKind, Vector,
-        View, ViewMut,
+        Arena, Array, Block, By, Codelet, Cost, DType, Element, Graph, Handle, Machine, Matrix,
+        Mode, Operands, Param, Recorder, Scalar, Shape, Split, Task, TaskError, Tensor, UnitKind,
+        Vector, View, ViewMut,
     };
+    pub use dahl_nn::optim::{Adam, AdamW, Sgd};
+    pub use dahl_nn::{Model, Step, models};
     pub use dahl_runtime::{RunError, Runtime};
+    pub use dahl_tune::{StepPlan, Units};
 }

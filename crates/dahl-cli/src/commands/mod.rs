@@ -11,6 +11,7 @@ pub mod machine;
 pub mod ops;
 pub mod perf;
 pub mod plan;
+pub mod predict;
 mod run_args;
 pub mod simulate;
 mod step_args;

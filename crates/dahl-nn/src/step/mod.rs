@@ -97,6 +97,12 @@ pub enum StepError {
     Memory(#[from] dahl_core::ArenaError),
 }
 
+impl From<Model> for Step {
+    fn from(model: Model) -> Step {
+        Step::new(model)
+    }
+}
+
 impl Step {
     /// A step of 32 samples in single precision: cross-entropy, Adam, no clipping.
     pub fn new(model: Model) -> Step {

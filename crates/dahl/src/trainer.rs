@@ -1,0 +1,393 @@
+//! Training on this computer: a step, a runtime and meters in one value.
+//!
+//! A [`Trainer`] holds what was asked for and begins to work when it is first used: it builds a runtime for its
+//! units, gives the model its first weights and starts the meters. It prints nothing and decides nothing: what a
+//! step is says [`Step`], how a run goes [`Session`], which units there are [`RunConfig`].
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use dahl_core::Joules;
+use dahl_core::trace::Trace;
+use dahl_data::{Samples, Source};
+use dahl_energy::{Energy, Sampler};
+use dahl_nn::Step;
+use dahl_nn::checkpoint::Checkpoint;
+use dahl_nn::losses::Loss;
+use dahl_nn::lower::grain::Grain;
+use dahl_nn::optim::Optimizer;
+use dahl_nn::schedule::Schedule;
+use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, Training};
+use dahl_nn::weights::{self, Weights};
+use dahl_runtime::{Builder, Runtime};
+use dahl_tune::{RunConfig, StepPlan, ThisMachine, Units};
+
+use crate::{Data, Error};
+
+/// Changes how a runtime is built.
+type Adjust = Box<dyn FnOnce(Builder) -> Builder>;
+
+/// A model being trained on this computer.
+///
+/// ```
+/// use dahl::prelude::*;
+///
+/// let data = Data::open_first("fashion-mnist-small", [1, 28, 28], 640, 200)?;
+/// let mut trainer = Trainer::new(models::first()).epochs(2).seed(1);
+/// let history = trainer.fit(&data)?;
+/// println!("loss {:.3}, {:?}", history[1].train.mean_loss(), history[1].energy.joules());
+/// assert!(history[1].train.mean_loss() < history[0].train.mean_loss());
+/// # Ok::<(), dahl::Error>(())
+/// ```
+pub struct Trainer {
+    step: Step,
+    training: Training,
+    run: RunConfig,
+    adjust: Option<Adjust>,
+    first: First,
+    checkpoints: Option<(PathBuf, Option<u64>)>,
+    opened: Option<Opened>,
+    /// A setting that came too late, told at the next use.
+    late: Option<&'static str>,
+}
+
+/// Where the first weights come from.
+enum First {
+    Seed,
+    Weights(Weights),
+    Checkpoint(PathBuf),
+}
+
+struct Opened {
+    session: Session,
+    runtime: Runtime,
+    sampler: Sampler,
+}
+
+/// How an epoch went.
+#[derive(Clone, Debug)]
+pub struct Epoch {
+    /// Counted from 1.
+    pub epoch: u64,
+    /// As seen during training.
+    pub train: Totals,
+    /// On the validation set, after the epoch.
+    pub validation: Option<Totals>,
+    /// Wall-clock time, validation included.
+    pub seconds: f64,
+    /// What it used, and where the figure comes from.
+    pub energy: Energy,
+}
+
+impl Epoch {
+    /// Joules; `None` where nothing is known of them.
+    pub fn joules(&self) -> Option<Joules> {
+        self.energy.joules()
+    }
+}
+
+impl Trainer {
+    /// Trains a model, or a [`Step`] where more than the model is settled, with sensible defaults: eight epochs of
+    /// batches of 32, Adam, all cores.
+    pub fn new(step: impl Into<Step>) -> Trainer {
+        Trainer {
+            step: step.into(),
+            training: Training::default(),
+            run: RunConfig::default(),
+            adjust: None,
+            first: First::Seed,
+            checkpoints: None,
+            opened: None,
+            late: None,
+        }
+    }
+
+    fn set(mut self, setting: &'static str, change: impl FnOnce(&mut Trainer)) -> Trainer {
+        match self.opened {
+            Some(_) => self.late = self.late.or(Some(setting)),
+            None => change(&mut self),
+        }
+        self
+    }
+
+    /// Passes over the data.
+    pub fn epochs(self, epochs: u64) -> Trainer {
+        self.set("epochs", |t| t.training.epochs = epochs)
+    }
+
+    /// Stops after so many steps, whatever the epochs.
+    pub fn steps(self, steps: u64) -> Trainer {
+        self.set("steps", |t| t.training.steps = Some(steps))
+    }
+
+    /// Samples of a step.
+    pub fn batch(self, samples: usize) -> Trainer {
+        self.set("batch", |t| t.step.batch = samples)
+    }
+
+    /// Base learning rate; the optimiser's default unless set.
+    pub fn learning_rate(self, rate: f64) -> Trainer {
+        self.set("learning_rate", |t| t.training.rate = Some(rate))
+    }
+
+    /// How the learning rate changes.
+    pub fn schedule(self, schedule: Schedule) -> Trainer {
+        self.set("schedule", |t| t.training.schedule = schedule)
+    }
+
+    /// Whether each epoch has its own order; it has unless set.
+    pub fn shuffle(self, shuffle: bool) -> Trainer {
+        self.set("shuffle", |t| t.training.shuffle = shuffle)
+    }
+
+    /// How gradients change weights: `Sgd { .. }`, `Adam::default()`, or a rule of the program's own.
+    pub fn optimizer(self, optimizer: impl Into<Optimizer>) -> Trainer {
+        self.set("optimizer", |t| t.step.optimizer = optimizer.into())
+    }
+
+    /// What is made smaller: `CrossEntropy::default()` unless set.
+    pub fn loss(self, loss: impl Into<Loss>) -> Trainer {
+        self.set("loss", |t| t.step.loss = loss.into())
+    }
+
+    /// Gradients are scaled to this global norm where theirs is larger.
+    pub fn clip_norm(self, norm: f64) -> Trainer {
+        self.set("clip_norm", |t| t.step.clip_norm = Some(norm))
+    }
+
+    /// Key of everything random: first weights, order, dropout.
+    pub fn seed(self, seed: u64) -> Trainer {
+        self.set("seed", |t| t.step.seed = seed)
+    }
+
+    /// Element type: `DType::F32` unless set.
+    pub fn dtype(self, dtype: dahl_core::DType) -> Trainer {
+        self.set("dtype", |t| t.step.dtype = dtype)
+    }
+
+    /// How layers are cut into tasks.
+    pub fn grain(self, grain: Grain) -> Trainer {
+        self.set("grain", |t| t.step.grain = grain)
+    }
+
+    /// CPU workers; one per core unless set.
+    pub fn workers(self, workers: u16) -> Trainer {
+        self.units(Units::cpus(Some(workers)))
+    }
+
+    /// Units that execute tasks, such as `"cpu:2,gpu:0".parse()?`.
+    pub fn units(self, units: Units) -> Trainer {
+        self.set("units", |t| t.run.units = units)
+    }
+
+    /// The scheduling policy by its name; for one of the program's own, see [`Trainer::runtime`].
+    pub fn policy(self, name: &str) -> Trainer {
+        self.set("policy", |t| t.run.policy = Some(name.into()))
+    }
+
+    /// Follows a plan, task by task. Grain, implementations and units are the plan's.
+    pub fn follow(self, plan: StepPlan) -> Trainer {
+        self.set("follow", |t| t.run.follow = Some(Arc::new(plan)))
+    }
+
+    /// Records what runs where and when, so many tasks per unit, for [`Trainer::take_trace`].
+    pub fn record(self, tasks: usize) -> Trainer {
+        self.set("record", |t| t.run.trace_events = Some(tasks))
+    }
+
+    /// Changes how the runtime is built: a policy or a device of the program's own.
+    pub fn runtime(self, adjust: impl FnOnce(Builder) -> Builder + 'static) -> Trainer {
+        self.set("runtime", |t| t.adjust = Some(Box::new(adjust)))
+    }
+
+    /// Begins with these weights.
+    pub fn init(self, weights: Weights) -> Trainer {
+        self.set("init", |t| t.first = First::Weights(weights))
+    }
+
+    /// Goes on from a checkpoint as if the run had not stopped.
+    pub fn resume(self, folder: impl Into<PathBuf>) -> Trainer {
+        let folder = folder.into();
+        self.set("resume", |t| t.first = First::Checkpoint(folder))
+    }
+
+    /// Writes a checkpoint into a folder at the end of every epoch and, if asked for, every so many steps.
+    pub fn checkpoint(self, folder: impl Into<PathBuf>, every: Option<u64>) -> Trainer {
+        let folder = folder.into();
+        self.set("checkpoint", |t| t.checkpoints = Some((folder, every)))
+    }
+
+    /// What a step is.
+    pub fn step(&self) -> &Step {
+        match &self.opened {
+            Some(opened) => opened.session.step(),
+            None => &self.step,
+        }
+    }
+
+    /// Builds the runtime and gives the model its first weights, once.
+    fn open(&mut self) -> Result<&mut Opened, Error> {
+        if let Some(setting) = self.late {
+            return Err(Error::Late { setting });
+        }
+        if self.opened.is_none() {
+            self.opened = Some(self.begin()?);
+        }
+        Ok(self.opened.as_mut().expect("made above"))
+    }
+
+    fn begin(&mut self) -> Result<Opened, Error> {
+        let step = match &self.run.follow {
+            Some(plan) => plan.adopt(self.step.clone())?,
+            None => self.step.clone(),
+        };
+        let run = self.run.clone().resolve(&ThisMachine::look())?;
+        // Two graphs take turns, each launched once at a time.
+        let mut builder = run.builder(step.dtype)?.0.in_flight(1);
+        if let Some(adjust) = self.adjust.take() {
+            builder = adjust(builder);
+        }
+        let mut runtime = builder.build()?;
+        let mut session = Session::new(step, self.training.clone())?;
+        match &self.first {
+            First::Seed => session.initialise(&mut runtime)?,
+            First::Weights(weights) => session.set_weights(&mut runtime, weights)?,
+            First::Checkpoint(folder) => {
+                session.resume(&mut runtime, &Checkpoint::load(folder)?)?;
+            }
+        }
+        if let Some((folder, every)) = self.checkpoints.clone() {
+            session.checkpoint_to(folder, every);
+        }
+        let gpus = run.gpu_watts(None);
+        let options = dahl_energy::Options {
+            clock: runtime.busy_clock(dahl_core::UnitKind::CPU),
+            gpus: gpus.map(|watts| (watts, runtime.busy_clock(dahl_core::UnitKind::GPU))),
+            ..dahl_energy::Options::default()
+        };
+        Ok(Opened {
+            session,
+            runtime,
+            sampler: options.start(),
+        })
+    }
+
+    /// Trains on the data; an entry per epoch.
+    pub fn fit(&mut self, data: &Data) -> Result<Vec<Epoch>, Error> {
+        self.fit_with(data, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Trains on the data and tells of every step, epoch and checkpoint. Of the end of an epoch it also gives time
+    /// and energy. Breaking stops the run after the steps in flight.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use dahl::prelude::*;
+    ///
+    /// let data = Data::open_first("fashion-mnist-small", [1, 28, 28], 320, 100)?;
+    /// let mut best = (f64::INFINITY, None);
+    /// let mut trainer = Trainer::new(models::first()).epochs(5);
+    /// trainer.fit_with(&data, |progress, epoch| {
+    ///     let Some(loss) = epoch.and_then(|e| e.validation).map(|v| v.mean_loss()) else {
+    ///         return ControlFlow::Continue(());
+    ///     };
+    ///     if loss >= best.0 {
+    ///         return ControlFlow::Break(()); // early stopping
+    ///     }
+    ///     best = (loss, progress.weights().ok());
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert!(best.1.is_some());
+    /// # Ok::<(), dahl::Error>(())
+    /// ```
+    pub fn fit_with(
+        &mut self,
+        data: &Data,
+        mut watch: impl FnMut(&mut Progress<'_>, Option<&Epoch>) -> ControlFlow<()>,
+    ) -> Result<Vec<Epoch>, Error> {
+        let Opened {
+            session,
+            runtime,
+            sampler,
+        } = self.open()?;
+        let mut history = Vec::new();
+        let (mut began, mut before) = (Instant::now(), sampler.snapshot());
+        let mut tell = |progress: &mut Progress<'_>| {
+            let Event::Epoch(EpochReport {
+                epoch,
+                train,
+                validation,
+            }) = progress.event
+            else {
+                return watch(progress, None);
+            };
+            let now = sampler.snapshot();
+            history.push(Epoch {
+                epoch,
+                train,
+                validation,
+                seconds: began.elapsed().as_secs_f64(),
+                energy: now.since(&before),
+            });
+            (began, before) = (Instant::now(), now);
+            watch(progress, history.last())
+        };
+        session.run(
+            runtime,
+            data.train.clone(),
+            data.validation.clone(),
+            &mut tell,
+        )?;
+        Ok(history)
+    }
+
+    /// Loss and accuracy on a set, with the weights as they are.
+    pub fn evaluate(&mut self, data: impl Into<Source>) -> Result<Totals, Error> {
+        let opened = self.open()?;
+        Ok(opened.session.evaluate(&mut opened.runtime, data.into())?)
+    }
+
+    /// Class scores (logits) for samples: bytes or floats, one sample after another.
+    pub fn predict<'a>(&mut self, samples: impl Into<Samples<'a>>) -> Result<Scores, Error> {
+        let opened = self.open()?;
+        Ok(opened.session.predict(&mut opened.runtime, samples)?)
+    }
+
+    /// Class scores for every sample of a source, in its order.
+    pub fn predict_all(&mut self, data: impl Into<Source>) -> Result<Scores, Error> {
+        let opened = self.open()?;
+        Ok(opened.session.predict_all(&mut opened.runtime, data)?)
+    }
+
+    /// The weights as they are.
+    pub fn weights(&mut self) -> Result<Weights, Error> {
+        let opened = self.open()?;
+        Ok(opened.session.weights(&mut opened.runtime)?)
+    }
+
+    /// Writes the weights as safetensors with PyTorch's keys, whole or not at all.
+    pub fn save(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let weights = self.weights()?;
+        Ok(weights::write(path.as_ref(), &weights)?)
+    }
+
+    /// Takes weights from a file of safetensors.
+    pub fn load(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let weights = weights::read(path.as_ref())?;
+        let opened = self.open()?;
+        Ok(opened.session.set_weights(&mut opened.runtime, &weights)?)
+    }
+
+    /// What this computer has used since the trainer began to work.
+    pub fn energy(&mut self) -> Result<Energy, Error> {
+        Ok(self.open()?.sampler.snapshot())
+    }
+
+    /// What has run where and when since recording began; none unless [`Trainer::record`] was asked for.
+    pub fn take_trace(&mut self) -> Result<Option<Trace>, Error> {
+        let opened = self.open()?;
+        Ok(opened.runtime.take_trace())
+    }
+}
