@@ -17,6 +17,7 @@ pub(crate) mod fusion;
 mod linear;
 mod max_pool2d;
 mod relu;
+mod sigmoid;
 mod window;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use flatten::Flatten;
 pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
 pub use relu::Relu;
+pub use sigmoid::Sigmoid;
 pub use window::{Pair, Pool2d};
 
 use crate::keys::{self, Keys, Named, Reader};
@@ -51,6 +53,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Flatten>(),
     reader::<Linear>(),
     reader::<Add>(),
+    reader::<Sigmoid>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
