@@ -18,6 +18,7 @@ mod linear;
 mod max_pool2d;
 mod relu;
 mod sigmoid;
+mod tanh;
 mod window;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
 pub use relu::Relu;
 pub use sigmoid::Sigmoid;
+pub use tanh::Tanh;
 pub use window::{Pair, Pool2d};
 
 use crate::keys::{self, Keys, Named, Reader};
@@ -54,6 +56,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Linear>(),
     reader::<Add>(),
     reader::<Sigmoid>(),
+    reader::<Tanh>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
