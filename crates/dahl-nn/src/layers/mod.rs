@@ -14,6 +14,7 @@ mod conv2d;
 mod dropout;
 mod flatten;
 pub(crate) mod fusion;
+mod leaky_relu;
 mod linear;
 mod max_pool2d;
 mod relu;
@@ -32,6 +33,7 @@ pub use batch_norm2d::BatchNorm2d;
 pub use conv2d::Conv2d;
 pub use dropout::Dropout;
 pub use flatten::Flatten;
+pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
 pub use relu::Relu;
@@ -57,6 +59,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Add>(),
     reader::<Sigmoid>(),
     reader::<Tanh>(),
+    reader::<LeakyRelu>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
@@ -130,6 +133,14 @@ impl ParamSpec {
             role: Role::Buffer,
             ..Self::trained(name, shape, init)
         }
+    }
+}
+
+/// A number that a layer multiplies by must be one.
+pub(crate) fn finite(key: &str, value: f64) -> Result<(), String> {
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(format!("{key} is {value}; it must be a finite number")),
     }
 }
 
