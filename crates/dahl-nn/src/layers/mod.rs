@@ -12,6 +12,7 @@ mod avg_pool2d;
 mod batch_norm2d;
 mod conv2d;
 mod dropout;
+mod elu;
 mod flatten;
 pub(crate) mod fusion;
 mod leaky_relu;
@@ -32,6 +33,7 @@ pub use avg_pool2d::AvgPool2d;
 pub use batch_norm2d::BatchNorm2d;
 pub use conv2d::Conv2d;
 pub use dropout::Dropout;
+pub use elu::Elu;
 pub use flatten::Flatten;
 pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
@@ -60,6 +62,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Sigmoid>(),
     reader::<Tanh>(),
     reader::<LeakyRelu>(),
+    reader::<Elu>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
