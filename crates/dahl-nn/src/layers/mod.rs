@@ -15,6 +15,7 @@ mod dropout;
 mod elu;
 mod flatten;
 pub(crate) mod fusion;
+mod gelu;
 mod leaky_relu;
 mod linear;
 mod max_pool2d;
@@ -35,6 +36,7 @@ pub use conv2d::Conv2d;
 pub use dropout::Dropout;
 pub use elu::Elu;
 pub use flatten::Flatten;
+pub use gelu::{Approximate, Gelu};
 pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
@@ -63,6 +65,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Tanh>(),
     reader::<LeakyRelu>(),
     reader::<Elu>(),
+    reader::<Gelu>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
