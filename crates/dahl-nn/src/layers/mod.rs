@@ -21,6 +21,7 @@ mod linear;
 mod max_pool2d;
 mod relu;
 mod sigmoid;
+mod silu;
 mod tanh;
 mod window;
 
@@ -42,6 +43,7 @@ pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
 pub use relu::Relu;
 pub use sigmoid::Sigmoid;
+pub use silu::Silu;
 pub use tanh::Tanh;
 pub use window::{Pair, Pool2d};
 
@@ -66,6 +68,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<LeakyRelu>(),
     reader::<Elu>(),
     reader::<Gelu>(),
+    reader::<Silu>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
