@@ -95,9 +95,61 @@ type = "linear"
 out_features = 3
 "#;
 
+const ACTIVATIONS: &str = r#"
+name = "activations"
+input = [2, 6, 5]
+[[layers]]
+type = "conv2d"
+out_channels = 3
+kernel = 2
+[[layers]]
+type = "silu"
+[[layers]]
+type = "conv2d"
+out_channels = 3
+kernel = 2
+[[layers]]
+type = "leaky_relu"
+negative_slope = 0.2
+[[layers]]
+type = "conv2d"
+out_channels = 4
+kernel = 2
+[[layers]]
+type = "elu"
+alpha = 0.6
+[[layers]]
+type = "gelu"
+[[layers]]
+type = "flatten"
+[[layers]]
+type = "linear"
+out_features = 6
+[[layers]]
+type = "tanh"
+[[layers]]
+type = "linear"
+out_features = 5
+[[layers]]
+type = "gelu"
+approximate = "tanh"
+[[layers]]
+type = "linear"
+out_features = 6
+[[layers]]
+type = "sigmoid"
+[[layers]]
+type = "linear"
+out_features = 4
+"#;
+
 #[test]
 fn gradients_are_slopes_of_the_loss() {
-    for (name, toml) in [("chain", CHAIN), ("residual", RESIDUAL)] {
+    for (name, toml) in [
+        ("chain", CHAIN),
+        ("residual", RESIDUAL),
+        ("activations", ACTIVATIONS),
+    ] {
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let step = Step::new(Model::from_toml(toml, name).unwrap());
             let checked = Probe::new(step, grain).check(&format!("{name}, {grain}"));

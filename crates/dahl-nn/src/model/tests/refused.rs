@@ -137,6 +137,14 @@ fn keys_and_types() {
         "dropout \"layers[0]\": `p` must be a number (m.toml:5)",
     );
     refused(
+        "[[layers]]\ntype = \"gelu\"\napproximate = \"erf\"",
+        "gelu \"layers[0]\": `approximate` must be `none` or `tanh` (m.toml:5)",
+    );
+    refused(
+        "[[layers]]\ntype = \"leaky_relu\"\nnegative_slope = inf",
+        "leaky_relu \"layers[0]\": negative_slope is inf; it must be a finite number (m.toml:3)",
+    );
+    refused(
         "[[layers]]\ntype = \"relu\"\nfrom = [1]",
         "relu \"layers[0]\": `from` must be a layer's name or a list of names (m.toml:5)",
     );
