@@ -25,10 +25,13 @@ FN REAL normal(REAL x) { return HALF * (ONE + R_ERF(x * ROOT_HALF)); }
 
 FN REAL bent(REAL x) { return R_TANH(GELU_SLOPE * (x + GELU_CUBIC * x * x * x)); }
 
+// With (1 + tanh u) / 2 and (1 - tanh u) / 2 as logistic functions of 2 u: where tanh is nearly 1, their product
+// is as exact as they are, while 1 - tanh^2 is what rounding left.
 FN REAL gelu_tanh_slope(REAL x) {
-    const REAL t = bent(x), bend = ONE - t * t;
+    const REAL twice = LIT(2.0) * GELU_SLOPE * (x + GELU_CUBIC * x * x * x);
+    const REAL above = logistic(twice), product = above * logistic(-twice);
     const REAL slope = GELU_SLOPE * (ONE + LIT(3.0) * GELU_CUBIC * x * x);
-    return HALF * (ONE + t) + (bend == ZERO ? ZERO : HALF * x * bend * slope);
+    return above + (product == ZERO ? ZERO : LIT(2.0) * x * product * slope);
 }
 
 FN REAL silu_slope(REAL x) {
