@@ -206,7 +206,7 @@ fn bad_units_are_refused_with_what_there_is() {
         );
         bad(
             &mut with(&["--units", "gpu:0", "--gpu-memory", "999TiB"]),
-            &["--gpu-memory", "gpu:0"],
+            &["gpu:0", "not 999.0 TiB", "ask for less of its memory"],
         );
         bad(&mut command(&["check", "--unit", "gpu:77"]), &["no gpu:77"]);
         bad(

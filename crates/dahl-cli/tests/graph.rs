@@ -216,6 +216,6 @@ fn programs_without_a_meaning_are_errors() {
         &["graph", "-"],
         &twice.to_string(),
         1,
-        &["operands 0 and 1 overlap"],
+        &["operand 0 and operand 1 overlap"],
     );
 }
