@@ -1,8 +1,8 @@
 //! Batch normalisation, by itself or with the positive part behind it.
 
+use dahl_core::Handle;
 use dahl_core::Mode::{Read, ReadWrite, Reduce, Write};
-use dahl_core::{Handle, Param};
-use dahl_ops::codelets::batch_norm;
+use dahl_ops::batch_norm::{self, FINISH, INPUT_GRAD, MOMENTS, NORMALISE, RUNNING, SUMS};
 use serde::{Deserialize, Serialize};
 
 use super::window::image;
@@ -75,34 +75,41 @@ pub(super) fn forward(tape: &mut Tape<'_>, relu: bool) -> Handle {
         for (i, &n) in pieces.iter().enumerate() {
             let from = tiles::samples(&x, n);
             let to = tiles::part(&moments, [(0, 1), (i, i + 1), (0, 3), (0, channels)]);
-            let operands = [from.with(Read), to.with(Write)];
-            tape.submit(&batch_norm::MOMENTS, &operands, &[]);
+            let (x, moments) = (from.with(Read), to.with(Write));
+            MOMENTS.submit(tape.recorder(), batch_norm::Moments { x, moments }, ());
         }
         let total = tape.temporary("total moments", &[3, channels]);
-        let operands = [
-            moments.with(Read),
-            total.with(Write),
-            stats.with(Write),
-            mean.with(ReadWrite),
-            var.with(ReadWrite),
-        ];
-        let params = [Param::Float(EPSILON), Param::Float(MOMENTUM)];
-        tape.submit(&batch_norm::FINISH, &operands, &params);
+        let operands = batch_norm::Finish {
+            moments: moments.with(Read),
+            total: total.with(Write),
+            statistics: stats.with(Write),
+            running_mean: mean.with(ReadWrite),
+            running_var: var.with(ReadWrite),
+        };
+        let kept = batch_norm::Kept {
+            epsilon: EPSILON,
+            momentum: MOMENTUM,
+        };
+        FINISH.submit(tape.recorder(), operands, kept);
     } else {
-        let operands = [mean.with(Read), var.with(Read), stats.with(Write)];
-        tape.submit(&batch_norm::RUNNING, &operands, &[Param::Float(EPSILON)]);
+        let operands = batch_norm::Running {
+            running_mean: mean.with(Read),
+            running_var: var.with(Read),
+            statistics: stats.with(Write),
+        };
+        let epsilon = EPSILON;
+        RUNNING.submit(tape.recorder(), operands, batch_norm::Epsilon { epsilon });
     }
     for &n in &pieces {
         let [from, to] = [&x, &y].map(|h| tiles::samples(h, n));
-        let operands = [
-            from.with(Read),
-            stats.with(Read),
-            scale.with(Read),
-            shift.with(Read),
-            to.with(Write),
-        ];
-        let params = [Param::Int(i64::from(relu))];
-        tape.submit(&batch_norm::NORMALISE, &operands, &params);
+        let operands = batch_norm::Normalise {
+            x: from.with(Read),
+            statistics: stats.with(Read),
+            scale: scale.with(Read),
+            shift: shift.with(Read),
+            y: to.with(Write),
+        };
+        NORMALISE.submit(tape.recorder(), operands, batch_norm::Normalised { relu });
     }
     tape.keep(stats);
     y
@@ -117,30 +124,30 @@ pub(super) fn backward(tape: &mut Tape<'_>, dy: &Handle, relu: bool) {
     let pieces = tape.samples(x.shape.len());
     for &n in &pieces {
         let [a, b, c] = [&x, dy, &y].map(|h| tiles::samples(h, n));
-        let mut operands = vec![
-            a.with(Read),
-            b.with(Read),
-            stats.with(Read),
-            sums.with(Reduce),
-        ];
-        operands.extend(relu.then(|| c.with(Read)));
-        tape.submit(&batch_norm::SUMS, &operands, &[]);
+        let operands = batch_norm::Sums {
+            x: a.with(Read),
+            dy: b.with(Read),
+            statistics: stats.with(Read),
+            sums: sums.with(Reduce),
+            y: relu.then(|| c.with(Read)),
+        };
+        SUMS.submit(tape.recorder(), operands, ());
     }
     if tape.wants_gradient(0) {
         let dx = tape.new_gradient(0);
-        let count = Param::Int((x.shape.len() / channels) as i64);
+        let count = x.shape.len() / channels;
         for &n in &pieces {
             let [a, b, c, d] = [&x, dy, &y, &dx].map(|h| tiles::samples(h, n));
-            let mut operands = vec![
-                a.with(Read),
-                b.with(Read),
-                stats.with(Read),
-                sums.with(Read),
-                scale.with(Read),
-                d.with(Write),
-            ];
-            operands.extend(relu.then(|| c.with(Read)));
-            tape.submit(&batch_norm::INPUT_GRAD, &operands, &[count]);
+            let operands = batch_norm::InputGrad {
+                x: a.with(Read),
+                dy: b.with(Read),
+                statistics: stats.with(Read),
+                sums: sums.with(Read),
+                scale: scale.with(Read),
+                dx: d.with(Write),
+                y: relu.then(|| c.with(Read)),
+            };
+            INPUT_GRAD.submit(tape.recorder(), operands, batch_norm::PerChannel { count });
         }
         tape.give_gradient(0, dx);
     }

@@ -1,8 +1,8 @@
 //! Zeros at random while training.
 
+use dahl_core::Handle;
 use dahl_core::Mode::{Read, Write};
-use dahl_core::{Handle, Param};
-use dahl_ops::codelets::dropout;
+use dahl_ops::dropout::{self, DROPOUT, Dropped};
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Layer, ModelBuilder, Named, Tape};
@@ -29,16 +29,20 @@ impl Named for Dropout {
 impl Dropout {
     /// Forward and backward alike: the random numbers are those of the element, the layer and the step.
     fn tasks(&self, tape: &Tape<'_>, from: &Handle, to: &Handle) {
-        let params = [
-            Param::Float(self.p),
-            Param::Int(tape.seed() as i64),
-            Param::Int(tape.layer() as i64),
-        ];
+        let params = dropout::Dropout {
+            probability: self.p,
+            seed: tape.seed(),
+            layer: tape.layer() as u32,
+        };
         let step = tape.step_number();
         for n in tape.samples(to.shape.len()) {
             let [a, b] = [from, to].map(|h| tiles::samples(h, n));
-            let operands = [a.with(Read), step.with(Read), b.with(Write)];
-            tape.submit(&dropout::DROPOUT, &operands, &params);
+            let operands = Dropped {
+                x: a.with(Read),
+                step: step.with(Read),
+                y: b.with(Write),
+            };
+            DROPOUT.submit(tape.recorder(), operands, params.clone());
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
-use dahl_ops::codelets::linear;
+use dahl_ops::linear::{
+    BIAS_GRAD, BiasGrad, FORWARD, Forward, INPUT_GRAD, InputGrad, WEIGHT_GRAD, WeightGrad,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Fill, Layer, ModelBuilder, Named, ParamSpec, Tape};
@@ -60,10 +62,13 @@ impl Layer for Linear {
                 let (from, weight) = (tiles::samples(&x, n), tiles::samples(&w, c));
                 let to = tiles::last(&tiles::samples(&y, n), c);
                 let b = bias.as_ref().map(|b| tiles::last(b, c));
-                let mut operands = vec![from.with(Read), weight.with(Read)];
-                operands.extend(b.as_ref().map(|b| b.with(Read)));
-                operands.push(to.with(Write));
-                tape.submit(&linear::FORWARD, &operands, &[]);
+                let operands = Forward {
+                    x: from.with(Read),
+                    w: weight.with(Read),
+                    bias: b.as_ref().map(|b| b.with(Read)),
+                    y: to.with(Write),
+                };
+                FORWARD.submit(tape.recorder(), operands, ());
             }
         }
         y
@@ -80,8 +85,12 @@ impl Layer for Linear {
                 for &i in &tiles::pieces(w.shape[1], parts.channel) {
                     let (from, weight) = (tiles::samples(dy, n), tiles::last(&w, i));
                     let to = tiles::last(&tiles::samples(&dx, n), i);
-                    let operands = [from.with(Read), weight.with(Read), to.with(Write)];
-                    tape.submit(&linear::INPUT_GRAD, &operands, &[]);
+                    let operands = InputGrad {
+                        dy: from.with(Read),
+                        w: weight.with(Read),
+                        dx: to.with(Write),
+                    };
+                    INPUT_GRAD.submit(tape.recorder(), operands, ());
                 }
             }
             tape.give_gradient(0, dx);
@@ -91,8 +100,12 @@ impl Layer for Linear {
             for &c in &tiles::pieces(w.shape[0], parts.channel) {
                 let from = tiles::last(&tiles::samples(dy, n), c);
                 let (x, to) = (tiles::samples(&x, n), tiles::samples(&dw, c));
-                let operands = [from.with(Read), x.with(Read), to.with(Reduce)];
-                tape.submit(&linear::WEIGHT_GRAD, &operands, &[]);
+                let operands = WeightGrad {
+                    dy: from.with(Read),
+                    x: x.with(Read),
+                    dw: to.with(Reduce),
+                };
+                WEIGHT_GRAD.submit(tape.recorder(), operands, ());
             }
         }
         tape.give_param_gradient("weight", dw);
@@ -100,7 +113,8 @@ impl Layer for Linear {
             let db = tape.temporary("bias gradient", &[self.out_features]);
             for &n in &samples {
                 let from = tiles::samples(dy, n);
-                tape.submit(&linear::BIAS_GRAD, &[from.with(Read), db.with(Reduce)], &[]);
+                let (dy, db) = (from.with(Read), db.with(Reduce));
+                BIAS_GRAD.submit(tape.recorder(), BiasGrad { dy, db }, ());
             }
             tape.give_param_gradient("bias", db);
         }

@@ -1,8 +1,7 @@
 //! Cross-entropy of class scores, the softmax included.
 
 use dahl_core::Mode::{Read, Write};
-use dahl_core::Param;
-use dahl_ops::codelets::cross_entropy;
+use dahl_ops::cross_entropy::{EVALUATE, Evaluate, Scale, TRAIN, Train};
 use serde::{Deserialize, Serialize};
 
 use super::{Criterion, Named, Targets};
@@ -23,20 +22,30 @@ impl Criterion for CrossEntropy {
     }
 
     fn lower(&self, tape: &mut LossTape<'_>) {
-        let scale = Param::Float(1.0 / tape.batch() as f64);
+        let scale = 1.0 / tape.batch() as f64;
         for part in tape.parts() {
-            let mut operands = vec![
-                part.output.with(Read),
-                part.targets.with(Read),
-                part.losses.with(Write),
-                part.correct.with(Write),
-            ];
+            let (logits, labels) = (part.output.with(Read), part.targets.with(Read));
+            let (losses, correct) = (part.losses.with(Write), part.correct.with(Write));
             match &part.gradient {
                 Some(gradient) => {
-                    operands.push(gradient.with(Write));
-                    tape.submit(&cross_entropy::TRAIN, &operands, &[scale]);
+                    let operands = Train {
+                        logits,
+                        labels,
+                        losses,
+                        correct,
+                        gradient: gradient.with(Write),
+                    };
+                    TRAIN.submit(tape.recorder(), operands, Scale { scale });
                 }
-                None => tape.submit(&cross_entropy::EVALUATE, &operands, &[]),
+                None => {
+                    let operands = Evaluate {
+                        logits,
+                        labels,
+                        losses,
+                        correct,
+                    };
+                    EVALUATE.submit(tape.recorder(), operands, ());
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use dahl_core::Mode::{Read, Write};
 use dahl_core::graph::Operand;
 use dahl_core::{Codelet, DType, GraphError, Handle, Param, Recorder, Task};
+use dahl_ops::elementwise::{ADD, Binary};
 
 use super::grain::{self, Grain, Parts};
 use super::state::{Io, State};
@@ -374,8 +375,12 @@ impl<'a> Tape<'a> {
             let cut = grain::light(self.batch(), sum.shape.len()).sample;
             for piece in tiles::pieces(self.batch(), cut) {
                 let [a, b, c] = [&total, &other, &sum].map(|h| tiles::samples(h, piece));
-                let operands = [a.with(Read), b.with(Read), c.with(Write)];
-                self.submit(&dahl_ops::codelets::elementwise::ADD, &operands, &[]);
+                let operands = Binary {
+                    a: a.with(Read),
+                    b: b.with(Read),
+                    c: Some(c.with(Write)),
+                };
+                ADD.submit(&self.recorder, operands, ());
             }
             total = sum;
         }

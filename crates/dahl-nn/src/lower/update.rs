@@ -1,8 +1,8 @@
 //! Updating parameters, and clipping gradients where that is asked for.
 
+use dahl_core::Handle;
 use dahl_core::Mode::{Read, ReadWrite, Reduce};
-use dahl_core::{Handle, Param};
-use dahl_ops::codelets::optim;
+use dahl_ops::optim::{CLIP, Clip, Norm, SQUARES, Squares};
 
 use super::{Tape, tiles};
 
@@ -43,14 +43,15 @@ impl Tape<'_> {
         for (_, gradient) in &gradients {
             for axes in cuts(gradient) {
                 let part = tiles::part(gradient, axes);
-                self.submit(&optim::SQUARES, &[part.with(Read), total.with(Reduce)], &[]);
+                let (gradient, total) = (part.with(Read), total.with(Reduce));
+                SQUARES.submit(self.recorder(), Squares { gradient, total }, ());
             }
         }
         for (param, gradient) in &gradients {
             for axes in cuts(gradient) {
                 let part = tiles::part(gradient, axes);
-                let operands = [total.with(Read), part.with(ReadWrite)];
-                self.submit(&optim::CLIP, &operands, &[Param::Float(most)]);
+                let (total, gradient) = (total.with(Read), part.with(ReadWrite));
+                CLIP.submit(self.recorder(), Clip { total, gradient }, Norm { most });
             }
             self.apply(*param, gradient);
         }

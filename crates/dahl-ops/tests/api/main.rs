@@ -3,6 +3,7 @@
 
 mod common;
 mod conformance;
+mod coverage;
 mod elementwise;
 mod layers;
 mod linalg;

@@ -1,10 +1,9 @@
 //! A convolution of few channels, the positive part and max-pooling as one kernel: a code per pooled output
 //! says where its value came from, so what lies between is never written.
 
+use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
-use dahl_core::{Handle, Param};
-use dahl_ops::codelets::{conv_pool, window_params};
-use dahl_ops::conv2d::channels_last;
+use dahl_ops::conv2d::{channels_last, fused};
 use dahl_ops::window::Window;
 
 use super::tasks::{channels_of, filters};
@@ -27,10 +26,9 @@ fn pooled_grid(tape: &Tape<'_>, y: &Handle, conv: &Conv) -> Vec<Tile> {
 }
 
 impl ConvReluPool {
-    fn params(&self, window: &Window) -> Vec<Param> {
-        let mut params = window_params(window).to_vec();
-        params.push(Param::Int(self.side as i64));
-        params
+    fn params(&self, window: Window) -> fused::Params {
+        let side = self.side;
+        fused::Params { window, side }
     }
 
     /// The input that a tile of pooled outputs reads, and the window that maps the convolution's outputs
@@ -55,9 +53,13 @@ impl ConvReluPool {
         let parts = tape.parts(|| conv.parts(o));
         for &n in &tiles::pieces(tape.batch(), parts.sample) {
             let [a, b, c] = [dy, &codes, &full].map(|x| tiles::samples(x, n));
-            let operands = [a.with(Read), b.with(Read), c.with(Write)];
-            let params = [Param::Int(self.side as i64)];
-            tape.submit(&conv_pool::EXPAND, &operands, &params);
+            let operands = fused::Expand {
+                dy: a.with(Read),
+                codes: b.with(Read),
+                full: c.with(Write),
+            };
+            let side = self.side;
+            fused::EXPAND.submit(tape.recorder(), operands, fused::Side { side });
         }
         full
     }
@@ -67,7 +69,6 @@ impl ConvReluPool {
         let (conv, _) = self.conv.size(tape);
         let (dx, codes, w) = (tape.new_gradient(0), tape.kept(0), tape.param("weight"));
         let parts = tape.parts(|| conv.parts(conv.channels[0]));
-        let params = self.params(whole);
         let dims = dx.shape.dims4();
         let (height, width) = ((0, dims[2]), (0, dims[3]));
         for &n in &tiles::pieces(dims[0], parts.sample) {
@@ -75,13 +76,13 @@ impl ConvReluPool {
                 let filter = channels_of(&w, c);
                 let [grad, code] = [dy, &codes].map(|h| tiles::samples(h, n));
                 let to = tiles::part(&dx, [n, c, height, width]);
-                let operands = [
-                    grad.with(Read),
-                    code.with(Read),
-                    filter.with(Read),
-                    to.with(Write),
-                ];
-                tape.submit(&conv_pool::INPUT_GRAD, &operands, &params);
+                let operands = fused::InputGrad {
+                    dy: grad.with(Read),
+                    codes: code.with(Read),
+                    w: filter.with(Read),
+                    dx: to.with(Write),
+                };
+                fused::INPUT_GRAD.submit(tape.recorder(), operands, self.params(*whole));
             }
         }
         tape.give_gradient(0, dx);
@@ -93,7 +94,7 @@ impl Fused for ConvReluPool {
         let (conv, _) = self.conv.size(tape);
         let (x, y) = (tape.input(0), tape.new_output());
         let [_, o, ph, pw] = y.shape.dims4();
-        let columns = conv_pool::code_columns(tape.dtype(), pw);
+        let columns = fused::code_columns(tape.dtype(), pw);
         let codes = tape.temporary("codes", &[tape.batch(), o, ph, columns]);
         let w = tape.param("weight");
         let bias = self.conv.bias.then(|| tape.param("bias"));
@@ -103,10 +104,14 @@ impl Fused for ConvReluPool {
             let (filter, to) = (filters(&w, c), tiles::part(&y, tile));
             let code = tiles::part(&codes, [n, c, h, (0, columns)]);
             let b = bias.as_ref().map(|b| tiles::last(b, c));
-            let mut operands = vec![from.with(Read), filter.with(Read)];
-            operands.extend(b.as_ref().map(|b| b.with(Read)));
-            operands.extend([to.with(Write), code.with(Write)]);
-            tape.submit(&conv_pool::FORWARD, &operands, &self.params(&win));
+            let operands = fused::Forward {
+                x: from.with(Read),
+                w: filter.with(Read),
+                bias: b.as_ref().map(|b| b.with(Read)),
+                y: to.with(Write),
+                codes: code.with(Write),
+            };
+            fused::FORWARD.submit(tape.recorder(), operands, self.params(win));
         }
         tape.keep(codes);
         y
@@ -137,14 +142,14 @@ impl Fused for ConvReluPool {
             let (grad, to) = (tiles::part(dy, tile), filters(&dw, c));
             let code = tiles::part(&codes, [n, c, h, (0, columns)]);
             let b = db.as_ref().map(|b| tiles::last(b, c));
-            let mut operands = vec![
-                from.with(Read),
-                grad.with(Read),
-                code.with(Read),
-                to.with(Reduce),
-            ];
-            operands.extend(b.as_ref().map(|b| b.with(Reduce)));
-            tape.submit(&conv_pool::FILTER_GRAD, &operands, &self.params(&win));
+            let operands = fused::FilterGrad {
+                x: from.with(Read),
+                dy: grad.with(Read),
+                codes: code.with(Read),
+                dw: to.with(Reduce),
+                db: b.as_ref().map(|b| b.with(Reduce)),
+            };
+            fused::FILTER_GRAD.submit(tape.recorder(), operands, self.params(win));
         }
         tape.give_param_gradient("weight", dw);
         if let Some(db) = db {
