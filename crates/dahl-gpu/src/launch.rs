@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 
 use dahl_core::{DType, Mode, Param};
+use dahl_ops::window::Window;
 
 use crate::error::GpuError;
 use crate::tensor::{Base, Laid, Tensor};
@@ -53,9 +54,12 @@ impl From<f64> for Arg {
     }
 }
 
-impl From<[i32; 6]> for Arg {
-    fn from(v: [i32; 6]) -> Self {
-        Arg::Window(v)
+impl From<Window> for Arg {
+    fn from(w: Window) -> Self {
+        let ([a, b], [c, d], [e, f]) = (w.kernel, w.stride, w.shift);
+        let sizes = [a, b, c, d].map(|v| v as i32);
+        let [a, b, c, d] = sizes;
+        Arg::Window([a, b, c, d, e as i32, f as i32])
     }
 }
 
@@ -162,33 +166,19 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Whether operand `i` is added to rather than overwritten.
-    pub fn adds(&self, i: usize) -> bool {
-        self.modes[i] != Mode::Write
-    }
-
-    /// Parameter `i` as a whole number; 0 if there is none.
-    pub fn int(&self, i: usize) -> i64 {
-        match self.params.get(i) {
-            Some(Param::Int(v)) => *v,
-            Some(Param::Float(v)) => *v as i64,
-            None => 0,
-        }
-    }
-
-    /// Parameter `i` as a number; 0 if there is none.
-    pub fn float(&self, i: usize) -> f64 {
-        match self.params.get(i) {
+    /// The first two parameters of an elementwise operation, 0 for those it does not have.
+    pub fn values(&self) -> [f64; 2] {
+        [0, 1].map(|i| match self.params.get(i) {
             Some(Param::Int(v)) => *v as f64,
             Some(Param::Float(v)) => *v,
             None => 0.0,
-        }
+        })
     }
+}
 
-    /// The window that the first six parameters describe.
-    pub fn window(&self) -> [i32; 6] {
-        std::array::from_fn(|i| self.int(i) as i32)
-    }
+/// Whether an operand of this mode is added to rather than overwritten.
+pub fn adds(mode: Mode) -> bool {
+    mode != Mode::Write
 }
 
 /// Launches, and the scratch memory they share.

@@ -1,5 +1,9 @@
 //! Convolutions and their gradients, also with pooling behind them.
 
+use dahl_ops::conv2d::{fused, plain};
+use dahl_ops::linalg::rearranged::Correlate;
+use dahl_ops::window::Window;
+
 use super::linalg::parts;
 use super::pool;
 use super::reduce::{add_parts, sum_axes};
@@ -11,7 +15,7 @@ fn convolve(
     [x, w, y]: [Tensor; 3],
     bias: Option<Tensor>,
     positive: bool,
-    window: [i32; 6],
+    window: Window,
     s: &mut Steps,
 ) {
     let args = [
@@ -27,34 +31,39 @@ fn convolve(
     s.blocks("conv_forward", args, [o, n * h * v, 1]);
 }
 
-/// y from x, w, (bias,) y.
+/// The convolution.
 pub fn forward(t: &Task<'_>, s: &mut Steps) {
-    let last = t.tensors.len() - 1;
-    let bias = (last == 3).then(|| t.tensors[2]);
-    let operands = [t.tensors[0], t.tensors[1], t.tensors[last]];
-    convolve(operands, bias, t.int(6) != 0, t.window(), s);
+    let plain::Forward { x, w, bias, y } = plain::Forward::of(t.tensors);
+    let given = plain::Params::of(t.params);
+    convolve([x, w, y], bias, given.relu, given.window, s);
 }
 
-/// Where matrices overlap fully: x, kernel, out.
+/// Where matrices overlap fully.
 pub fn correlate(t: &Task<'_>, s: &mut Steps) {
-    let [_, _, h, w] = t.tensors[1].dims.map(|d| d as i32);
-    let operands = [t.tensors[0], t.tensors[1], t.tensors[2]];
-    convolve(operands, None, false, [h, w, 1, 1, 0, 0], s);
+    let Correlate { x, kernel, y } = Correlate::of(t.tensors);
+    let [_, _, h, w] = kernel.dims;
+    let window = Window {
+        kernel: [h, w],
+        stride: [1, 1],
+        shift: [0, 0],
+    };
+    convolve([x, kernel, y], None, false, window, s);
 }
 
-fn write_input_grad([dy, w, dx]: [Tensor; 3], window: [i32; 6], s: &mut Steps) {
+fn write_input_grad([dy, w, dx]: [Tensor; 3], window: Window, s: &mut Steps) {
     let [n, c, h, v] = dx.dims;
     let args = [dy.into(), w.into(), dx.into(), window.into()];
     s.blocks("conv_input_grad", args, [c, n * h * v, 1]);
 }
 
-/// dx from dy, w, dx.
+/// The gradient by the input.
 pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
-    write_input_grad([0, 1, 2].map(|i| t.tensors[i]), t.window(), s);
+    let plain::InputGrad { dy, w, dx } = plain::InputGrad::of(t.tensors);
+    write_input_grad([dy, w, dx], plain::Slide::of(t.params).window, s);
 }
 
 /// `dw +=` from x and dy, the sum over pixels cut into parts if there are few weights.
-fn add_filter_grad(x: Tensor, dy: Tensor, dw: Tensor, window: [i32; 6], s: &mut Steps) {
+fn add_filter_grad(x: Tensor, dy: Tensor, dw: Tensor, window: Window, s: &mut Steps) {
     let (o, taps) = (dw.dims[0], dw.len() / dw.dims[0]);
     let pixels = dy.dims[0] * dy.dims[2] * dy.dims[3];
     let block = s.tuning.block();
@@ -80,10 +89,10 @@ fn add_filter_grad(x: Tensor, dy: Tensor, dw: Tensor, window: [i32; 6], s: &mut 
     }
 }
 
-/// dw += from x, dy, dw.
+/// The gradient by the filters.
 pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
-    let [x, dy, dw] = [0, 1, 2].map(|i| t.tensors[i]);
-    add_filter_grad(x, dy, dw, t.window(), s);
+    let plain::FilterGrad { x, dy, dw } = plain::FilterGrad::of(t.tensors);
+    add_filter_grad(x, dy, dw, plain::Slide::of(t.params).window, s);
 }
 
 /// The extents of what `y` pools with windows of this side.
@@ -92,46 +101,42 @@ fn unpooled(y: Tensor, side: usize) -> [usize; 4] {
     [n, c, h * side, w * side]
 }
 
-/// y and codes from x, w, (bias,) y, codes: the convolution goes to scratch memory, then is pooled.
+/// With pooling behind it: the convolution goes to scratch memory, then is pooled.
 pub fn pooled(t: &Task<'_>, s: &mut Steps) {
-    let (n, side) = (t.tensors.len(), t.int(6).max(1) as usize);
-    let bias = (n == 5).then(|| t.tensors[2]);
-    let (y, codes) = (t.tensors[n - 2], t.tensors[n - 1]);
+    let (all, given) = (fused::Forward::of(t.tensors), fused::Params::of(t.params));
+    let (y, side) = (all.y, given.side.max(1));
     let whole = s.scratch(unpooled(y, side));
-    convolve(
-        [t.tensors[0], t.tensors[1], whole],
-        bias,
-        false,
-        t.window(),
-        s,
-    );
+    convolve([all.x, all.w, whole], all.bias, false, given.window, s);
     let args: [Arg; 5] = [
         whole.into(),
         y.into(),
-        codes.into(),
+        all.codes.into(),
         side.into(),
         y.len().into(),
     ];
     s.items("pool_codes", args, y.len());
 }
 
-/// dw += and db += from x, dy, codes, dw, (db): the gradient is expanded in scratch memory.
+/// The gradients by filters and bias: the one by the output is expanded in scratch memory.
 pub fn pooled_filter_grad(t: &Task<'_>, s: &mut Steps) {
-    let [x, dy, codes, dw] = [0, 1, 2, 3].map(|i| t.tensors[i]);
-    let side = t.int(6).max(1) as usize;
-    let whole = s.scratch(unpooled(dy, side));
-    pool::write_expanded(dy, codes, whole, side, s);
-    add_filter_grad(x, whole, dw, t.window(), s);
-    if let Some(&db) = t.tensors.get(4) {
+    let (all, given) = (
+        fused::FilterGrad::of(t.tensors),
+        fused::Params::of(t.params),
+    );
+    let side = given.side.max(1);
+    let whole = s.scratch(unpooled(all.dy, side));
+    pool::write_expanded(all.dy, all.codes, whole, side, s);
+    add_filter_grad(all.x, whole, all.dw, given.window, s);
+    if let Some(db) = all.db {
         sum_axes(whole, db.per_channel(), true, 1.0, s);
     }
 }
 
-/// dx from dy, codes, w, dx: the gradient is expanded in scratch memory.
+/// The gradient by the input: the one by the output is expanded in scratch memory.
 pub fn pooled_input_grad(t: &Task<'_>, s: &mut Steps) {
-    let [dy, codes, w, dx] = [0, 1, 2, 3].map(|i| t.tensors[i]);
-    let side = t.int(6).max(1) as usize;
-    let whole = s.scratch(unpooled(dy, side));
-    pool::write_expanded(dy, codes, whole, side, s);
-    write_input_grad([whole, w, dx], t.window(), s);
+    let (all, given) = (fused::InputGrad::of(t.tensors), fused::Params::of(t.params));
+    let side = given.side.max(1);
+    let whole = s.scratch(unpooled(all.dy, side));
+    pool::write_expanded(all.dy, all.codes, whole, side, s);
+    write_input_grad([whole, all.w, all.dx], given.window, s);
 }

@@ -1,24 +1,24 @@
 //! Every element alone.
 
+use dahl_ops::dropout::{Dropout, Dropped};
+use dahl_ops::elementwise::binary::Added;
+use dahl_ops::elementwise::unary::{Filled, Value};
+use dahl_ops::elementwise::{Binary, Unary};
+
 use crate::launch::{Arg, Steps, Task};
 
 /// One input; in place if there is no other operand.
 pub fn unary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[t.tensors.len() - 1]);
-    let args = [
-        x.into(),
-        y.into(),
-        x.len().into(),
-        t.float(0).into(),
-        t.float(1).into(),
-    ];
+    let Unary { x, y } = Unary::of(t.tensors);
+    let (y, [p, q]) = (y.unwrap_or(x), t.values());
+    let args = [x.into(), y.into(), x.len().into(), p.into(), q.into()];
     s.items(kernel, args, x.len());
 }
 
 /// Two inputs; the first is changed if there is no third operand.
 pub fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
-    let (a, b) = (t.tensors[0], t.tensors[1]);
-    let y = t.tensors.get(2).copied().unwrap_or(a);
+    let Binary { a, b, c } = Binary::of(t.tensors);
+    let y = c.unwrap_or(a);
     s.items(
         kernel,
         [a.into(), b.into(), y.into(), a.len().into()],
@@ -28,26 +28,22 @@ pub fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
 
 /// [`binary`] with a parameter.
 pub fn binary_with(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
-    let (a, b) = (t.tensors[0], t.tensors[1]);
-    let y = t.tensors.get(2).copied().unwrap_or(a);
-    let args = [
-        a.into(),
-        b.into(),
-        y.into(),
-        a.len().into(),
-        t.float(0).into(),
-    ];
+    let Binary { a, b, c } = Binary::of(t.tensors);
+    let (y, [p, _]) = (c.unwrap_or(a), t.values());
+    let args = [a.into(), b.into(), y.into(), a.len().into(), p.into()];
     s.items(kernel, args, a.len());
 }
 
-/// `b = b + a`.
+/// `x = value`
+pub fn filled(t: &Task<'_>, s: &mut Steps) {
+    super::fill(Filled::of(t.tensors).x, Value::of(t.params).value, s);
+}
+
+/// `total = total + x`
 pub fn add_assign(t: &Task<'_>, s: &mut Steps) {
-    let (a, b) = (t.tensors[0], t.tensors[1]);
-    s.items(
-        "add",
-        [b.into(), a.into(), b.into(), a.len().into()],
-        a.len(),
-    );
+    let Added { x, total } = Added::of(t.tensors);
+    let args = [total.into(), x.into(), total.into(), x.len().into()];
+    s.items("add", args, x.len());
 }
 
 /// Joins operands 1, 2, … with operand 0, in this order.
@@ -59,10 +55,10 @@ pub fn merge(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     }
 }
 
-/// y from x, step, y; probability, seed, layer.
+/// Elements dropped at random, by their place in the whole array.
 pub fn dropout(t: &Task<'_>, s: &mut Steps) {
-    let (x, step, y) = (t.tensors[0], t.tensors[1], t.tensors[2]);
-    let (p, seed, layer) = (t.float(0), t.int(1), t.int(2));
+    let (Dropped { x, step, y }, given) = (Dropped::of(t.tensors), Dropout::of(t.params));
+    let (p, seed, layer) = (given.probability, given.seed, given.layer);
     // A word below the threshold drops its element; 2³² drops all of them.
     let threshold = (p.clamp(0.0, 1.0) * 2f64.powi(32)).round() as i64;
     let factor = if threshold >> 32 == 1 {

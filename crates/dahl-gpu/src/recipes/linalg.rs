@@ -1,7 +1,11 @@
 //! Products of matrices and vectors, and rearranging.
 
+use dahl_ops::linalg::products::{Matmul, Matvec, Outer, Transposed, Vecmat};
+use dahl_ops::linalg::rearranged::{Diag, Diagonal, Transpose};
+use dahl_ops::linear::{Forward, InputGrad, WeightGrad};
+
 use super::reduce::add_parts;
-use crate::launch::{Arg, BLAS, Steps, Task};
+use crate::launch::{Arg, BLAS, Steps, Task, adds};
 use crate::tensor::Tensor;
 
 /// A factor: its first element, extents, and the strides between rows and between columns.
@@ -124,66 +128,66 @@ fn by_library(
     s.blocks(BLAS, args, [1, 1, 1]);
 }
 
-/// c = a · b: a, b, c.
+/// `c = a · b`
 pub fn matmul(t: &Task<'_>, s: &mut Steps) {
-    let a = Factor::new(t.tensors[0]).turned_if(t.int(0) != 0);
-    let b = Factor::new(t.tensors[1]).turned_if(t.int(1) != 0);
-    product(a, b, None, t.tensors[2], t.adds(2), s);
+    let (Matmul { a, b, c }, turned) = (Matmul::of(t.tensors), Transposed::of(t.params));
+    let a = Factor::new(a).turned_if(turned.a);
+    let b = Factor::new(b).turned_if(turned.b);
+    product(a, b, None, c, adds(Matmul::of(t.modes).c), s);
 }
 
-/// out = a · bᵀ of vectors: a, b, out.
+/// `c = a · bᵀ` of vectors.
 pub fn outer(t: &Task<'_>, s: &mut Steps) {
-    let (a, b) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    product(a.turned(), b, None, t.tensors[2], t.adds(2), s);
+    let Outer { a, b, c } = Outer::of(t.tensors);
+    let (a, b, add) = (Factor::new(a), Factor::new(b), adds(Outer::of(t.modes).c));
+    product(a.turned(), b, None, c, add, s);
 }
 
-/// y = m · x: m, x, y.
+/// `y = m · x`
 pub fn matvec(t: &Task<'_>, s: &mut Steps) {
-    let (m, x) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    product(x, m.turned(), None, t.tensors[2], false, s);
+    let Matvec { m, x, y } = Matvec::of(t.tensors);
+    product(Factor::new(x), Factor::new(m).turned(), None, y, false, s);
 }
 
-/// y = x · m: x, m, y.
+/// `y = x · m`
 pub fn vecmat(t: &Task<'_>, s: &mut Steps) {
-    let (x, m) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    product(x, m, None, t.tensors[2], false, s);
+    let Vecmat { x, m, y } = Vecmat::of(t.tensors);
+    product(Factor::new(x), Factor::new(m), None, y, false, s);
 }
 
-/// y = x · wᵀ (+ bias): x, w, (bias,) y.
+/// `y = x · wᵀ (+ bias)`
 pub fn linear(t: &Task<'_>, s: &mut Steps) {
-    let last = t.tensors.len() - 1;
-    let (x, w) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    let bias = (last == 3).then(|| t.tensors[2]);
-    product(x, w.turned(), bias, t.tensors[last], false, s);
+    let Forward { x, w, bias, y } = Forward::of(t.tensors);
+    product(Factor::new(x), Factor::new(w).turned(), bias, y, false, s);
 }
 
-/// dx = dy · w: dy, w, dx.
+/// `dx = dy · w`
 pub fn linear_input_grad(t: &Task<'_>, s: &mut Steps) {
-    let (dy, w) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    product(dy, w, None, t.tensors[2], false, s);
+    let InputGrad { dy, w, dx } = InputGrad::of(t.tensors);
+    product(Factor::new(dy), Factor::new(w), None, dx, false, s);
 }
 
-/// dw += dyᵀ · x: dy, x, dw.
+/// `dw += dyᵀ · x`
 pub fn linear_weight_grad(t: &Task<'_>, s: &mut Steps) {
-    let (dy, x) = (Factor::new(t.tensors[0]), Factor::new(t.tensors[1]));
-    product(dy.turned(), x, None, t.tensors[2], true, s);
+    let WeightGrad { dy, x, dw } = WeightGrad::of(t.tensors);
+    product(Factor::new(dy).turned(), Factor::new(x), None, dw, true, s);
 }
 
-/// The last two axes exchanged: x, y.
+/// The last two axes exchanged.
 pub fn transpose(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let Transpose { x, y } = Transpose::of(t.tensors);
     s.items("transpose", [x.into(), y.into(), y.len().into()], y.len());
 }
 
-/// A diagonal matrix: diagonal, matrix.
+/// A diagonal matrix.
 pub fn diag(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let Diag { x, y } = Diag::of(t.tensors);
     s.items("diag", [x.into(), y.into(), x.len().into()], y.len());
 }
 
-/// The diagonal of a matrix: matrix, diagonal.
+/// The diagonal of a matrix.
 pub fn diagonal(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let Diagonal { x, y } = Diagonal::of(t.tensors);
     s.items("diagonal", [x.into(), y.into(), y.len().into()], y.len());
 }
 

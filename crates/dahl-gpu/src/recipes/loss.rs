@@ -1,5 +1,8 @@
 //! Softmax and cross-entropy.
 
+use dahl_ops::cross_entropy::{Evaluate, Scale, Train};
+use dahl_ops::softmax::{Jacobian, Softmax, SoftmaxGrad};
+
 use super::reduce::sum_axes;
 use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
@@ -8,28 +11,28 @@ fn rows(t: Tensor) -> usize {
     t.len() / t.dims[3]
 }
 
-/// y from x, y.
+/// Each row normalised.
 pub fn softmax(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let Softmax { x, y } = Softmax::of(t.tensors);
     s.groups("softmax", [x.into(), y.into()], rows(x), x.dims[3]);
 }
 
-/// dx from y, dy, dx.
+/// The gradient by the input.
 pub fn softmax_grad(t: &Task<'_>, s: &mut Steps) {
-    let [y, dy, dx] = [0, 1, 2].map(|i| t.tensors[i]);
+    let SoftmaxGrad { y, dy, dx } = SoftmaxGrad::of(t.tensors);
     let args = [y.into(), dy.into(), dx.into()];
     s.groups("softmax_grad", args, rows(y), y.dims[3]);
 }
 
-/// The Jacobian of one row: y, Jacobian.
+/// The Jacobian of one row.
 pub fn softmax_jacobian(t: &Task<'_>, s: &mut Steps) {
-    let (y, out) = (t.tensors[0], t.tensors[1]);
+    let Jacobian { y, j: out } = Jacobian::of(t.tensors);
     let args = [y.into(), out.into(), y.dims[3].into()];
     s.items("softmax_jacobian", args, out.len());
 }
 
-fn losses(t: &Task<'_>, grad: Option<Tensor>, scale: f64, s: &mut Steps) {
-    let [x, labels, losses, correct] = [0, 1, 2, 3].map(|i| t.tensors[i]);
+fn losses(all: Evaluate<Tensor>, grad: Option<Tensor>, scale: f64, s: &mut Steps) {
+    let (x, labels, losses) = (all.logits, all.labels, all.losses);
     let right = s.scratch([1, 1, 1, x.dims[2]]);
     let args = [
         x.into(),
@@ -41,15 +44,28 @@ fn losses(t: &Task<'_>, grad: Option<Tensor>, scale: f64, s: &mut Steps) {
         scale.into(),
     ];
     s.groups("cross_entropy", args, x.dims[2], x.dims[3]);
-    sum_axes(right, correct, false, 1.0, s);
+    sum_axes(right, all.correct, false, 1.0, s);
 }
 
-/// logits, labels, losses, correct, gradient; scale.
+/// Losses, correct predictions and gradient.
 pub fn train(t: &Task<'_>, s: &mut Steps) {
-    losses(t, Some(t.tensors[4]), t.float(0), s);
+    let Train {
+        logits,
+        labels,
+        losses: each,
+        correct,
+        gradient,
+    } = Train::of(t.tensors);
+    let all = Evaluate {
+        logits,
+        labels,
+        losses: each,
+        correct,
+    };
+    losses(all, Some(gradient), Scale::of(t.params).scale, s);
 }
 
-/// logits, labels, losses, correct.
+/// Losses and correct predictions.
 pub fn evaluate(t: &Task<'_>, s: &mut Steps) {
-    losses(t, None, 1.0, s);
+    losses(Evaluate::of(t.tensors), None, 1.0, s);
 }

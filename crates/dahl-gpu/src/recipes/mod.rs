@@ -36,7 +36,7 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("round", |t, s| elementwise::unary("round_even", t, s)),
     ("exp", |t, s| elementwise::unary("exponential", t, s)),
     ("log", |t, s| elementwise::unary("logarithm", t, s)),
-    ("fill", |t, s| fill(t.tensors[0], t.float(0), s)),
+    ("fill", elementwise::filled),
     ("copy", |t, s| elementwise::unary("copy", t, s)),
     ("relu", |t, s| elementwise::unary("relu", t, s)),
     ("relu_grad", |t, s| elementwise::binary("relu_grad", t, s)),

@@ -1,5 +1,9 @@
 //! Batch normalisation.
 
+use dahl_ops::batch_norm::{
+    Epsilon, Finish, InputGrad, Kept, Moments, Normalise, Normalised, PerChannel, Running, Sums,
+};
+
 use crate::launch::{Steps, Task};
 
 /// Elements of a channel in a tile.
@@ -7,92 +11,93 @@ fn per_channel(dims: [usize; 4]) -> usize {
     dims[0] * dims[2] * dims[3]
 }
 
-/// The moments of a tile: x, moments.
+/// The moments of a tile.
 pub fn moments(t: &Task<'_>, s: &mut Steps) {
-    let (x, out) = (t.tensors[0], t.tensors[1]);
+    let Moments { x, moments } = Moments::of(t.tensors);
     s.groups(
         "bn_moments",
-        [x.into(), out.into()],
+        [x.into(), moments.into()],
         x.dims[1],
         per_channel(x.dims),
     );
 }
 
-/// moments, their total, statistics, running mean, running variance; ε, momentum.
+/// Statistics from all moments.
 pub fn finish(t: &Task<'_>, s: &mut Steps) {
-    let [all, total, stats, mean, var] = [0, 1, 2, 3, 4].map(|i| t.tensors[i]);
-    let channels = all.dims[3];
+    let (all, given) = (Finish::of(t.tensors), Kept::of(t.params));
+    let channels = all.moments.dims[3];
     let args = [
-        all.into(),
-        total.into(),
-        stats.into(),
-        mean.into(),
-        var.into(),
-        t.float(0).into(),
-        t.float(1).into(),
+        all.moments.into(),
+        all.total.into(),
+        all.statistics.into(),
+        all.running_mean.into(),
+        all.running_var.into(),
+        given.epsilon.into(),
+        given.momentum.into(),
         channels.into(),
     ];
     s.items("bn_finish", args, channels);
 }
 
-/// running mean, running variance, statistics; ε.
+/// Statistics from running mean and variance.
 pub fn running(t: &Task<'_>, s: &mut Steps) {
-    let [mean, var, stats] = [0, 1, 2].map(|i| t.tensors[i]);
-    let channels = mean.dims[3];
+    let (all, given) = (Running::of(t.tensors), Epsilon::of(t.params));
+    let channels = all.running_mean.dims[3];
     let args = [
-        mean.into(),
-        var.into(),
-        stats.into(),
-        t.float(0).into(),
+        all.running_mean.into(),
+        all.running_var.into(),
+        all.statistics.into(),
+        given.epsilon.into(),
         channels.into(),
     ];
     s.items("bn_running", args, channels);
 }
 
-/// x, statistics, scale, shift, y; whether the positive part is taken.
+/// A tile normalised.
 pub fn normalise(t: &Task<'_>, s: &mut Steps) {
-    let [x, stats, scale, shift, y] = [0, 1, 2, 3, 4].map(|i| t.tensors[i]);
+    let (all, given) = (Normalise::of(t.tensors), Normalised::of(t.params));
+    let x = all.x;
     let args = [
         x.into(),
-        stats.into(),
-        scale.into(),
-        shift.into(),
-        y.into(),
-        (t.int(0) != 0).into(),
+        all.statistics.into(),
+        all.scale.into(),
+        all.shift.into(),
+        all.y.into(),
+        given.relu.into(),
         x.len().into(),
     ];
     s.items("bn_normalise", args, x.len());
 }
 
-/// x, dy, statistics, sums, (y).
+/// The sums that the gradients need, of a tile.
 pub fn sums(t: &Task<'_>, s: &mut Steps) {
-    let [x, dy, stats, out] = [0, 1, 2, 3].map(|i| t.tensors[i]);
-    let y = t.tensors.get(4).copied();
+    let all = Sums::of(t.tensors);
+    let (x, y) = (all.x, all.y);
     let args = [
         x.into(),
-        dy.into(),
-        stats.into(),
+        all.dy.into(),
+        all.statistics.into(),
         y.unwrap_or(x).into(),
         y.is_some().into(),
-        out.into(),
+        all.sums.into(),
     ];
     s.groups("bn_sums", args, x.dims[1], per_channel(x.dims));
 }
 
-/// x, dy, statistics, sums, scale, dx, (y); how many elements a channel has.
+/// The gradient by the input.
 pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
-    let [x, dy, stats, sums, scale, dx] = [0, 1, 2, 3, 4, 5].map(|i| t.tensors[i]);
-    let y = t.tensors.get(6).copied();
+    let (all, given) = (InputGrad::of(t.tensors), PerChannel::of(t.params));
+    let (x, y) = (all.x, all.y);
     let args = [
         x.into(),
-        dy.into(),
-        stats.into(),
-        sums.into(),
-        scale.into(),
+        all.dy.into(),
+        all.statistics.into(),
+        all.sums.into(),
+        all.scale.into(),
         y.unwrap_or(x).into(),
         y.is_some().into(),
-        dx.into(),
-        (1.0 / t.int(0) as f64).into(),
+        all.dx.into(),
+        (1.0 / given.count as f64).into(),
         x.len().into(),
     ];
     s.items("bn_input_grad", args, x.len());

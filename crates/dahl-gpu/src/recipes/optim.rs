@@ -1,10 +1,16 @@
 //! Optimisers.
 
+use dahl_ops::optim::{Adam, Clip, Decay, Momentum, Norm, Sgd, SgdMomentum};
+
 use crate::launch::{Steps, Task};
 
-/// values, gradient, parameter.
+/// One step without momentum.
 pub fn sgd(t: &Task<'_>, s: &mut Steps) {
-    let [values, g, p] = [0, 1, 2].map(|i| t.tensors[i]);
+    let Sgd {
+        values,
+        gradient: g,
+        param: p,
+    } = Sgd::of(t.tensors);
     s.items(
         "sgd",
         [values.into(), g.into(), p.into(), p.len().into()],
@@ -12,44 +18,46 @@ pub fn sgd(t: &Task<'_>, s: &mut Steps) {
     );
 }
 
-/// values, gradient, parameter, buffer; whether it is Nesterov's variant.
+/// One step with momentum.
 pub fn sgd_momentum(t: &Task<'_>, s: &mut Steps) {
-    let [values, g, p, b] = [0, 1, 2, 3].map(|i| t.tensors[i]);
+    let (all, given) = (SgdMomentum::of(t.tensors), Momentum::of(t.params));
+    let p = all.param;
     let args = [
-        values.into(),
-        g.into(),
+        all.values.into(),
+        all.gradient.into(),
         p.into(),
-        b.into(),
-        (t.int(0) != 0).into(),
+        all.buffer.into(),
+        given.nesterov.into(),
         p.len().into(),
     ];
     s.items("sgd_momentum", args, p.len());
 }
 
-/// values, gradient, parameter, mean, mean square; whether decay is decoupled.
+/// One step of Adam or AdamW.
 pub fn adam(t: &Task<'_>, s: &mut Steps) {
-    let [values, g, p, mean, square] = [0, 1, 2, 3, 4].map(|i| t.tensors[i]);
+    let (all, given) = (Adam::of(t.tensors), Decay::of(t.params));
+    let p = all.param;
     let shared = s.scratch([1, 1, 1, 8]);
-    let decoupled = t.int(0) != 0;
     s.items(
         "adam_values",
-        [values.into(), shared.into(), decoupled.into()],
+        [all.values.into(), shared.into(), given.decoupled.into()],
         1,
     );
     let args = [
         shared.into(),
-        g.into(),
+        all.gradient.into(),
         p.into(),
-        mean.into(),
-        square.into(),
+        all.mean.into(),
+        all.square.into(),
         p.len().into(),
     ];
     s.items("adam", args, p.len());
 }
 
-/// total of squares, gradient; the largest norm.
+/// A gradient scaled so that the norm of all is bounded.
 pub fn clip(t: &Task<'_>, s: &mut Steps) {
-    let (total, g) = (t.tensors[0], t.tensors[1]);
-    let args = [total.into(), g.into(), t.float(0).into(), g.len().into()];
+    let Clip { total, gradient: g } = Clip::of(t.tensors);
+    let most = Norm::of(t.params).most;
+    let args = [total.into(), g.into(), most.into(), g.len().into()];
     s.items("clip_norm", args, g.len());
 }

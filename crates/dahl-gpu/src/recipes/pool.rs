@@ -1,62 +1,66 @@
 //! Pooling and its gradients.
 
+use dahl_ops::conv2d::fused::{Expand, Side};
+use dahl_ops::pool::{Average, AverageGrad, Max, MaxGrad, Windows};
+
 use super::reduce::sum_axes;
 use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
 
-/// y (and places) from x, y, (places).
+/// Each window's largest element, and where it is.
 pub fn max(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
-    let places = t.tensors.get(2).copied();
+    let Max { x, y, places } = Max::of(t.tensors);
     let args = [
         x.into(),
         y.into(),
         places.unwrap_or(y).into(),
         places.is_some().into(),
         y.len().into(),
-        t.window().into(),
+        Windows::of(t.params).window.into(),
     ];
     s.items("max_pool", args, y.len());
 }
 
-/// dx from dy, places, dx.
+/// The gradient goes to where the largest elements were.
 pub fn max_grad(t: &Task<'_>, s: &mut Steps) {
-    let [dy, places, dx] = [0, 1, 2].map(|i| t.tensors[i]);
+    let MaxGrad { dy, places, dx } = MaxGrad::of(t.tensors);
     let args = [
         dy.into(),
         places.into(),
         dx.into(),
         dx.len().into(),
-        t.window().into(),
+        Windows::of(t.params).window.into(),
     ];
     s.items("max_pool_grad", args, dx.len());
 }
 
-fn windowed(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
-    let (from, to) = (t.tensors[0], t.tensors[1]);
-    let args = [from.into(), to.into(), to.len().into(), t.window().into()];
+fn windowed(kernel: &'static str, from: Tensor, to: Tensor, t: &Task<'_>, s: &mut Steps) {
+    let window = Windows::of(t.params).window;
+    let args = [from.into(), to.into(), to.len().into(), window.into()];
     s.items(kernel, args, to.len());
 }
 
-/// y from x, y.
+/// Each window's mean.
 pub fn average(t: &Task<'_>, s: &mut Steps) {
-    windowed("avg_pool", t, s);
+    let Average { x, y } = Average::of(t.tensors);
+    windowed("avg_pool", x, y, t, s);
 }
 
-/// dx from dy, dx.
+/// The gradient is shared among each window's elements.
 pub fn average_grad(t: &Task<'_>, s: &mut Steps) {
-    windowed("avg_pool_grad", t, s);
+    let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
+    windowed("avg_pool_grad", dy, dx, t, s);
 }
 
-/// The mean of each plane: x, y.
+/// The mean of each plane.
 pub fn planes(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
+    let Average { x, y } = Average::of(t.tensors);
     sum_axes(x, y, false, (x.dims[2] * x.dims[3]) as f64, s);
 }
 
-/// dx from dy, dx.
+/// The gradient is shared among each plane's elements.
 pub fn planes_grad(t: &Task<'_>, s: &mut Steps) {
-    let (dy, dx) = (t.tensors[0], t.tensors[1]);
+    let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
     let count = (dx.dims[2] * dx.dims[3]) as f64;
     let args = [dy.into(), dx.into(), dx.len().into(), count.into()];
     s.items("spread_planes", args, dx.len());
@@ -74,8 +78,8 @@ pub fn write_expanded(dy: Tensor, codes: Tensor, out: Tensor, side: usize, s: &m
     s.items("pool_expand", args, out.len());
 }
 
-/// The convolution's output gradient from dy, codes, it.
+/// The gradient by the convolution's output.
 pub fn expand(t: &Task<'_>, s: &mut Steps) {
-    let [dy, codes, out] = [0, 1, 2].map(|i| t.tensors[i]);
-    write_expanded(dy, codes, out, t.int(0).max(1) as usize, s);
+    let (Expand { dy, codes, full }, given) = (Expand::of(t.tensors), Side::of(t.params));
+    write_expanded(dy, codes, full, given.side.max(1), s);
 }

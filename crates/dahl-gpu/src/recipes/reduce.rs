@@ -3,7 +3,13 @@
 //! How terms are shared among groups depends on extents and group sizes only, so sums run in the same
 //! order every time.
 
-use crate::launch::{Arg, Steps, Task};
+use dahl_ops::conv2d::plain::BiasGrad as ConvBiasGrad;
+use dahl_ops::linalg::products::Dot;
+use dahl_ops::linear::BiasGrad;
+use dahl_ops::optim::Squares;
+use dahl_ops::reduce::{Count, Sums, ToOne};
+
+use crate::launch::{Arg, Steps, Task, adds};
 use crate::tensor::{Base, Tensor, row_major};
 
 /// Terms up to which one item adds them all, if there are enough results to keep items busy.
@@ -77,76 +83,60 @@ fn fold(op: Fold, [a, b]: [Tensor; 2], y: Tensor, join: bool, divisor: f64, s: &
     );
 }
 
-/// Sums: x, y.
+/// Sums over axes, or of all elements.
 pub fn sum(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
-    if y.len() == 1 {
-        fold(Fold::Sum, [x; 2], y, t.adds(1), 1.0, s);
+    let (Sums { x, total }, add) = (Sums::of(t.tensors), adds(Sums::of(t.modes).total));
+    if total.len() == 1 {
+        fold(Fold::Sum, [x; 2], total, add, 1.0, s);
     } else {
-        sum_axes(x, y, t.adds(1), 1.0, s);
+        sum_axes(x, total, add, 1.0, s);
     }
 }
 
-/// The mean: x, y.
+fn to_one(op: Fold, divisor: f64, t: &Task<'_>, s: &mut Steps) {
+    let (ToOne { x, total }, add) = (ToOne::of(t.tensors), adds(ToOne::of(t.modes).total));
+    fold(op, [x; 2], total, add, divisor, s);
+}
+
+/// The mean.
 pub fn mean(t: &Task<'_>, s: &mut Steps) {
-    let (x, y) = (t.tensors[0], t.tensors[1]);
-    let count = if t.params.is_empty() {
-        x.len() as f64
-    } else {
-        t.float(0)
-    };
-    fold(Fold::Sum, [x; 2], y, t.adds(1), count, s);
+    let elements = ToOne::of(t.tensors).x.len() as f64;
+    let count = Count::of(t.params).count.unwrap_or(elements);
+    to_one(Fold::Sum, count, t, s);
 }
 
-/// The smallest: x, y.
+/// The smallest.
 pub fn min(t: &Task<'_>, s: &mut Steps) {
-    fold(
-        Fold::Min,
-        [t.tensors[0]; 2],
-        t.tensors[1],
-        t.adds(1),
-        1.0,
-        s,
-    );
+    to_one(Fold::Min, 1.0, t, s);
 }
 
-/// The largest: x, y.
+/// The largest.
 pub fn max(t: &Task<'_>, s: &mut Steps) {
-    fold(
-        Fold::Max,
-        [t.tensors[0]; 2],
-        t.tensors[1],
-        t.adds(1),
-        1.0,
-        s,
-    );
+    to_one(Fold::Max, 1.0, t, s);
 }
 
-/// Σ a · b: a, b, y.
+/// `c (+)= Σ a · b`
 pub fn dot(t: &Task<'_>, s: &mut Steps) {
-    fold(
-        Fold::Dot,
-        [t.tensors[0], t.tensors[1]],
-        t.tensors[2],
-        t.adds(2),
-        1.0,
-        s,
-    );
+    let (Dot { a, b, c }, add) = (Dot::of(t.tensors), adds(Dot::of(t.modes).c));
+    fold(Fold::Dot, [a, b], c, add, 1.0, s);
 }
 
-/// y += Σ x²: x, y.
+/// `total += Σ x²` of a gradient.
 pub fn squares(t: &Task<'_>, s: &mut Steps) {
-    fold(Fold::Dot, [t.tensors[0]; 2], t.tensors[1], true, 1.0, s);
+    let Squares { gradient, total } = Squares::of(t.tensors);
+    fold(Fold::Dot, [gradient; 2], total, true, 1.0, s);
 }
 
-/// db += the sum of each channel: dy, db.
+/// `db +=` the sum of each channel.
 pub fn channel_sums(t: &Task<'_>, s: &mut Steps) {
-    sum_axes(t.tensors[0], t.tensors[1].per_channel(), true, 1.0, s);
+    let ConvBiasGrad { dy, db } = ConvBiasGrad::of(t.tensors);
+    sum_axes(dy, db.per_channel(), true, 1.0, s);
 }
 
-/// db += the sum of each column: dy, db.
+/// `db +=` the sum of each column.
 pub fn column_sums(t: &Task<'_>, s: &mut Steps) {
-    sum_axes(t.tensors[0], t.tensors[1], true, 1.0, s);
+    let BiasGrad { dy, db } = BiasGrad::of(t.tensors);
+    sum_axes(dy, db, true, 1.0, s);
 }
 
 /// `y (+)= Σ` of the slices of a scratch tensor, first to last.

@@ -1,5 +1,10 @@
 //! Winograd convolutions, in blocks of samples so that scratch memory stays bounded.
 
+use dahl_ops::conv2d::transformed::{
+    Filter, FilterGrad, Finish, Finished, Forward, InputGrad, Params, Purpose, Tiled,
+};
+use dahl_ops::conv2d::winograd::Tile;
+
 use crate::launch::{Arg, Steps, Task};
 use crate::tensor::Tensor;
 
@@ -7,8 +12,11 @@ use crate::tensor::Tensor;
 const BLOCK: usize = 1 << 23;
 
 /// Outputs of a tile along one axis.
-fn tile(param: i64) -> usize {
-    if param == 2 { 2 } else { 4 }
+fn outputs(tile: Tile) -> usize {
+    match tile {
+        Tile::Two => 2,
+        Tile::Four => 4,
+    }
 }
 
 fn tiles(extents: [usize; 4], out: usize) -> [usize; 2] {
@@ -18,10 +26,10 @@ fn tiles(extents: [usize; 4], out: usize) -> [usize; 2] {
 /// Lanes of a transformed filter come in whole chunks, as on the CPU.
 const CHUNK: usize = 16;
 
-/// u from w, u; tile, whether it is for input gradients.
+/// Filters in the transformed domain.
 pub fn filter(t: &Task<'_>, s: &mut Steps) {
-    let (w, u) = (t.tensors[0], t.tensors[1]);
-    let turned = t.int(1) != 0;
+    let (Filter { w, u }, given) = (Filter::of(t.tensors), Purpose::of(t.params));
+    let turned = given.for_input;
     let (lanes, rows) = if turned {
         (w.dims[1], w.dims[0])
     } else {
@@ -31,7 +39,7 @@ pub fn filter(t: &Task<'_>, s: &mut Steps) {
     let args = [
         w.into(),
         u.into(),
-        tile(t.int(0)).into(),
+        outputs(given.tile).into(),
         turned.into(),
         count.into(),
     ];
@@ -110,25 +118,27 @@ fn correlate(
     }
 }
 
-/// y from x, u, (bias,) y.
+/// The convolution.
 pub fn forward(t: &Task<'_>, s: &mut Steps) {
-    let (last, [.., ph, pw]) = (t.tensors.len() - 1, t.window());
-    let bias = (last == 3).then(|| t.tensors[2]);
-    let operands = [t.tensors[0], t.tensors[1], t.tensors[last]];
-    correlate(operands, bias, t.int(7) != 0, tile(t.int(6)), [ph, pw], s);
+    let (Forward { x, u, bias, y }, given) = (Forward::of(t.tensors), Params::of(t.params));
+    let (out, shift) = (outputs(given.tile), given.window.shift.map(|p| p as i32));
+    correlate([x, u, y], bias, given.relu, out, shift, s);
 }
 
-/// dx from dy, u, dx: a convolution with kernels turned and the complementary shift.
+/// The gradient by the input: a convolution with kernels turned and the complementary shift.
 pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
-    let [.., ph, pw] = t.window();
-    let operands = [t.tensors[0], t.tensors[1], t.tensors[2]];
-    correlate(operands, None, false, tile(t.int(6)), [2 - ph, 2 - pw], s);
+    let (InputGrad { dy, u, dx }, given) = (InputGrad::of(t.tensors), Tiled::of(t.params));
+    let (out, shift) = (
+        outputs(given.tile),
+        given.window.shift.map(|p| 2 - p as i32),
+    );
+    correlate([dy, u, dx], None, false, out, shift, s);
 }
 
-/// du += from x, dy, du.
+/// The gradient by the filters, still transformed.
 pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
-    let [x, dy, du] = [0, 1, 2].map(|i| t.tensors[i]);
-    let ([.., ph, pw], out) = (t.window(), tile(t.int(6)));
+    let (FilterGrad { x, dy, du }, given) = (FilterGrad::of(t.tensors), Tiled::of(t.params));
+    let (out, shift) = (outputs(given.tile), given.window.shift.map(|p| p as i32));
     let (grid, points) = (tiles(dy.dims, out), (out + 2) * (out + 2));
     let (channels, filters, per) = (x.dims[1], dy.dims[1], grid[0] * grid[1]);
     let many = block(x.dims[0], points * per * (channels + filters));
@@ -137,7 +147,7 @@ pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
     let size = s.dtype.size();
     for from in (0..x.dims[0]).step_by(many) {
         let n = many.min(x.dims[0] - from);
-        forth(x.samples(from, n, size), v, out, Some([ph, pw]), grid, s);
+        forth(x.samples(from, n, size), v, out, Some(shift), grid, s);
         forth(dy.samples(from, n, size), g, out, None, grid, s);
         let args = [
             g.into(),
@@ -151,10 +161,11 @@ pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
     }
 }
 
-/// dw += from du, dw.
+/// The gradient by the filters, from the transformed one.
 pub fn finish(t: &Task<'_>, s: &mut Steps) {
-    let (du, dw) = (t.tensors[0], t.tensors[1]);
+    let (Finish { du, dw }, given) = (Finish::of(t.tensors), Finished::of(t.params));
     let count = dw.dims[0] * dw.dims[1];
-    let args = [du.into(), dw.into(), tile(t.int(0)).into(), count.into()];
+    let out = outputs(given.tile);
+    let args = [du.into(), dw.into(), out.into(), count.into()];
     s.items("wino_finish", args, count);
 }
