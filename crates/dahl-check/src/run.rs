@@ -253,7 +253,7 @@ fn one(
         dtype,
         params: case.params.clone(),
     };
-    (codelet.rule)(&call)?;
+    codelet.check(&call, false)?;
     let made = case.operands.iter().enumerate();
     let before: Vec<Held> = made
         .map(|(i, op)| Held::new(i, op, dtype, dice))
@@ -270,10 +270,11 @@ fn one(
         seconds,
         failure: None,
     };
+    let name = |i: usize| codelet.operand_name(call.operands.len(), i);
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
         let (worst, close) = match dtype {
-            DType::F32 => compared::<f32>(i, g, w),
-            DType::F64 => compared::<f64>(i, g, w),
+            DType::F32 => compared::<f32>(i, &name(i), g, w),
+            DType::F64 => compared::<f64>(i, &name(i), g, w),
         };
         let larger = |a: &Worst, b: &Worst| a.ulps.total_cmp(&b.ulps);
         tried.worst = [tried.worst, worst].into_iter().flatten().max_by(larger);
@@ -281,14 +282,19 @@ fn one(
     }
     for (i, (a, g)) in again.iter().zip(&got).enumerate() {
         if bytes(a) != bytes(g) && tried.failure.is_none() {
-            tried.failure = Some(format!("operand {i} has other bits when run again"));
+            tried.failure = Some(format!("{} has other bits when run again", name(i)));
         }
     }
     Ok(Some(tried))
 }
 
 /// The worst error of an operand, and whether it is small enough.
-fn compared<T: Element>(i: usize, got: &Held, want: &Held) -> (Option<Worst>, Result<(), String>) {
+fn compared<T: Element>(
+    i: usize,
+    name: &str,
+    got: &Held,
+    want: &Held,
+) -> (Option<Worst>, Result<(), String>) {
     let (got, want) = (got.values::<T>(), want.values::<T>());
     let epsilon = match T::DTYPE {
         DType::F32 => f64::from(f32::EPSILON),
@@ -301,7 +307,7 @@ fn compared<T: Element>(i: usize, got: &Held, want: &Held) -> (Option<Worst>, Re
         element,
     });
     let allowed = tolerance(T::DTYPE);
-    let close = compare::close(&format!("operand {i}"), got, want, allowed, 0);
+    let close = compare::close(name, got, want, allowed, 0);
     (worst, close)
 }
 

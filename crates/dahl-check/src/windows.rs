@@ -1,8 +1,8 @@
 //! Cases of what slides windows over images: convolution in all its forms, and pooling.
 
 use dahl_core::{DType, Param};
-use dahl_ops::codelets::{conv_pool, winograd as tiles};
-use dahl_ops::conv2d::winograd;
+use dahl_ops::conv2d::fused::code_columns;
+use dahl_ops::conv2d::winograd::{self, Tile};
 
 use super::cases::{int, of, row, terms};
 use super::dice::Dice;
@@ -102,7 +102,7 @@ pub(super) fn fused(name: &str, dtype: DType, i: usize, dice: &mut Dice) -> Opti
         std::array::from_fn(|a| (outs[a] + 2).saturating_sub(2 * pads[a] as usize).max(1));
     w.x = [w.x[0], w.x[1], ins[0], ins[1]];
     let y = [w.x[0], o, pooled[0], pooled[1]];
-    let codes = [y[0], o, y[2], conv_pool::code_columns(dtype, y[3])];
+    let codes = [y[0], o, y[2], code_columns(dtype, y[3])];
     let f = filter(&w, o);
     let read = |d: [usize; 4], content: Content| Operand::read(d, content);
     let coded = read(codes, Codes(side * side + 1));
@@ -180,8 +180,11 @@ pub(super) fn wino(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
     for (x, y) in w.x[2..].iter_mut().zip(&mut w.y[2..]) {
         (*x, *y) = (*x + 5, *y + 5);
     }
-    let size = if i.is_multiple_of(2) { 4 } else { 2 };
-    let (o, tile) = (dice.between(1, 35), tiles::tile(size));
+    let (size, tile) = match i.is_multiple_of(2) {
+        true => (4, Tile::Four),
+        false => (2, Tile::Two),
+    };
+    let o = dice.between(1, 35);
     let (f, y) = (filter(&w, o), with_channels(w.y, o));
     let read = |d: [usize; 4]| Operand::read(d, Any);
     let u = |len: usize| Operand::read(row(len), Any).whole();

@@ -5,6 +5,7 @@
 //! recorded, and never by timings during a run: all implementations mean the same thing, but their
 //! last bits may differ.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -197,6 +198,14 @@ impl Codelet {
     pub fn declare(mut self, declaration: Declaration) -> Self {
         self.declaration = Some(declaration);
         self
+    }
+
+    /// What operand `i` of a task with `given` operands is called.
+    pub fn operand_name(&self, given: usize, i: usize) -> Cow<'static, str> {
+        match self.declaration.and_then(|d| d.given(given).nth(i)) {
+            Some(operand) => Cow::Borrowed(operand.name),
+            None => Cow::Owned(format!("operand {i}")),
+        }
     }
 
     /// Whether it can be applied so: first the declaration, then the rule, and for whole arrays

@@ -4,8 +4,6 @@
 //! the names for its messages; tables and conformance cases read it too. A codelet without one takes
 //! whatever it is given. Extents are the rule's business, not the declaration's.
 
-use std::borrow::Cow;
-
 use crate::access::Mode;
 use crate::codelet::{Call, Param};
 use crate::shape::MAX_RANK;
@@ -144,18 +142,6 @@ impl Declaration {
     }
 }
 
-/// What operand `i` of a task with `given` operands is called.
-pub(crate) fn operand_name(
-    declaration: Option<&Declaration>,
-    given: usize,
-    i: usize,
-) -> Cow<'static, str> {
-    match declaration.and_then(|d| d.given(given).nth(i)) {
-        Some(o) => Cow::Borrowed(o.name),
-        None => Cow::Owned(format!("operand {i}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,9 +203,11 @@ mod tests {
         assert_eq!(names(2), ["x", "y"]);
         assert_eq!(names(3), ["x", "scale", "y"]);
         assert_eq!(names(4), ["x", "scale", "shift", "y"]);
-        assert_eq!(operand_name(Some(&SCALED), 3, 2), "y");
-        assert_eq!(operand_name(Some(&SCALED), 3, 7), "operand 7");
-        assert_eq!(operand_name(None, 3, 2), "operand 2");
+        let plain = crate::codelet::Codelet::new("scaled");
+        assert_eq!(plain.operand_name(3, 2), "operand 2");
+        let scaled = plain.declare(SCALED);
+        assert_eq!(scaled.operand_name(3, 2), "y");
+        assert_eq!(scaled.operand_name(3, 7), "operand 7");
     }
 
     #[test]

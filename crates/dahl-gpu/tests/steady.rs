@@ -84,7 +84,7 @@ fn operands_travel_while_kernels_run() {
     let mut arrays: Vec<_> = (0..12)
         .map(|_| arena.full([1 << 18], 2.0f32).unwrap())
         .collect();
-    let double: Arc<_> = dahl_ops::codelets::elementwise::ADD_ASSIGN.clone();
+    let double: Arc<_> = dahl_ops::elementwise::ADD_ASSIGN.clone();
     let recorder = Recorder::new();
     let one = arena.full([1 << 18], 1.0f32).unwrap();
     for a in &mut arrays {

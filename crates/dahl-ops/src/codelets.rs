@@ -6,14 +6,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use dahl_core::{Codelet, Param};
+use dahl_core::Codelet;
 
 use crate::conv2d::{fused, transformed};
-use crate::declare::ParamValue;
-use crate::window::Window;
-
-pub use crate::conv2d::{fused as conv_pool, transformed as winograd};
-pub use crate::{
+use crate::{
     activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, optim,
     pool, reduce, softmax,
 };
@@ -112,11 +108,4 @@ pub static TABLE: &[&Listed] = &[
 /// The codelet of this name.
 pub fn by_name(name: &str) -> Option<&'static Arc<Codelet>> {
     TABLE.iter().map(|c| &***c).find(|c| c.name == name)
-}
-
-/// The parameters of a window: six whole numbers, kernel, stride and shift.
-pub fn window_params(win: &Window) -> Vec<Param> {
-    let mut all = Vec::new();
-    win.put(&mut all);
-    all
 }

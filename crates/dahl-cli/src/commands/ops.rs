@@ -1,7 +1,7 @@
 //! `dahl ops`: the table of operations and their implementations.
 
 use anyhow::bail;
-use dahl::core::{Call, Codelet, DType, Mode, Shape, UnitKind};
+use dahl::core::{Call, Codelet, DType, Mode, OperandDecl, ParamDecl, ParamKind, Shape, UnitKind};
 use dahl::ops::codelets;
 
 use crate::print;
@@ -51,7 +51,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .iter()
             .map(|c| {
                 let names: Vec<&str> = all(c).iter().map(|i| i.0).collect();
-                serde_json::json!({ "name": c.name, "implementations": names })
+                serde_json::json!({
+                    "name": c.name, "implementations": names, "gradients": c.gradients,
+                    "operands": operand_rows(c).iter().map(|o| serde_json::json!({
+                        "name": o[0], "modes": o[1], "rank": o[2], "about": o[3],
+                    })).collect::<Vec<_>>(),
+                    "params": param_rows(c).iter().map(|p| serde_json::json!({
+                        "name": p[0], "numbers": p[1], "kind": p[2], "about": p[3],
+                    })).collect::<Vec<_>>(),
+                })
             })
             .collect();
         return print::json(&rows);
@@ -65,7 +73,71 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         table.add_row([codelet.name.clone(), names.join(", ")]);
     }
     println!("{table}");
+    if let Some(codelet) = args.name.as_deref().and_then(codelets::by_name) {
+        describe(codelet);
+    }
     Ok(())
+}
+
+/// Name, modes, rank and meaning of each operand; brackets mark those that may be left out.
+fn operand_rows(codelet: &Codelet) -> Vec<[String; 4]> {
+    let declared = codelet.declaration.map_or(&[][..], |d| d.operands);
+    let row = |o: &OperandDecl| {
+        let modes: Vec<&str> = o.modes.iter().map(|m| m.name()).collect();
+        [
+            if o.optional {
+                format!("[{}]", o.name)
+            } else {
+                o.name.to_string()
+            },
+            modes.join(", "),
+            o.rank.map_or("any".into(), |r| r.to_string()),
+            o.about.to_string(),
+        ]
+    };
+    declared.iter().map(row).collect()
+}
+
+/// Name, count of numbers, kind and meaning of each parameter.
+fn param_rows(codelet: &Codelet) -> Vec<[String; 4]> {
+    let declared = codelet.declaration.map_or(&[][..], |d| d.params);
+    let row = |p: &ParamDecl| {
+        let numbers = match p.count {
+            (a, b) if a == b => a.to_string(),
+            (a, usize::MAX) => format!("{a} or more"),
+            (a, b) => format!("{a} to {b}"),
+        };
+        let kind = match p.kind {
+            ParamKind::Int => "whole",
+            ParamKind::Float => "number",
+            ParamKind::Flag => "0 or 1",
+        };
+        [
+            p.name.to_string(),
+            numbers,
+            kind.to_string(),
+            p.about.to_string(),
+        ]
+    };
+    declared.iter().map(row).collect()
+}
+
+/// Prints what the operands and parameters of an operation are, and what computes its gradients.
+fn describe(codelet: &Codelet) {
+    let parts = [
+        (["operand", "modes", "rank", ""], operand_rows(codelet)),
+        (["parameter", "numbers", "kind", ""], param_rows(codelet)),
+    ];
+    for (header, rows) in parts.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+        let mut table = print::table(&header);
+        rows.into_iter().for_each(|row| {
+            table.add_row(row);
+        });
+        println!("\n{table}");
+    }
+    if !codelet.gradients.is_empty() {
+        println!("\ngradients: {}", codelet.gradients.join(", "));
+    }
 }
 
 fn shape(text: &str) -> anyhow::Result<Shape> {
@@ -81,10 +153,14 @@ fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
     let Some(codelet) = codelets::by_name(name) else {
         bail!("there is no operation `{name}`; `dahl ops` lists them");
     };
-    let operands = shapes
+    let shapes = shapes
         .split(',')
-        .map(|s| Ok((shape(s)?, Mode::Read)))
-        .collect::<anyhow::Result<_>>()?;
+        .map(shape)
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let declared = codelet.declaration.iter();
+    let usual = declared.flat_map(|d| d.given(shapes.len()).map(|o| o.modes[0]));
+    let modes = usual.chain(std::iter::repeat(Mode::Read));
+    let operands = shapes.iter().copied().zip(modes).collect();
     let number = |p: &str| match (p.trim().parse::<i64>(), p.trim().parse::<f64>()) {
         (Ok(i), _) => Ok(dahl::core::Param::Int(i)),
         (_, Ok(f)) => Ok(dahl::core::Param::Float(f)),
@@ -101,7 +177,7 @@ fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
         dtype: args.dtype,
         params,
     };
-    if let Err(problem) = (codelet.rule)(&call) {
+    if let Err(problem) = codelet.check(&call, false) {
         bail!("{name}: {problem}");
     }
     let mut able: Vec<_> = codelet

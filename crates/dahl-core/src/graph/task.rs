@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::access::Mode;
 use crate::array::{Array, Handle};
 use crate::codelet::{Call, Codelet, Param};
-use crate::declare::operand_name;
 use crate::dtype::{DType, Element};
 
 /// An array and how a task uses it.
@@ -110,6 +109,6 @@ impl<'a> Task<'a> {
     }
 
     pub(super) fn operand_name(&self, i: usize) -> Cow<'static, str> {
-        operand_name(self.codelet.declaration.as_ref(), self.operands.len(), i)
+        self.codelet.operand_name(self.operands.len(), i)
     }
 }

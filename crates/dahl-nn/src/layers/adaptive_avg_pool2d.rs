@@ -1,7 +1,7 @@
 //! The mean of each channel.
 
 use dahl_core::Handle;
-use dahl_ops::codelets::pool;
+use dahl_ops::pool;
 use serde::{Deserialize, Serialize};
 
 use super::window::image;

@@ -1,7 +1,7 @@
 //! The sum of what it reads.
 
 use dahl_core::Handle;
-use dahl_ops::codelets::elementwise;
+use dahl_ops::elementwise;
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Layer, ModelBuilder, Named, Tape};

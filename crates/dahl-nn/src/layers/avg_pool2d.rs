@@ -1,10 +1,12 @@
 //! The mean of each window.
 
 use dahl_core::Handle;
-use dahl_ops::codelets::pool;
+use dahl_core::Mode::{Read, Write};
+use dahl_ops::pool::{AVERAGE, AVERAGE_GRAD, Average, AverageGrad};
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Layer, ModelBuilder, Named, Pair, Pool2d, Tape};
+use crate::lower::tiles;
 
 /// `torch.nn.AvgPool2d`, padding counted as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,12 +24,23 @@ impl Layer for AvgPool2d {
 
     fn forward(&self, tape: &mut Tape<'_>) -> Handle {
         let y = tape.new_output();
-        self.0.forward(tape, &pool::AVERAGE, &y, None);
+        let x = tape.input(0);
+        for task in self.0.forward(tape, &y) {
+            let (from, to) = (tiles::part(&x, task.read), tiles::part(&y, task.write));
+            let (x, y) = (from.with(Read), to.with(Write));
+            AVERAGE.submit(tape.recorder(), Average { x, y }, task.windows);
+        }
         y
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        self.0.backward(tape, &pool::AVERAGE_GRAD, dy, None);
+        let dx = tape.new_gradient(0);
+        for task in self.0.backward(tape, dy, &dx) {
+            let (from, to) = (tiles::part(dy, task.read), tiles::part(&dx, task.write));
+            let (dy, dx) = (from.with(Read), to.with(Write));
+            AVERAGE_GRAD.submit(tape.recorder(), AverageGrad { dy, dx }, task.windows);
+        }
+        tape.give_gradient(0, dx);
     }
 }
 

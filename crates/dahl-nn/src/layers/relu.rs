@@ -1,7 +1,7 @@
 //! The positive part.
 
 use dahl_core::Handle;
-use dahl_ops::codelets::elementwise;
+use dahl_ops::elementwise;
 use serde::{Deserialize, Serialize};
 
 use super::{Layer, ModelBuilder, Named, Tape};

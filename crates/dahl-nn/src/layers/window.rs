@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use dahl_core::Mode::{Read, Write};
-use dahl_core::{Codelet, Handle};
-use dahl_ops::codelets::window_params;
+use dahl_core::Handle;
+use dahl_ops::pool::Windows;
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::lower::tiles::{self, Geometry};
+use crate::lower::tiles::{self, Geometry, Tile};
 use crate::lower::{Tape, grain};
 use crate::model::{Extent, MAX_ELEMENTS};
 
@@ -187,57 +186,59 @@ impl Pool2d {
         Extent::Image([c, out_h, out_w]).checked()
     }
 
-    /// Pools the input into `y`; where the largest values stood goes to `places`.
-    pub(super) fn forward(
-        &self,
-        tape: &Tape<'_>,
-        codelet: &std::sync::Arc<Codelet>,
-        y: &Handle,
-        places: Option<&Handle>,
-    ) {
+    /// The tasks that pool the input into an output of these extents.
+    pub(super) fn forward(&self, tape: &Tape<'_>, y: &Handle) -> Vec<PoolTask> {
         let (geometry, x) = (self.geometry(), tape.input(0));
         let parts = tape.parts(|| grain::light(tape.batch(), x.shape.len()));
-        for tile in tiles::grid(y.shape.dims4(), parts) {
-            let [n, c, h, w] = tile;
+        let task = |write: Tile| {
+            let [n, c, h, w] = write;
             let inp = [
                 geometry.read_by(0, h, x.shape[2]),
                 geometry.read_by(1, w, x.shape[3]),
             ];
-            let win = geometry.window([h.0, w.0], [inp[0].0, inp[1].0]);
-            let from = tiles::part(&x, [n, c, inp[0], inp[1]]);
-            let to = tiles::part(y, tile);
-            let place = places.map(|p| tiles::part(p, tile));
-            let mut operands = vec![from.with(Read), to.with(Write)];
-            operands.extend(place.as_ref().map(|p| p.with(Write)));
-            tape.submit(codelet, &operands, &window_params(&win));
-        }
+            let window = geometry.window([h.0, w.0], [inp[0].0, inp[1].0]);
+            PoolTask {
+                read: [n, c, inp[0], inp[1]],
+                write,
+                windows: Windows { window },
+            }
+        };
+        tiles::grid(y.shape.dims4(), parts)
+            .into_iter()
+            .map(task)
+            .collect()
     }
 
-    /// Gives the input its gradient.
-    pub(super) fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        codelet: &std::sync::Arc<Codelet>,
-        dy: &Handle,
-        places: Option<&Handle>,
-    ) {
-        let (geometry, dx) = (self.geometry(), tape.new_gradient(0));
+    /// The tasks that make the input's gradient of the output's.
+    pub(super) fn backward(&self, tape: &Tape<'_>, dy: &Handle, dx: &Handle) -> Vec<PoolTask> {
+        let geometry = self.geometry();
         let parts = tape.parts(|| grain::light(tape.batch(), dx.shape.len()));
-        for tile in tiles::grid(dx.shape.dims4(), parts) {
-            let [n, c, h, w] = tile;
+        let task = |write: Tile| {
+            let [n, c, h, w] = write;
             let out = [
                 geometry.reading(0, h, dy.shape[2]),
                 geometry.reading(1, w, dy.shape[3]),
             ];
-            let win = geometry.window([out[0].0, out[1].0], [h.0, w.0]);
-            let read = [n, c, out[0], out[1]];
-            let (from, to) = (tiles::part(dy, read), tiles::part(&dx, tile));
-            let place = places.map(|p| tiles::part(p, read));
-            let mut operands = vec![from.with(Read)];
-            operands.extend(place.as_ref().map(|p| p.with(Read)));
-            operands.push(to.with(Write));
-            tape.submit(codelet, &operands, &window_params(&win));
-        }
-        tape.give_gradient(0, dx);
+            let window = geometry.window([out[0].0, out[1].0], [h.0, w.0]);
+            PoolTask {
+                read: [n, c, out[0], out[1]],
+                write,
+                windows: Windows { window },
+            }
+        };
+        tiles::grid(dx.shape.dims4(), parts)
+            .into_iter()
+            .map(task)
+            .collect()
     }
+}
+
+/// What one task of pooling reads and writes.
+pub(super) struct PoolTask {
+    /// The part of the array that it reads.
+    pub(super) read: Tile,
+    /// The part of the array that it writes.
+    pub(super) write: Tile,
+    /// How its windows lie in them.
+    pub(super) windows: Windows,
 }

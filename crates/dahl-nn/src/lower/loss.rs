@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dahl_core::Mode::{Read, Write};
 use dahl_core::graph::Operand;
 use dahl_core::{Codelet, Handle, Param, Recorder};
-use dahl_ops::codelets::elementwise;
+use dahl_ops::elementwise;
 
 use super::{Tape, state, tiles};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dahl_core::{Codelet, Param};
-use dahl_ops::codelets::optim;
+use dahl_ops::optim;
 use serde::{Deserialize, Serialize};
 
 use super::{Named, OptimizerError, UpdateRule, not_negative};

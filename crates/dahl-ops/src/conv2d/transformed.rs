@@ -29,21 +29,11 @@ impl ParamValue for Tile {
     }
 
     fn take(all: &mut &[Param]) -> Self {
-        tile(usize::take(all) as i64)
+        match usize::take(all) {
+            2 => Tile::Two,
+            _ => Tile::Four,
+        }
     }
-}
-
-/// The tile for an output of this height and width, as a parameter.
-pub fn tile_for(height: usize, width: usize) -> i64 {
-    match Tile::for_output(height, width) {
-        Tile::Two => 2,
-        Tile::Four => 4,
-    }
-}
-
-/// The tile of a parameter.
-pub fn tile(param: i64) -> Tile {
-    if param == 2 { Tile::Two } else { Tile::Four }
 }
 
 operands! {

@@ -142,7 +142,7 @@ fn elementwise_implementations_agree() {
 
 #[test]
 fn matrix_products_agree() {
-    let codelet = &*codelets::linalg::MATMUL;
+    let codelet = &*dahl_ops::linalg::MATMUL;
     let arena = Arena::new();
     let a = arena
         .from_slice([19, 23], &numbers::<f64>(19 * 23, 30))
