@@ -176,6 +176,8 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
         name if name.starts_with("linear") => linear(name, i, dice),
         name if name.contains("winograd") => wino(name, i, dice),
         name if name.starts_with("batch_norm") => norm(name, d, i, dice),
+        name if name.starts_with("layer_norm") => sample_norm(name, d, i),
+        name if name.starts_with("group_norm") => sample_norm(name, d, i),
         name if name.starts_with("cross_entropy") => loss(name, i, dice),
         "sgd" | "sgd_momentum" | "adam" => optimiser(codelet, d, i),
         name if name.contains("relu_max_pool2d") || name == "max_pool2d_expand" => {
@@ -345,6 +347,53 @@ fn loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
         return of(operands, vec![Param::Float(1.0 / 32.0)]);
     }
     of(operands, Vec::new())
+}
+
+/// Layer norm of whole samples or rows, and group norm of one or several channels together.
+fn sample_norm(name: &str, d: [usize; 4], i: usize) -> Option<Case> {
+    let (groups, samples, size, params) = match name.starts_with("layer_norm") {
+        true if i % 2 == 0 => (1, d[0], [1, d[1], d[2], d[3]], vec![]),
+        true => (1, d[0] * d[1] * d[2], row(d[3]), vec![]),
+        false => {
+            let groups = if i % 2 == 0 { 1 } else { d[1] };
+            (groups, d[0], row(d[1]), vec![int(groups)])
+        }
+    };
+    let read = |d: [usize; 4], content: Content| Operand::read(d, content);
+    let stats = matrix(samples, 2 * groups);
+    let epsilon = [params.clone(), vec![Param::Float(1e-2)]].concat();
+    match name.split_once("_norm").map(|n| n.1) {
+        Some("") => of(
+            vec![
+                read(d, Any),
+                read(size, Any),
+                read(size, Any),
+                Operand::write(d),
+                Operand::write(stats),
+            ],
+            epsilon,
+        ),
+        Some("_input_grad") => of(
+            vec![
+                read(d, Any),
+                read(d, Any),
+                read(stats, Positive),
+                read(size, Any),
+                Operand::write(d),
+            ],
+            params,
+        ),
+        _ => of(
+            vec![
+                read(d, Any),
+                read(d, Positive),
+                read(stats, Positive),
+                Operand::change(size, Any),
+                Operand::change(size, Positive),
+            ],
+            params,
+        ),
+    }
 }
 
 fn optimiser(name: &str, d: [usize; 4], i: usize) -> Option<Case> {

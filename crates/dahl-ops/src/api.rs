@@ -80,6 +80,14 @@ pub use crate::linear::{
     linear, linear_bias_grad, linear_bias_grad_reduce, linear_input_grad, linear_input_grad_into,
     linear_into, linear_weight_grad, linear_weight_grad_reduce,
 };
+pub use crate::norm::group::{
+    GroupNormParams, group_norm, group_norm_affine_grad_reduce, group_norm_input_grad,
+    group_norm_input_grad_into, group_norm_into,
+};
+pub use crate::norm::layer::{
+    layer_norm, layer_norm_affine_grad_reduce, layer_norm_input_grad, layer_norm_input_grad_into,
+    layer_norm_into,
+};
 pub use crate::optim::{
     Decay, Momentum, adam_assign, clip_norm_assign, clip_squares_reduce, sgd_assign,
     sgd_momentum_assign,

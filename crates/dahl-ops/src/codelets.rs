@@ -10,7 +10,7 @@ use dahl_core::Codelet;
 
 use crate::conv2d::{fused, transformed};
 use crate::{
-    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, optim,
+    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, norm, optim,
     pool, reduce, softmax,
 };
 
@@ -95,6 +95,12 @@ pub static TABLE: &[&Listed] = &[
     &batch_norm::NORMALISE,
     &batch_norm::SUMS,
     &batch_norm::INPUT_GRAD,
+    &norm::layer::LAYER_NORM,
+    &norm::layer::LAYER_NORM_INPUT_GRAD,
+    &norm::layer::LAYER_NORM_AFFINE_GRAD,
+    &norm::group::GROUP_NORM,
+    &norm::group::GROUP_NORM_INPUT_GRAD,
+    &norm::group::GROUP_NORM_AFFINE_GRAD,
     &dropout::DROPOUT,
     &cross_entropy::TRAIN,
     &cross_entropy::EVALUATE,

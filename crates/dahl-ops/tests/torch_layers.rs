@@ -5,7 +5,9 @@ mod fixtures;
 use dahl_core::{View, ViewMut};
 use dahl_ops::activation::kernels as activation;
 use dahl_ops::compare::ulps;
-use fixtures::Fixtures;
+use dahl_ops::norm::kernels::{group, layer};
+use dahl_ops::simd::Lane;
+use fixtures::{Array, Fixtures};
 
 fn both(test: fn(&Fixtures), other: fn(&Fixtures)) {
     let f = Fixtures::load();
@@ -88,4 +90,49 @@ fn activations_to_the_last_places() {
             );
         }
     }
+}
+
+fn norms<T: Lane>(f: &Fixtures) {
+    let epsilon = T::from_f64(1e-5);
+    for (name, groups) in [
+        ("layer_norm.a", None),
+        ("layer_norm.b", None),
+        ("group_norm.a", Some(2)),
+        ("group_norm.b", Some(6)),
+    ] {
+        let get = |key: &str| f.get::<T>(&format!("{name}.{key}"));
+        let (x, dy, scale, shift) = (get("x"), get("dy"), get("scale"), get("shift"));
+        let samples = if name == "layer_norm.b" {
+            x.dims[2]
+        } else {
+            x.dims[0]
+        };
+        let mut stats = Array::zeros([1, 1, samples, 2 * groups.unwrap_or(1)]);
+        let (mut y, mut dx) = (x.like(), x.like());
+        let (mut dscale, mut dshift) = (scale.like(), shift.like());
+        let (xv, gv, a, b) = (x.view(), dy.view(), scale.view(), shift.view());
+        match groups {
+            None => layer::forward(xv, a, b, epsilon, y.view_mut(), stats.view_mut()),
+            Some(n) => group::forward(xv, a, b, n, epsilon, y.view_mut(), stats.view_mut()),
+        }
+        let (sv, da, db) = (stats.view(), dscale.view_mut(), dshift.view_mut());
+        match groups {
+            None => {
+                layer::input_grad(xv, gv, sv, a, dx.view_mut());
+                layer::affine_grad(xv, gv, sv, da, db);
+            }
+            Some(n) => {
+                group::input_grad(xv, gv, sv, a, n, dx.view_mut());
+                group::affine_grad(xv, gv, sv, n, da, db);
+            }
+        }
+        for (key, got) in [("y", y), ("dx", dx), ("dscale", dscale), ("dshift", dshift)] {
+            f.check(&format!("{name}.{key}"), &got.data);
+        }
+    }
+}
+
+#[test]
+fn layer_and_group_norm() {
+    both(norms::<f64>, norms::<f32>);
 }

@@ -12,6 +12,7 @@ mod norm;
 mod optim;
 mod pool;
 mod reduce;
+mod sample_norm;
 mod winograd;
 
 use crate::launch::{Steps, Task};
@@ -112,6 +113,12 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("batch_norm", norm::normalise),
     ("batch_norm_sums", norm::sums),
     ("batch_norm_input_grad", norm::input_grad),
+    ("layer_norm", sample_norm::layer),
+    ("layer_norm_input_grad", sample_norm::layer_input_grad),
+    ("layer_norm_affine_grad", sample_norm::layer_affine_grad),
+    ("group_norm", sample_norm::group),
+    ("group_norm_input_grad", sample_norm::group_input_grad),
+    ("group_norm_affine_grad", sample_norm::group_affine_grad),
     ("dropout", elementwise::dropout),
     ("cross_entropy", loss::train),
     ("cross_entropy_evaluate", loss::evaluate),

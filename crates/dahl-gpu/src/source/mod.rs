@@ -29,6 +29,7 @@ const PARTS: &[&str] = &[
     include_str!("conv.c"),
     include_str!("pool.c"),
     include_str!("norm.c"),
+    include_str!("sample_norm.c"),
     include_str!("loss.c"),
     include_str!("optim.c"),
     include_str!("winograd.c"),

@@ -62,11 +62,12 @@ fn check<T: Float>(x: View<'_, T>, dy: View<'_, T>, relu: Option<View<'_, T>>, s
     check_rows("statistics", stats.dims(), 2, x.dims());
 }
 
-struct RowSums<'a, T> {
-    x: &'a [T],
-    dy: &'a [T],
-    relu: Option<&'a [T]>,
-    mean: T,
+/// The sums of `dy` and of `dy · (x − mean)` of a row.
+pub(crate) struct RowSums<'a, T> {
+    pub x: &'a [T],
+    pub dy: &'a [T],
+    pub relu: Option<&'a [T]>,
+    pub mean: T,
 }
 
 impl<T: Lane> Kernel<T> for RowSums<'_, T> {

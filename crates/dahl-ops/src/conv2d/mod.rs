@@ -41,7 +41,7 @@ pub mod plain;
 mod product;
 pub mod reference;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod transformed;
 mod typed;
 pub mod winograd;

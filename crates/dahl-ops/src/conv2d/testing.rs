@@ -15,6 +15,10 @@ use crate::window::Window;
 pub struct Rng(u64);
 
 impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
