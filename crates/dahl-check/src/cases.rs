@@ -5,7 +5,7 @@ use dahl_core::{DType, Mode, Param};
 
 use super::dice::Dice;
 use super::operand::{Case, Content, Operand};
-use super::windows::{conv, fused, pool, wino};
+use super::windows::{conv, fused, grouped, pool, wino};
 use Content::{Any, Halves, Labels, Positive, These, Whole};
 
 /// How many random cases each codelet gets.
@@ -184,6 +184,7 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
             fused(name, dtype, i, dice)
         }
         name if name.contains("pool2d") => pool(name, i, dice),
+        name if name.starts_with("conv2d_grouped") => grouped(name, i, dice),
         name if name.starts_with("conv2d") => conv(name, i, dice),
         _ => None,
     }

@@ -89,6 +89,40 @@ pub(super) fn conv(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
     of(operands, params)
 }
 
+/// Several groups, as many as channels among them, and gaps between kernel positions.
+pub(super) fn grouped(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
+    let mut w = any_window(i, dice);
+    let groups = dice.between(1, 4);
+    let (ins, outs) = match i % 3 {
+        0 => (1, 1),
+        1 => (9, 8),
+        _ => (dice.between(1, 3), dice.between(1, 3)),
+    };
+    let dilation = if i % 2 == 1 { [1, 1] } else { [2, 3] };
+    for a in 0..2 {
+        w.x[2 + a] += (w.kernel[a] - 1) * (dilation[a] - 1);
+    }
+    let (x, o) = (with_channels(w.x, ins * groups), outs * groups);
+    let (f, y) = ([o, ins, w.kernel[0], w.kernel[1]], with_channels(w.y, o));
+    let few = [x, f, y].map(|d| d.iter().product()).into_iter().min();
+    let content = terms(few.unwrap_or(0));
+    let read = |d: [usize; 4]| Operand::read(d, content.clone());
+    let mut params = w.window.clone();
+    params.extend([int(dilation[0]), int(dilation[1]), int(groups)]);
+    let operands = match name {
+        "conv2d_grouped" => {
+            params.push(int(i % 2));
+            match i % 3 {
+                0 => vec![read(x), read(f), Operand::write(y)],
+                _ => vec![read(x), read(f), read(row(o)), Operand::write(y)],
+            }
+        }
+        "conv2d_grouped_input_grad" => vec![read(y), read(f), Operand::write(x)],
+        _ => vec![read(x), read(y), Operand::change(f, content.clone())],
+    };
+    of(operands, params)
+}
+
 /// Convolution with pooling behind it. Values are multiples of one half, so that all sums are exact
 /// and the places of maxima, and ties, must be the very same.
 pub(super) fn fused(name: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> {

@@ -36,6 +36,10 @@ pub use crate::activation::{
     sigmoid_into, silu, silu_assign, silu_grad, silu_grad_assign, silu_grad_into, silu_into, tanh,
     tanh_assign, tanh_grad, tanh_grad_assign, tanh_grad_into, tanh_into,
 };
+pub use crate::conv2d::grouped::op::{
+    GroupedGradParams, GroupedParams, conv2d_grouped, conv2d_grouped_filter_grad_reduce,
+    conv2d_grouped_input_grad_into, conv2d_grouped_into,
+};
 pub use crate::batch_norm::{
     Affine, BatchNorm, BatchNormGrad, batch_norm, batch_norm_grad, batch_norm_train,
 };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use dahl_core::Codelet;
 
+use crate::conv2d::grouped::op as grouped;
 use crate::conv2d::{fused, transformed};
 use crate::{
     activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, norm, optim,
@@ -70,6 +71,9 @@ pub static TABLE: &[&Listed] = &[
     &conv2d::INPUT_GRAD,
     &conv2d::FILTER_GRAD,
     &conv2d::BIAS_GRAD,
+    &grouped::FORWARD,
+    &grouped::INPUT_GRAD,
+    &grouped::FILTER_GRAD,
     &transformed::FILTER,
     &transformed::FORWARD,
     &transformed::INPUT_GRAD,

@@ -227,6 +227,20 @@ impl<V: ParamValue> ParamValue for Vec<V> {
     }
 }
 
+/// Along height and width.
+impl ParamValue for [usize; 2] {
+    const KIND: ParamKind = ParamKind::Int;
+    const COUNT: (usize, usize) = (2, 2);
+
+    fn put(self, all: &mut Vec<Param>) {
+        self.into_iter().for_each(|v| v.put(all));
+    }
+
+    fn take(all: &mut &[Param]) -> Self {
+        [usize::take(all), usize::take(all)]
+    }
+}
+
 /// Kernel, stride and shift, each along height and width.
 impl ParamValue for Window {
     const KIND: ParamKind = ParamKind::Int;

@@ -5,8 +5,10 @@ mod fixtures;
 use dahl_core::{View, ViewMut};
 use dahl_ops::activation::kernels as activation;
 use dahl_ops::compare::ulps;
+use dahl_ops::conv2d::grouped::{self, Grouping, direct, per_group};
 use dahl_ops::norm::kernels::{group, layer};
 use dahl_ops::simd::Lane;
+use dahl_ops::window::Window;
 use fixtures::{Array, Fixtures};
 
 fn both(test: fn(&Fixtures), other: fn(&Fixtures)) {
@@ -135,4 +137,48 @@ fn norms<T: Lane>(f: &Fixtures) {
 #[test]
 fn layer_and_group_norm() {
     both(norms::<f64>, norms::<f32>);
+}
+
+fn grouped_convolution<T: Lane>(f: &Fixtures) {
+    for name in ["grouped.a", "grouped.b", "grouped.c", "grouped.d"] {
+        let get = |key: &str| f.get::<T>(&format!("{name}.{key}"));
+        let (x, w, b, dy) = (get("x"), get("w"), get("b"), get("dy"));
+        let window = f.get::<f64>(&format!("{name}.window")).data;
+        let [k, s, p, d, groups] = std::array::from_fn(|i| window[i] as usize);
+        let g = Grouping {
+            window: Window {
+                kernel: [k; 2],
+                stride: [s; 2],
+                shift: [p as isize; 2],
+            },
+            dilation: [d; 2],
+            groups,
+        };
+        let check = |how: &str, y: &Array<T>, dx: &Array<T>, dw: &Array<T>| {
+            for (key, got) in [("y", y), ("dx", dx), ("dw", dw)] {
+                println!("{how}");
+                f.check(&format!("{name}.{key}"), &got.data);
+            }
+        };
+        let (mut y, mut dx, mut dw) = (dy.like(), x.like(), w.like());
+        direct::forward(x.view(), w.view(), Some(b.view()), false, y.view_mut(), &g);
+        direct::input_grad(dy.view(), w.view(), dx.view_mut(), &g);
+        grouped::filter_grad(x.view(), dy.view(), dw.view_mut(), &g);
+        check("direct", &y, &dx, &dw);
+        if !per_group::supports(&g) {
+            continue;
+        }
+        let mut scratch = vec![T::ZERO; per_group::scratch_len(x.dims, dy.dims, &g)];
+        let (mut y, mut dx, mut dw) = (dy.like(), x.like(), w.like());
+        let (xv, wv, bias) = (x.view(), w.view(), Some(b.view()));
+        per_group::forward(xv, wv, bias, false, y.view_mut(), &g, &mut scratch);
+        per_group::input_grad(dy.view(), wv, dx.view_mut(), &g, &mut scratch);
+        per_group::filter_grad(xv, dy.view(), dw.view_mut(), &g, &mut scratch);
+        check("per group", &y, &dx, &dw);
+    }
+}
+
+#[test]
+fn convolution_in_groups() {
+    both(grouped_convolution::<f64>, grouped_convolution::<f32>);
 }

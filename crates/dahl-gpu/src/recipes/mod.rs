@@ -6,6 +6,7 @@
 
 mod conv;
 mod elementwise;
+mod grouped;
 mod linalg;
 mod loss;
 mod norm;
@@ -85,6 +86,9 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("conv2d_input_grad", conv::input_grad),
     ("conv2d_filter_grad", conv::filter_grad),
     ("conv2d_bias_grad", reduce::channel_sums),
+    ("conv2d_grouped", grouped::forward),
+    ("conv2d_grouped_input_grad", grouped::input_grad),
+    ("conv2d_grouped_filter_grad", grouped::filter_grad),
     ("winograd_filter", winograd::filter),
     ("conv2d_winograd", winograd::forward),
     ("conv2d_winograd_input_grad", winograd::input_grad),

@@ -27,6 +27,7 @@ const PARTS: &[&str] = &[
     include_str!("reduce.c"),
     include_str!("gemm.c"),
     include_str!("conv.c"),
+    include_str!("grouped.c"),
     include_str!("pool.c"),
     include_str!("norm.c"),
     include_str!("sample_norm.c"),

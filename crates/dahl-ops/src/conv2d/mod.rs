@@ -35,6 +35,7 @@ pub mod direct;
 pub mod direct_filter;
 pub mod fused;
 pub mod gemm;
+pub mod grouped;
 pub mod packed;
 mod pixels;
 pub mod plain;

@@ -1,0 +1,73 @@
+//! Convolution in groups of channels and with gaps between kernel positions.
+
+use dahl_ops::conv2d::grouped::Grouping;
+use dahl_ops::conv2d::grouped::op::{
+    Grouped, GroupedFilterGrad, GroupedGradParams, GroupedInputGrad, GroupedParams,
+};
+
+use crate::launch::{Arg, Steps, Task};
+
+/// Window, dilation and groups as kernels take them.
+fn args(g: &Grouping) -> [Arg; 4] {
+    [
+        g.window.into(),
+        g.dilation[0].into(),
+        g.dilation[1].into(),
+        g.groups.into(),
+    ]
+}
+
+/// [`Grouped`].
+pub fn forward(t: &Task<'_>, s: &mut Steps) {
+    let o = Grouped::of(t.tensors);
+    let params = GroupedParams::of(t.params);
+    let [window, dh, dw, groups] = args(&Grouping::from(&params));
+    let args = [
+        o.x.into(),
+        o.filter.into(),
+        o.bias.unwrap_or(o.filter).into(),
+        o.bias.is_some().into(),
+        params.relu.into(),
+        o.y.into(),
+        window,
+        dh,
+        dw,
+        groups,
+        o.y.len().into(),
+    ];
+    s.items("grouped_forward", args, o.y.len());
+}
+
+/// [`GroupedInputGrad`].
+pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
+    let o = GroupedInputGrad::of(t.tensors);
+    let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
+    let args = [
+        o.dy.into(),
+        o.filter.into(),
+        o.dx.into(),
+        window,
+        dh,
+        dw,
+        groups,
+        o.dx.len().into(),
+    ];
+    s.items("grouped_input_grad", args, o.dx.len());
+}
+
+/// [`GroupedFilterGrad`].
+pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
+    let o = GroupedFilterGrad::of(t.tensors);
+    let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
+    let args = [
+        o.x.into(),
+        o.dy.into(),
+        o.dfilter.into(),
+        window,
+        dh,
+        dw,
+        groups,
+    ];
+    let [n, _, h, w] = o.dy.dims;
+    s.groups("grouped_filter_grad", args, o.dfilter.len(), n * h * w);
+}
