@@ -178,6 +178,16 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
         name if name.starts_with("batch_norm") => norm(name, d, i, dice),
         name if name.starts_with("layer_norm") => sample_norm(name, d, i),
         name if name.starts_with("group_norm") => sample_norm(name, d, i),
+        name if name.starts_with("cross_entropy_smooth") => smooth_loss(name, i, dice),
+        name if name.contains("_loss") => value_loss(name, d, i),
+        "class_weights_total" => of(
+            vec![
+                Operand::read(row(n), Whole(0, 6)),
+                Operand::read(row(7), Positive),
+                Operand::change([1; 4], Positive),
+            ],
+            vec(),
+        ),
         name if name.starts_with("cross_entropy") => loss(name, i, dice),
         "sgd" | "sgd_momentum" | "adam" => optimiser(codelet, d, i),
         name if name.contains("relu_max_pool2d") || name == "max_pool2d_expand" => {
@@ -395,6 +405,42 @@ fn sample_norm(name: &str, d: [usize; 4], i: usize) -> Option<Case> {
             params,
         ),
     }
+}
+
+/// Images or rows of features.
+fn value_loss(name: &str, d: [usize; 4], i: usize) -> Option<Case> {
+    let (d, samples) = match i % 2 {
+        0 => (d, d[0]),
+        _ => (matrix(d[2], d[3]), d[2]),
+    };
+    let mut operands = vec![
+        Operand::read(d, Halves(9)),
+        Operand::read(d, Positive),
+        Operand::write(row(samples)),
+    ];
+    if name.ends_with("_evaluate") {
+        return of(operands, Vec::new());
+    }
+    operands.push(Operand::write(d));
+    of(operands, vec![Param::Float(1.0 / 32.0)])
+}
+
+/// Without weights, with weights, and with weights and their total.
+fn smooth_loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
+    let plain = name.trim_start_matches("cross_entropy_smooth");
+    let plain = ["cross_entropy", plain].concat();
+    let Case {
+        mut operands,
+        params,
+    } = loss(&plain, i, dice)?;
+    let classes = operands[0].dims[3];
+    let weights = [
+        Operand::read(row(classes), Positive),
+        Operand::read([1; 4], Positive),
+    ];
+    operands.splice(2..2, weights.into_iter().take(i % 3));
+    let smoothing = Param::Float(if i % 4 == 0 { 0.0 } else { 0.1 });
+    of(operands, [vec![smoothing, int(40)], params].concat())
 }
 
 fn optimiser(name: &str, d: [usize; 4], i: usize) -> Option<Case> {

@@ -36,16 +36,16 @@ pub use crate::activation::{
     sigmoid_into, silu, silu_assign, silu_grad, silu_grad_assign, silu_grad_into, silu_into, tanh,
     tanh_assign, tanh_grad, tanh_grad_assign, tanh_grad_into, tanh_into,
 };
-pub use crate::conv2d::grouped::op::{
-    GroupedGradParams, GroupedParams, conv2d_grouped, conv2d_grouped_filter_grad_reduce,
-    conv2d_grouped_input_grad_into, conv2d_grouped_into,
-};
 pub use crate::batch_norm::{
     Affine, BatchNorm, BatchNormGrad, batch_norm, batch_norm_grad, batch_norm_train,
 };
 pub use crate::conv2d::fused::{
     conv2d_relu_max_pool2d, conv2d_relu_max_pool2d_filter_grad_reduce,
     conv2d_relu_max_pool2d_input_grad_into, max_pool2d_expand_into,
+};
+pub use crate::conv2d::grouped::op::{
+    GroupedGradParams, GroupedParams, conv2d_grouped, conv2d_grouped_filter_grad_reduce,
+    conv2d_grouped_input_grad_into, conv2d_grouped_into,
 };
 pub use crate::conv2d::transformed::{
     conv2d_winograd_filter_grad_reduce, conv2d_winograd_input_grad_into, conv2d_winograd_into,
@@ -83,6 +83,14 @@ pub use crate::linalg::rearranged::{
 pub use crate::linear::{
     linear, linear_bias_grad, linear_bias_grad_reduce, linear_input_grad, linear_input_grad_into,
     linear_into, linear_weight_grad, linear_weight_grad_reduce,
+};
+pub use crate::loss::smooth::{
+    ClassWeights, SmoothParams, SmoothTrainParams, class_weights_total_reduce,
+    cross_entropy_smooth_evaluate_into, cross_entropy_smooth_into,
+};
+pub use crate::loss::values::{
+    bce_with_logits_loss_evaluate_into, bce_with_logits_loss_into, l1_loss_evaluate_into,
+    l1_loss_into, mse_loss_evaluate_into, mse_loss_into,
 };
 pub use crate::norm::group::{
     GroupNormParams, group_norm, group_norm_affine_grad_reduce, group_norm_input_grad,

@@ -11,8 +11,8 @@ use dahl_core::Codelet;
 use crate::conv2d::grouped::op as grouped;
 use crate::conv2d::{fused, transformed};
 use crate::{
-    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, norm, optim,
-    pool, reduce, softmax,
+    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, loss,
+    norm, optim, pool, reduce, softmax,
 };
 
 /// An operation of the table: its codelet.
@@ -108,6 +108,15 @@ pub static TABLE: &[&Listed] = &[
     &dropout::DROPOUT,
     &cross_entropy::TRAIN,
     &cross_entropy::EVALUATE,
+    &loss::values::MSE_LOSS,
+    &loss::values::MSE_LOSS_EVALUATE,
+    &loss::values::L1_LOSS,
+    &loss::values::L1_LOSS_EVALUATE,
+    &loss::values::BCE_WITH_LOGITS_LOSS,
+    &loss::values::BCE_WITH_LOGITS_LOSS_EVALUATE,
+    &loss::smooth::CROSS_ENTROPY_SMOOTH,
+    &loss::smooth::CROSS_ENTROPY_SMOOTH_EVALUATE,
+    &loss::smooth::CLASS_WEIGHTS_TOTAL,
     &optim::SGD,
     &optim::SGD_MOMENTUM,
     &optim::ADAM,

@@ -40,6 +40,8 @@ pub trait Float:
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
+    /// ln(1 + self), exact where `self` is tiny.
+    fn ln_1p(self) -> Self;
     /// `self` to the power `p`.
     fn powf(self, p: Self) -> Self;
     /// Nearest integer, halves to the even one.
@@ -73,6 +75,10 @@ macro_rules! float {
             #[inline(always)]
             fn ln(self) -> Self {
                 $t::ln(self)
+            }
+            #[inline(always)]
+            fn ln_1p(self) -> Self {
+                $t::ln_1p(self)
             }
             #[inline(always)]
             fn powf(self, p: Self) -> Self {

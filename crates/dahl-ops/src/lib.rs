@@ -13,6 +13,7 @@ pub mod elementwise;
 pub mod float;
 pub mod linalg;
 pub mod linear;
+pub mod loss;
 pub mod norm;
 pub mod op;
 pub mod optim;

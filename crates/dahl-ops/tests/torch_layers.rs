@@ -6,6 +6,8 @@ use dahl_core::{View, ViewMut};
 use dahl_ops::activation::kernels as activation;
 use dahl_ops::compare::ulps;
 use dahl_ops::conv2d::grouped::{self, Grouping, direct, per_group};
+use dahl_ops::loss::kernels::smooth::{self, Smooth};
+use dahl_ops::loss::kernels::values::{self, Distance};
 use dahl_ops::norm::kernels::{group, layer};
 use dahl_ops::simd::Lane;
 use dahl_ops::window::Window;
@@ -181,4 +183,66 @@ fn grouped_convolution<T: Lane>(f: &Fixtures) {
 #[test]
 fn convolution_in_groups() {
     both(grouped_convolution::<f64>, grouped_convolution::<f32>);
+}
+
+macro_rules! value_losses {
+    ($test:ident, $t:ty) => {
+        fn $test(f: &Fixtures) {
+            for (name, distance) in [
+                ("mse", Distance::Mse),
+                ("l1", Distance::L1),
+                ("bce", Distance::BceWithLogits),
+            ] {
+                for (form, samples) in [("image", 3), ("row", 4)] {
+                    let get = |key: &str| f.get::<$t>(&format!("{name}.{form}.{key}"));
+                    let (x, t) = (get("x"), get("targets"));
+                    let (mut losses, mut dx) = (Array::zeros([1, 1, 1, samples]), x.like());
+                    let gradient = Some((1.0 / samples as $t, dx.view_mut()));
+                    let of = losses.view_mut();
+                    values::losses(distance, x.view(), t.view(), of, gradient);
+                    f.check(&format!("{name}.{form}.losses"), &losses.data);
+                    f.check(&format!("{name}.{form}.dx"), &dx.data);
+                }
+            }
+        }
+    };
+}
+
+value_losses!(value_losses_f32, f32);
+value_losses!(value_losses_f64, f64);
+
+#[test]
+fn losses_against_values() {
+    both(value_losses_f64, value_losses_f32);
+}
+
+fn smooth_losses<T: Lane>(f: &Fixtures) {
+    let get = |key: &str| f.get::<T>(&format!("smooth.{key}"));
+    let (x, labels, weights) = (get("x"), get("labels"), get("weights"));
+    let total = smooth::total(labels.view(), weights.view());
+    f.check("smooth.total", &[total]);
+    let (six, tenth) = (T::from_f64(6.0), T::from_f64(0.1));
+    for (name, weighted, smoothing) in [
+        ("plain", false, tenth),
+        ("weighted", true, T::ZERO),
+        ("both", true, tenth),
+    ] {
+        let of = Smooth {
+            weights: weighted.then(|| weights.view()),
+            share: if weighted { six / total } else { T::ONE },
+            smoothing,
+        };
+        let (mut losses, mut dx, mut scratch) = (labels.like(), x.like(), vec![T::ZERO; 10]);
+        let gradient = Some((T::ONE / six, dx.view_mut()));
+        let to = losses.view_mut();
+        smooth::losses(x.view(), labels.view(), of, to, gradient, &mut scratch);
+        let mean = losses.data.iter().copied().sum::<T>() / six;
+        f.check(&format!("smooth.{name}.mean"), &[mean]);
+        f.check(&format!("smooth.{name}.dx"), &dx.data);
+    }
+}
+
+#[test]
+fn smooth_cross_entropy() {
+    both(smooth_losses::<f64>, smooth_losses::<f32>);
 }

@@ -9,12 +9,15 @@ mod elementwise;
 mod grouped;
 mod linalg;
 mod loss;
+mod losses;
 mod norm;
 mod optim;
 mod pool;
 mod reduce;
 mod sample_norm;
 mod winograd;
+
+use dahl_ops::loss::kernels::values::Distance;
 
 use crate::launch::{Steps, Task};
 
@@ -126,6 +129,23 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("dropout", elementwise::dropout),
     ("cross_entropy", loss::train),
     ("cross_entropy_evaluate", loss::evaluate),
+    ("mse_loss", |t, s| losses::train(Distance::Mse, t, s)),
+    ("mse_loss_evaluate", |t, s| {
+        losses::evaluate(Distance::Mse, t, s)
+    }),
+    ("l1_loss", |t, s| losses::train(Distance::L1, t, s)),
+    ("l1_loss_evaluate", |t, s| {
+        losses::evaluate(Distance::L1, t, s)
+    }),
+    ("bce_with_logits_loss", |t, s| {
+        losses::train(Distance::BceWithLogits, t, s)
+    }),
+    ("bce_with_logits_loss_evaluate", |t, s| {
+        losses::evaluate(Distance::BceWithLogits, t, s)
+    }),
+    ("cross_entropy_smooth", losses::smooth_train),
+    ("cross_entropy_smooth_evaluate", losses::smooth_evaluate),
+    ("class_weights_total", losses::weights_total),
     ("sgd", optim::sgd),
     ("sgd_momentum", optim::sgd_momentum),
     ("adam", optim::adam),

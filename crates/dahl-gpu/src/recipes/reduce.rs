@@ -98,6 +98,11 @@ fn to_one(op: Fold, divisor: f64, t: &Task<'_>, s: &mut Steps) {
     fold(op, [x; 2], total, add, divisor, s);
 }
 
+/// `y += Σ x`, a single value.
+pub fn add_all(x: Tensor, y: Tensor, s: &mut Steps) {
+    fold(Fold::Sum, [x; 2], y, true, 1.0, s);
+}
+
 /// The mean.
 pub fn mean(t: &Task<'_>, s: &mut Steps) {
     let elements = ToOne::of(t.tensors).x.len() as f64;

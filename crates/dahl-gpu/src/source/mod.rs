@@ -32,6 +32,7 @@ const PARTS: &[&str] = &[
     include_str!("norm.c"),
     include_str!("sample_norm.c"),
     include_str!("loss.c"),
+    include_str!("losses.c"),
     include_str!("optim.c"),
     include_str!("winograd.c"),
 ];

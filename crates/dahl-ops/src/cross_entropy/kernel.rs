@@ -134,18 +134,20 @@ fn check<T>(logits: View<'_, T>, labels: Labels<'_, T>, losses: [usize; 4]) -> [
     dims
 }
 
-fn nan<T: Float>() -> T {
+/// Not a number.
+pub(crate) fn nan<T: Float>() -> T {
     T::from_f64(f64::NAN)
 }
 
-fn class<T: Float>(of: View<'_, T>, b: usize, classes: usize) -> Option<usize> {
+/// The class of sample `b`, if its label is one.
+pub(crate) fn class<T: Float>(of: View<'_, T>, b: usize, classes: usize) -> Option<usize> {
     let label = of.row([0, 0, 0])[b].to_f64();
     // Not-a-number fails both comparisons.
     (label >= 0.0 && label < classes as f64 && label.fract() == 0.0).then_some(label as usize)
 }
 
 /// The first position of the largest element; not-a-number counts as largest.
-fn first_largest<T: Float>(x: &[T]) -> usize {
+pub(crate) fn first_largest<T: Float>(x: &[T]) -> usize {
     let mut best = 0;
     for (i, &v) in x.iter().enumerate() {
         if v > x[best] || (v.is_nan() && !x[best].is_nan()) {

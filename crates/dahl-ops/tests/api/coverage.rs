@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 
 use dahl_core::{Arena, Recorder, Tensor};
 use dahl_ops::api::{
-    self, Affine, BatchNorm, Conv2d, Decay, Dropout, Momentum, Pool2d, Tile, Transposed,
+    self, Affine, BatchNorm, ClassWeights, Conv2d, Decay, Dropout, GroupNormParams,
+    GroupedGradParams, GroupedParams, Momentum, Pool2d, SmoothParams, SmoothTrainParams, Tile,
+    Transposed,
 };
 use dahl_ops::codelets::TABLE;
+use dahl_ops::window::Window;
 
 use crate::common::{launch, numbers};
 
@@ -118,6 +121,106 @@ fn other_convolutions(r: &Recorder, arena: &Arena) {
     api::adaptive_avg_pool2d_grad_into(r, &g, &mut dx);
 }
 
+/// Norms within a sample, a depthwise convolution with gaps, and the other losses.
+fn other_layers(r: &Recorder, arena: &Arena) {
+    let x = arena
+        .from_slice([2, 4, 6, 6], &numbers::<f32>(288, 6))
+        .unwrap();
+    let whole = arena.full([4, 6, 6], 0.5f32).unwrap();
+    let each = arena.full([4], 0.5f32).unwrap();
+    let (y, stats) = api::layer_norm(r, &x, &whole, &whole, 1e-5);
+    api::layer_norm_input_grad(r, &x, &y, &stats, &whole);
+    let [mut a, mut b] = [(); 2].map(|_| r.temporary::<f32, 3>([4, 6, 6]));
+    api::layer_norm_affine_grad_reduce(r, &x, &y, &stats, &mut a, &mut b);
+
+    let params = GroupNormParams {
+        groups: 2,
+        epsilon: 1e-5,
+    };
+    let (y, stats) = api::group_norm(r, &x, &each, &each, params);
+    api::group_norm_input_grad(r, &x, &y, &stats, &each, 2);
+    let [mut a, mut b] = [(); 2].map(|_| r.temporary::<f32, 1>([4]));
+    api::group_norm_affine_grad_reduce(r, &x, &y, &stats, 2, &mut a, &mut b);
+
+    let filter = arena
+        .from_slice([4, 1, 3, 3], &numbers::<f32>(36, 7))
+        .unwrap();
+    let window = Window {
+        kernel: [3, 3],
+        stride: [1, 1],
+        shift: [2, 2],
+    };
+    let params = GroupedParams {
+        window,
+        dilation: [2, 2],
+        groups: 4,
+        relu: false,
+    };
+    let y = api::conv2d_grouped(r, &x, &filter, Some(&each), params);
+    let params = GroupedGradParams {
+        window,
+        dilation: [2, 2],
+        groups: 4,
+    };
+    let (mut dx, mut dfilter) = (r.temporary([2, 4, 6, 6]), r.temporary([4, 1, 3, 3]));
+    api::conv2d_grouped_input_grad_into(r, &y, &filter, params.clone(), &mut dx);
+    api::conv2d_grouped_filter_grad_reduce(r, &x, &y, params, &mut dfilter);
+
+    let (mut losses, mut gradient) = (r.temporary([2]), r.temporary([2, 4, 6, 6]));
+    for loss in [
+        api::mse_loss_into,
+        api::l1_loss_into,
+        api::bce_with_logits_loss_into,
+    ] {
+        loss(r, &x, &y, 0.5, &mut losses, &mut gradient);
+    }
+    for loss in [
+        api::mse_loss_evaluate_into,
+        api::l1_loss_evaluate_into,
+        api::bce_with_logits_loss_evaluate_into,
+    ] {
+        loss(r, &x, &y, &mut losses);
+    }
+
+    let scores = arena.from_slice([2, 4], &numbers::<f32>(8, 8)).unwrap();
+    let labels = arena.from_slice([2], &[1.0f32, 3.0]).unwrap();
+    let (mut correct, mut gradient) = (r.temporary([]), r.temporary([2, 4]));
+    let mut total = r.temporary([]);
+    api::class_weights_total_reduce(r, &labels, &each, &mut total);
+    let weights = Some(ClassWeights {
+        weights: &each,
+        total: &total,
+    });
+    let params = SmoothTrainParams {
+        smoothing: 0.1,
+        batch: 2,
+        scale: 0.5,
+    };
+    api::cross_entropy_smooth_into(
+        r,
+        &scores,
+        &labels,
+        weights,
+        params,
+        &mut losses,
+        &mut correct,
+        &mut gradient,
+    );
+    let params = SmoothParams {
+        smoothing: 0.1,
+        batch: 2,
+    };
+    api::cross_entropy_smooth_evaluate_into(
+        r,
+        &scores,
+        &labels,
+        None,
+        params,
+        &mut losses,
+        &mut correct,
+    );
+}
+
 /// Elementwise operations, reductions and linear algebra.
 fn array_program(r: &Recorder, arena: &Arena) {
     let m = arena.full([3, 3], 0.5f32).unwrap();
@@ -183,7 +286,13 @@ fn array_program(r: &Recorder, arena: &Arena) {
 #[test]
 fn every_codelet_has_a_typed_function() {
     let mut used = BTreeSet::new();
-    for program in [training_step, other_convolutions, array_program] {
+    let programs = [
+        training_step,
+        other_convolutions,
+        other_layers,
+        array_program,
+    ];
+    for program in programs {
         let (recorder, arena) = (Recorder::new(), Arena::new());
         program(&recorder, &arena);
         let graph = recorder.finish().unwrap();

@@ -1,0 +1,4 @@
+//! The loops behind the losses.
+
+pub mod smooth;
+pub mod values;
