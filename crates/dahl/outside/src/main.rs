@@ -49,7 +49,10 @@ fn shipped_model_and_data(folder: &Path) -> Done {
     assert!(history[1].train.mean_loss() < history[0].train.mean_loss());
     let validation = data.validation.clone().ok_or("a validation set")?;
     let totals = trainer.evaluate(validation.clone())?;
-    assert_eq!(totals.accuracy(), history[1].validation.ok_or("validated")?.accuracy());
+    assert_eq!(
+        totals.accuracy(),
+        history[1].validation.ok_or("validated")?.accuracy()
+    );
 
     let file = folder.join("weights.safetensors");
     trainer.save(&file)?;
@@ -57,7 +60,9 @@ fn shipped_model_and_data(folder: &Path) -> Done {
     again.load(&file)?;
     let scores = again.predict_all(validation)?;
     assert_eq!((scores.len(), scores.row(0).len()), (200, 10));
-    let other = Trainer::new(models::first()).init(weights::read(&file)?).predict(&[0u8; 784][..])?;
+    let other = Trainer::new(models::first())
+        .init(weights::read(&file)?)
+        .predict(&[0u8; 784][..])?;
     assert_eq!(other.row(0), again.predict(&[0.0f32; 784][..])?.row(0));
     Ok(())
 }
@@ -65,18 +70,34 @@ fn shipped_model_and_data(folder: &Path) -> Done {
 fn own_model_and_data() -> Done {
     let shape = [4, 1, 1];
     let inputs: Vec<f32> = (0..4000).map(|i| (i as f32 * 0.7).sin()).collect();
-    let labels: Vec<usize> = inputs.chunks(4).map(|x| usize::from(x[0] + x[2] > 0.0)).collect();
-    let model = Model::builder("own", shape).flatten().linear(16).relu().linear(2).build()?;
+    let labels: Vec<usize> = inputs
+        .chunks(4)
+        .map(|x| usize::from(x[0] + x[2] > 0.0))
+        .collect();
+    let model = Model::builder("own", shape)
+        .flatten()
+        .linear(16)
+        .relu()
+        .linear(2)
+        .build()?;
     let set = InMemory::new(shape, inputs, labels)?;
-    let mut trainer = Trainer::new(model.clone()).epochs(5).optimizer(Sgd { momentum: 0.9, ..Sgd::default() });
+    let mut trainer = Trainer::new(model.clone()).epochs(5).optimizer(Sgd {
+        momentum: 0.9,
+        ..Sgd::default()
+    });
     let history = trainer.fit(&Data::from((set.clone(), set.clone())))?;
     assert!(history[4].validation.ok_or("validated")?.accuracy() > 0.9);
 
     let batches = Generated::new(shape, 10, |epoch, batch| {
         let at = (epoch as usize * 10 + batch) as f32;
-        Ok(Batch::new(vec![at.sin(); 4 * 8], vec![usize::from(at.sin() > 0.0); 8]))
+        Ok(Batch::new(
+            vec![at.sin(); 4 * 8],
+            vec![usize::from(at.sin() > 0.0); 8],
+        ))
     });
-    let history = Trainer::new(model).epochs(1).fit(&Data::from(Source::from(batches)))?;
+    let history = Trainer::new(model)
+        .epochs(1)
+        .fit(&Data::from(Source::from(batches)))?;
     assert_eq!(history[0].train.samples, 80);
     Ok(())
 }
@@ -120,7 +141,10 @@ fn trace(folder: &Path) -> Done {
     trainer.fit(&small()?)?;
     let trace = trainer.take_trace()?.ok_or("a trace")?;
     let summary = dahl::trace::Summary::of(&trace);
-    assert!(summary.tasks > 20 && summary.units.len() == summary.units.iter().filter(|u| u.span_ns > 0).count());
+    assert!(
+        summary.tasks > 20
+            && summary.units.len() == summary.units.iter().filter(|u| u.span_ns > 0).count()
+    );
     let (file, page) = (folder.join("run.trace"), folder.join("run.html"));
     dahl::trace::save(&trace, &file)?;
     assert_eq!(dahl::trace::load(&file)?, trace);
@@ -154,7 +178,8 @@ fn calibrate_simulate_plan_follow(folder: &Path) -> Done {
 }
 
 fn energy() -> Done {
-    let (history, energy) = dahl::energy::measure(|| Trainer::new(models::first()).epochs(1).fit(&small()?));
+    let (history, energy) =
+        dahl::energy::measure(|| Trainer::new(models::first()).epochs(1).fit(&small()?));
     let history = history?;
     match (energy.joules(), history[0].joules()) {
         (Some(all), Some(epoch)) => assert!(all.0 >= epoch.0 && epoch.0 > 0.0),
@@ -164,7 +189,9 @@ fn energy() -> Done {
 }
 
 fn gpu() -> Done {
-    let mut trainer = Trainer::new(models::first()).epochs(1).units("cpu,gpu".parse()?);
+    let mut trainer = Trainer::new(models::first())
+        .epochs(1)
+        .units("cpu,gpu".parse()?);
     match (dahl::tune::gpus::all().is_empty(), trainer.fit(&small()?)) {
         (true, Err(error)) => assert!(error.to_string().contains("no GPU here"), "{error}"),
         (_, result) => assert!(result?[0].train.mean_loss().is_finite()),
@@ -174,7 +201,10 @@ fn gpu() -> Done {
 
 fn mistakes_are_told() -> Done {
     let wrong = InMemory::new([1, 28, 28], vec![0.0f32; 784], vec![10usize])?;
-    let told = Trainer::new(models::first()).fit(&Data::from(wrong)).unwrap_err().to_string();
+    let told = Trainer::new(models::first())
+        .fit(&Data::from(wrong))
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("label 10"), "{told}");
     let mut trainer = Trainer::new(models::first()).epochs(1);
     trainer.weights()?;

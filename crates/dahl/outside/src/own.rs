@@ -21,44 +21,56 @@ type Lazy = LazyLock<Arc<Codelet>>;
 
 /// to = from × the parameter.
 static SCALE: Lazy = Lazy::new(|| {
-    Arc::new(Codelet::new("own_scale").implement("reference", UnitKind::CPU, |ops| {
-        let (from, mut to) = (ops.read::<f32>(0), ops.write::<f32>(1));
-        let factor = ops.float(0) as f32;
-        for_rows(from.dims(), |at| {
-            from.row(at).iter().zip(to.row(at)).for_each(|(a, b)| *b = a * factor);
-        });
-        Ok(())
-    }))
+    Arc::new(
+        Codelet::new("own_scale").implement("reference", UnitKind::CPU, |ops| {
+            let (from, mut to) = (ops.read::<f32>(0), ops.write::<f32>(1));
+            let factor = ops.float(0) as f32;
+            for_rows(from.dims(), |at| {
+                from.row(at)
+                    .iter()
+                    .zip(to.row(at))
+                    .for_each(|(a, b)| *b = a * factor);
+            });
+            Ok(())
+        }),
+    )
 });
 
 /// The mean of squares: output, targets, losses, correct, (gradient).
 static SQUARES: Lazy = Lazy::new(|| {
-    Arc::new(Codelet::new("own_squares").implement("reference", UnitKind::CPU, |ops| {
-        let (output, targets) = (ops.read::<f32>(0), ops.read::<f32>(1));
-        let (mut losses, mut correct) = (ops.write::<f32>(2), ops.write::<f32>(3));
-        let mut gradient = (ops.len() == 5).then(|| ops.write::<f32>(4));
-        for sample in 0..losses.dims()[3] {
-            let error = output.row([0, 0, sample])[0] - targets.row([0, 0, sample])[0];
-            losses.row([0; 3])[sample] = error * error;
-            if let Some(gradient) = &mut gradient {
-                gradient.row([0, 0, sample])[0] = 2.0 * ops.float(0) as f32 * error;
+    Arc::new(
+        Codelet::new("own_squares").implement("reference", UnitKind::CPU, |ops| {
+            let (output, targets) = (ops.read::<f32>(0), ops.read::<f32>(1));
+            let (mut losses, mut correct) = (ops.write::<f32>(2), ops.write::<f32>(3));
+            let mut gradient = (ops.len() == 5).then(|| ops.write::<f32>(4));
+            for sample in 0..losses.dims()[3] {
+                let error = output.row([0, 0, sample])[0] - targets.row([0, 0, sample])[0];
+                losses.row([0; 3])[sample] = error * error;
+                if let Some(gradient) = &mut gradient {
+                    gradient.row([0, 0, sample])[0] = 2.0 * ops.float(0) as f32 * error;
+                }
             }
-        }
-        correct.row([0; 3])[0] = 0.0;
-        Ok(())
-    }))
+            correct.row([0; 3])[0] = 0.0;
+            Ok(())
+        }),
+    )
 });
 
 /// w -= rate × sign(g): values, gradient, weights.
 static SIGN: Lazy = Lazy::new(|| {
-    Arc::new(Codelet::new("own_sign").implement("reference", UnitKind::CPU, |ops| {
-        let (values, g, mut w) = (ops.read::<f32>(0), ops.read::<f32>(1), ops.write::<f32>(2));
-        let rate = values.row([0; 3])[0];
-        for_rows(g.dims(), |at| {
-            g.row(at).iter().zip(w.row(at)).for_each(|(g, w)| *w -= rate * g.signum());
-        });
-        Ok(())
-    }))
+    Arc::new(
+        Codelet::new("own_sign").implement("reference", UnitKind::CPU, |ops| {
+            let (values, g, mut w) = (ops.read::<f32>(0), ops.read::<f32>(1), ops.write::<f32>(2));
+            let rate = values.row([0; 3])[0];
+            for_rows(g.dims(), |at| {
+                g.row(at)
+                    .iter()
+                    .zip(w.row(at))
+                    .for_each(|(g, w)| *w -= rate * g.signum());
+            });
+            Ok(())
+        }),
+    )
 });
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,7 +158,10 @@ pub fn layer_loss_optimizer() -> Done {
     let data = Data::from(InMemory::new([1, 1, 1], inputs, targets)?);
     let start = Model::builder("own", [1, 1, 1]).flatten().linear(4);
     let model = start.layer(Scale { factor: 0.5 }).linear(1).build()?;
-    let mut trainer = Trainer::new(model).loss(Squares).optimizer(SignDescent).epochs(20);
+    let mut trainer = Trainer::new(model)
+        .loss(Squares)
+        .optimizer(SignDescent)
+        .epochs(20);
     let history = trainer.fit(&data)?;
     let [first, last] = [&history[0], &history[19]].map(|epoch| epoch.train.mean_loss());
     assert!(last < 0.1 * first, "{first} {last}");
@@ -168,7 +183,10 @@ impl Policy for LastFirst {
         tasks: &[TaskRef],
         _: Seconds,
     ) -> Option<TaskRef> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(tasks);
         tasks.iter().for_each(|_| _ = world.wake(None));
         None
     }
