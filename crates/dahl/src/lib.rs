@@ -85,6 +85,7 @@ pub mod prelude {
     };
     pub use dahl_nn::optim::{Adam, AdamW, Sgd};
     pub use dahl_nn::{Model, Step, models};
+    pub use dahl_ops::api as ops;
     pub use dahl_runtime::{RunError, Runtime};
     pub use dahl_tune::{StepPlan, Units};
 }
