@@ -363,10 +363,10 @@ fn loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
 /// Layer norm of whole samples or rows, and group norm of one or several channels together.
 fn sample_norm(name: &str, d: [usize; 4], i: usize) -> Option<Case> {
     let (groups, samples, size, params) = match name.starts_with("layer_norm") {
-        true if i % 2 == 0 => (1, d[0], [1, d[1], d[2], d[3]], vec![]),
+        true if i.is_multiple_of(2) => (1, d[0], [1, d[1], d[2], d[3]], vec![]),
         true => (1, d[0] * d[1] * d[2], row(d[3]), vec![]),
         false => {
-            let groups = if i % 2 == 0 { 1 } else { d[1] };
+            let groups = if i.is_multiple_of(2) { 1 } else { d[1] };
             (groups, d[0], row(d[1]), vec![int(groups)])
         }
     };
@@ -439,7 +439,7 @@ fn smooth_loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
         Operand::read([1; 4], Positive),
     ];
     operands.splice(2..2, weights.into_iter().take(i % 3));
-    let smoothing = Param::Float(if i % 4 == 0 { 0.0 } else { 0.1 });
+    let smoothing = Param::Float(if i.is_multiple_of(4) { 0.0 } else { 0.1 });
     of(operands, [vec![smoothing, int(40)], params].concat())
 }
 

@@ -99,8 +99,8 @@ pub(super) fn grouped(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
         _ => (dice.between(1, 3), dice.between(1, 3)),
     };
     let dilation = if i % 2 == 1 { [1, 1] } else { [2, 3] };
-    for a in 0..2 {
-        w.x[2 + a] += (w.kernel[a] - 1) * (dilation[a] - 1);
+    for (a, dilation) in dilation.into_iter().enumerate() {
+        w.x[2 + a] += (w.kernel[a] - 1) * (dilation - 1);
     }
     let (x, o) = (with_channels(w.x, ins * groups), outs * groups);
     let (f, y) = ([o, ins, w.kernel[0], w.kernel[1]], with_channels(w.y, o));

@@ -75,7 +75,8 @@ fn activations() {
 #[test]
 fn activations_to_the_last_places() {
     let f = Fixtures::load();
-    let all: [(&str, fn(View<'_, f64>, ViewMut<'_, f64>)); 4] = [
+    type Forward = fn(View<'_, f64>, ViewMut<'_, f64>);
+    let all: [(&str, Forward); 4] = [
         ("sigmoid", activation::sigmoid),
         ("tanh", activation::tanh),
         ("elu", |x, y| activation::elu(0.7, x, y)),

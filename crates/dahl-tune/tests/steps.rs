@@ -39,7 +39,6 @@ fn step() -> Step {
         momentum: 0.9,
         nesterov: true,
         weight_decay: 1e-3,
-        ..Sgd::default()
     };
     Step::new(models::small_cnn())
         .batch(8)

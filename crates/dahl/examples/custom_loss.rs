@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x: Vec<f32> = (0..2000)
         .map(|i| 2.0 * random.uniform(i) as f32 - 1.0)
         .collect();
-    let wild = |i: usize| if i % 50 == 0 { 20.0 } else { 0.0 };
+    let wild = |i: usize| if i.is_multiple_of(50) { 20.0 } else { 0.0 };
     let y: Vec<f32> = x
         .iter()
         .enumerate()

@@ -9,22 +9,22 @@ use std::path::PathBuf;
 pub enum Error {
     /// A model: its file, a layer, an extent.
     #[error(transparent)]
-    Model(#[from] crate::nn::model::ModelError),
+    Model(Box<crate::nn::model::ModelError>),
     /// A training step: a setting, or tasks that do not fit together.
     #[error(transparent)]
-    Step(#[from] crate::nn::step::StepError),
+    Step(Box<crate::nn::step::StepError>),
     /// Data: files, shapes, labels.
     #[error(transparent)]
-    Data(#[from] crate::data::DataError),
+    Data(Box<crate::data::DataError>),
     /// Training, evaluating or predicting.
     #[error(transparent)]
-    Train(#[from] crate::nn::train::TrainError),
+    Train(Box<crate::nn::train::TrainError>),
     /// A file of weights.
     #[error(transparent)]
     Weights(#[from] crate::nn::weights::WeightsError),
     /// A checkpoint.
     #[error(transparent)]
-    Checkpoint(#[from] crate::nn::checkpoint::CheckpointError),
+    Checkpoint(Box<crate::nn::checkpoint::CheckpointError>),
     /// A graph while it is recorded.
     #[error(transparent)]
     Graph(#[from] crate::core::GraphError),
@@ -36,7 +36,7 @@ pub enum Error {
     Split(#[from] crate::core::SplitError),
     /// A runtime that cannot be built, or a task that failed.
     #[error(transparent)]
-    Run(#[from] crate::runtime::RunError),
+    Run(Box<crate::runtime::RunError>),
     /// A machine's description.
     #[error(transparent)]
     Machine(#[from] crate::core::MachineError),
@@ -45,7 +45,7 @@ pub enum Error {
     Units(#[from] crate::tune::UnitsError),
     /// Profiles, calibration, simulation, plans.
     #[error(transparent)]
-    Tune(#[from] crate::tune::TuneError),
+    Tune(Box<crate::tune::TuneError>),
     /// A trace's file.
     #[error(transparent)]
     Trace(#[from] crate::trace::TraceError),
@@ -65,4 +65,25 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
+}
+
+/// The larger errors are boxed, so that results stay small.
+macro_rules! boxed {
+    ($($variant:ident: $error:ty;)*) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Error {
+                Error::$variant(Box::new(error))
+            }
+        })*
+    };
+}
+
+boxed! {
+    Train: crate::nn::train::TrainError;
+    Tune: crate::tune::TuneError;
+    Step: crate::nn::step::StepError;
+    Data: crate::data::DataError;
+    Checkpoint: crate::nn::checkpoint::CheckpointError;
+    Model: crate::nn::model::ModelError;
+    Run: crate::runtime::RunError;
 }

@@ -148,11 +148,12 @@ pub fn interpret(
 pub fn reach(graph: &Graph) -> Vec<Vec<bool>> {
     let mut reach = vec![vec![false; graph.len()]; graph.len()];
     for task in (0..graph.len()).rev() {
-        for next in 0..graph.len() {
-            let direct = graph.successors(task as u32).contains(&(next as u32));
+        let successors = graph.successors(task as u32);
+        let leads_to = |next: usize| {
             let through = |s: &u32| reach[*s as usize][next];
-            reach[task][next] = direct || graph.successors(task as u32).iter().any(through);
-        }
+            successors.contains(&(next as u32)) || successors.iter().any(through)
+        };
+        reach[task] = (0..graph.len()).map(leads_to).collect();
     }
     reach
 }

@@ -92,8 +92,8 @@ fn plans_equal_brute_force() {
                     .is_multiple_of(dahl_core::arena::ALIGNMENT as u64)
             );
             assert!(here.end <= plan.bytes, "seed {seed}: {a} beyond the block");
-            for b in 0..a {
-                let there = plan.offsets[b]..plan.offsets[b] + sizes[b];
+            for (b, size) in sizes.iter().enumerate().take(a) {
+                let there = plan.offsets[b]..plan.offsets[b] + size;
                 if here.start < there.end && there.start < here.end {
                     assert!(share(a, b), "seed {seed}: {a} and {b} live together");
                     shared += 1;

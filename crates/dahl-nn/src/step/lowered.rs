@@ -1,5 +1,6 @@
 //! A step as a graph with the arrays it works on.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use dahl_core::random::Random;
@@ -29,7 +30,7 @@ pub struct Lowered {
     /// The tasks.
     pub graph: Arc<Graph>,
     /// Parameters and optimiser state; may be shared with other graphs.
-    pub state: Arc<State>,
+    pub state: Rc<State>,
     /// What goes in and comes out.
     pub io: Io,
 }
@@ -62,7 +63,7 @@ impl Step {
         &self,
         pass: Pass,
         batch: usize,
-        state: &Arc<State>,
+        state: &Rc<State>,
     ) -> Result<Lowered, StepError> {
         self.check()?;
         let io = Io::new(self, pass, batch)?;
@@ -74,8 +75,8 @@ impl Step {
     }
 
     /// Parameters and optimiser state, all zeros.
-    pub fn state(&self) -> Result<Arc<State>, StepError> {
-        Ok(Arc::new(State::new(self)?))
+    pub fn state(&self) -> Result<Rc<State>, StepError> {
+        Ok(Rc::new(State::new(self)?))
     }
 
     /// Gives a state the first weights: PyTorch's distributions, from the step's seed.

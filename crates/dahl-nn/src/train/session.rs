@@ -1,6 +1,7 @@
 //! A training session: a model being trained, from its first weights to its last.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use dahl_core::{Executor, Graph};
@@ -19,7 +20,7 @@ pub struct Session {
     pub(super) step: Step,
     pub(super) training: Training,
     pub(super) rate: f64,
-    pub(super) state: Arc<State>,
+    pub(super) state: Rc<State>,
     pub(super) steps: Phases,
     pub(super) evaluations: Phases,
     pub(super) predictions: Phases,

@@ -13,6 +13,9 @@
 //!
 //! `tests/fixtures/erf.py` gives the polynomials S and L.
 
+// Coefficients stand as their script prints them.
+#![allow(clippy::approx_constant, clippy::excessive_precision)]
+
 use crate::float::Float;
 
 /// A [`Float`] with the constants that these functions need.

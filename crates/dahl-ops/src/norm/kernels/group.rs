@@ -104,10 +104,10 @@ pub fn input_grad<T: Lane>(
         for g in 0..groups {
             let [mean, inverse] = [g, groups + g].map(|i| stats.row([0, 0, n])[i]);
             let (mut plain, mut centred) = (T::ZERO, T::ZERO);
-            for c in g * each..(g + 1) * each {
+            for (c, &scale) in scale.iter().enumerate().skip(g * each).take(each) {
                 let [a, b] = plane_sums(x, dy, [n, c], mean);
-                plain += scale[c] * a;
-                centred += scale[c] * b;
+                plain += scale * a;
+                centred += scale * b;
             }
             let (offset, slope) = (plain / count, centred * inverse * inverse / count);
             for (c, &scale) in scale.iter().enumerate().skip(g * each).take(each) {
