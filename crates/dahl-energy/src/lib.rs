@@ -1,8 +1,8 @@
 //! Energy meters: joules, each with where they come from.
 //!
 //! A [`Meter`] reads raw numbers from one source: counters of energy, or power at this moment. An
-//! [`account`] turns what one domain's meter reads into joules and says what makes them doubtful; the
-//! [`ledger`] keeps the accounts of a run and adds up what may be added; the [`sampler`] is the thread
+//! `account` turns what one domain's meter reads into joules and says what makes them doubtful; the
+//! `ledger` keeps the accounts of a run and adds up what may be added; the `sampler` is the thread
 //! that reads ten times a second.
 //!
 //! | file | what |

@@ -10,7 +10,7 @@
 //! | [`pool`], [`store`] | device memory, dealt out from a few large buffers; counters of what a device did |
 //! | [`fault`] | the first failure, after which a device is out of use; failures for tests |
 //! | [`chunks`] | copies through pinned memory, small ones joined |
-//! | [`check`] | every recipe against the CPU's reference, on a device at hand |
+//! | `check` | every recipe against the CPU's reference, on a device at hand |
 //! | [`opencl`], [`cuda`] | devices, through libraries that are loaded when first asked for |
 //!
 //! A recipe is a pure function from operands and parameters to launches: it knows no device, so one

@@ -1,7 +1,7 @@
 //! Declaring an operation's operands and parameters, once and by name.
 //!
-//! [`operands!`] makes a struct with one field per operand, generic over what stands for one: arrays to
-//! submit, positions in a task, extents in a rule, tensors on a device. [`params!`] makes one with a
+//! `operands!` makes a struct with one field per operand, generic over what stands for one: arrays to
+//! submit, positions in a task, extents in a rule, tensors on a device. `params!` makes one with a
 //! field per parameter. Both also make the plain declaration that recorder and tables read, so field
 //! names, their order, modes and ranks are said in one place and no number stands for an operand.
 
@@ -11,7 +11,7 @@ use dahl_core::{
 
 use crate::window::Window;
 
-/// A struct of operands, made by [`operands!`].
+/// A struct of operands, made by `operands!`.
 pub trait OperandSet {
     /// The same, of arrays to submit.
     type With<'a>;
@@ -23,7 +23,7 @@ pub trait OperandSet {
     fn list(with: Self::With<'_>) -> Vec<Operand<'_>>;
 }
 
-/// A struct of parameters, made by [`params!`].
+/// A struct of parameters, made by `params!`.
 pub trait ParamSet {
     /// What they are, in a task's order.
     const DECLARED: &'static [ParamDecl];
@@ -335,7 +335,7 @@ macro_rules! operands {
 }
 pub(crate) use operands;
 
-/// What a field holds, by the words of [`operands!`].
+/// What a field holds, by the words of `operands!`.
 #[allow(non_camel_case_types)]
 pub mod many {
     /// An operand that every task has.
@@ -344,7 +344,7 @@ pub mod many {
     pub type maybe<A> = Option<A>;
 }
 
-/// The other words of [`operands!`].
+/// The other words of `operands!`.
 macro_rules! operand {
     (rank any) => {
         None

@@ -1,6 +1,6 @@
 //! Operations: a codelet together with the types of its operands and parameters.
 //!
-//! An operation is declared once, as a `static`: [`Op::new`] is given the function that makes the codelet
+//! An operation is declared once, as a `static`: `Op::new` is given the function that makes the codelet
 //! (rule, cost, gradients, implementations), and takes names, modes and ranks from the types. Tasks are
 //! submitted with structs, so an operand that is missing or out of place does not compile.
 

@@ -131,7 +131,7 @@ pub struct Alternative {
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanFile {
-    /// [`VERSION`].
+    /// `VERSION`.
     pub version: u32,
     /// What it is for.
     pub target: PlanTarget,

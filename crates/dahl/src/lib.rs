@@ -8,7 +8,7 @@
 //! | [`ops`] | operations over views: convolution, pooling, linear algebra, losses, optimisers |
 //! | [`sched`] | what decides at run time: policies, performance models |
 //! | [`sim`] | the simulator: any graph on any machine, in virtual time |
-//! | [`plan`] | the planner: schedules made before a run |
+//! | [`plan`](mod@plan) | the planner: schedules made before a run |
 //! | [`runtime`] | everything that executes: workers, memories, transfers |
 //! | [`data`] | data sets and batches |
 //! | [`nn`] | models, layers, optimisers, the training loop |

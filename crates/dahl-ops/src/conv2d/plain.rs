@@ -1,7 +1,7 @@
 //! Convolution of batches of images, as PyTorch's `conv2d`, and the gradients of input, filter and bias.
 //!
 //! Samples and output channels of a split array can be convolved by themselves; tiles of height and
-//! width say where they lie, see [`Conv2d::tile`]. Gradients of filter and bias are added to what is there.
+//! width say where they lie, see `Conv2d::tile`. Gradients of filter and bias are added to what is there.
 //!
 //! ```
 //! use dahl_core::{Arena, Recorder};

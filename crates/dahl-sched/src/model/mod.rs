@@ -2,9 +2,9 @@
 //!
 //! Durations are recorded per [`Key`]. An estimate is, in this order:
 //!
-//! 1. *measured*: the mean of that key's history, outliers set aside ([`history`]);
+//! 1. *measured*: the mean of that key's history, outliers set aside (`history`);
 //! 2. *regression*: a law of the cost fitted to the same implementation's other shapes
-//!    ([`regression`]), if at least three of them differ in cost;
+//!    (`regression`), if at least three of them differ in cost;
 //! 3. *scaled*: the shape nearest in cost, its duration multiplied by the ratio of the costs.
 //!
 //! An estimate says which of these it is, and there is none if nothing is known: a guess is never
@@ -12,7 +12,7 @@
 //!
 //! Models are plain values. They never read a clock, an environment variable or a file; the same
 //! records in the same order give the same estimates, whoever asks and however often. Writing them
-//! down is [`snapshot`]'s and the runtime's business.
+//! down is `snapshot`'s and the runtime's business.
 
 mod choices;
 mod history;

@@ -11,7 +11,7 @@ use dahl_core::machine::MachineError;
 /// The version of our properties in a platform file.
 const VERSION: u64 = 1;
 
-/// Reads a platform: one that [`write`] made, or another one made of hosts, links and routes in zones with
+/// Reads a platform: one that [`write()`] made, or another one made of hosts, links and routes in zones with
 /// full routing. `file` is its name, for errors.
 pub fn read(text: &str, file: &str) -> Result<Machine, MachineError> {
     read::machine(text, file)
