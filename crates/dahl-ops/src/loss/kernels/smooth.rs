@@ -35,8 +35,9 @@ pub fn total<T: Float>(labels: View<'_, T>, weights: View<'_, T>) -> T {
     let [a, b, c, samples] = labels.dims();
     assert_eq!([a, b, c], [1; 3], "cross-entropy: label extents");
     let weights = weights.row([0, 0, 0]);
-    let of = |n: usize| class(labels, n, weights.len()).map_or(nan(), |c| weights[c]);
-    (0..samples).map(of).sum()
+    let of = |n: usize| class(labels, n, weights.len()).map_or(f64::NAN, |c| weights[c].to_f64());
+    // In double precision: a batch may have very many samples.
+    T::from_f64((0..samples).map(of).sum())
 }
 
 /// Losses per sample (1×1×1×B), the gradient of `scale · Σ loss` by the logits (1×1×B×C) if asked, and how

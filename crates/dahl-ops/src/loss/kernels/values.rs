@@ -90,12 +90,15 @@ pub fn losses<T: Special>(
         let mut from = [0; 4];
         from[axis] = n;
         let (s, t) = (scores.part(from, size), targets.part(from, size));
-        let mut sum = T::ZERO;
+        // In double precision: a sample may have very many elements.
+        let mut sum = 0.0;
         for_rows(size, |at| {
             let row = s.row(at).iter().zip(t.row(at));
-            sum += row.map(|(&s, &t)| distance.value(s, t)).sum::<T>();
+            sum += row
+                .map(|(&s, &t)| distance.value(s, t).to_f64())
+                .sum::<f64>();
         });
-        *loss = sum / count;
+        *loss = T::from_f64(sum / count.to_f64());
         if let (Some(g), Some(scale)) = (&mut gradient, scale) {
             let (mut g, factor) = (g.part(from, size), scale / count);
             for_rows(size, |at| {
