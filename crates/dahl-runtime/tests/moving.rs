@@ -12,7 +12,6 @@ use dahl_core::{Arena, Bytes, Codelet, DType, Graph, Handle, Mode, Recorder, Tas
 use dahl_runtime::memory::Direction;
 use dahl_runtime::{HostDeviceSpec, Runtime, Schedule};
 use dahl_test_support::program::Dice;
-use dahl_test_support::scaled;
 
 /// Elements of an array of size one.
 const ELEMENT: usize = 64;
@@ -167,7 +166,7 @@ fn device(capacity: u64, bandwidth: f64) -> HostDeviceSpec {
 #[test]
 fn little_more_is_moved_than_must_be() {
     let (mut sum, mut least, mut above, mut graphs) = (0, 0, Vec::new(), 0);
-    for seed in 0..scaled(4000) {
+    for seed in 0..4000 {
         let little = Little::random(seed);
         let capacity = little.least() + seed as usize % 3;
         let fewest = little.fewest(capacity);
