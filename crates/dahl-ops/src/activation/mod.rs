@@ -9,21 +9,22 @@
 //!
 //! ```
 //! use dahl_core::{Arena, Recorder};
-//! use dahl_ops::api::{leaky_relu, leaky_relu_grad_into};
+//! use dahl_ops::api::{leaky_relu_grad_into, leaky_relu_into};
 //!
 //! let arena = Arena::new();
 //! let x = arena.from_slice([3], &[-2.0f32, 0.0, 3.0])?;
 //! let (dy, mut dx) = (arena.full([3], 1.0f32)?, arena.zeros::<f32, 1>([3])?);
+//! let mut y = arena.zeros::<f32, 1>([3])?;
 //!
 //! let recorder = Recorder::new();
-//! let y = leaky_relu(&recorder, &x, 0.5);
+//! leaky_relu_into(&recorder, &x, 0.5, &mut y);
 //! leaky_relu_grad_into(&recorder, &dy, &x, 0.5, &mut dx);
 //! let graph = recorder.finish()?;
 //!
 //! let mut runtime = dahl_runtime::Runtime::builder().workers(1).build()?;
 //! runtime.launch(&graph)?;
+//! assert_eq!(*runtime.read(&y)?, [-1.0, 0.0, 3.0]);
 //! assert_eq!(*runtime.read(&dx)?, [0.5, 0.5, 1.0]);
-//! # drop(y);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

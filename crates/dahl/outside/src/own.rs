@@ -161,6 +161,7 @@ pub fn layer_loss_optimizer() -> Done {
     let mut trainer = Trainer::new(model)
         .loss(Squares)
         .optimizer(SignDescent)
+        .learning_rate(0.005)
         .epochs(20);
     let history = trainer.fit(&data)?;
     let [first, last] = [&history[0], &history[19]].map(|epoch| epoch.train.mean_loss());
