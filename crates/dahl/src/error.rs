@@ -1,7 +1,5 @@
 //! The one error of the facade: everything that can go wrong, so that `?` carries it.
 
-use std::path::PathBuf;
-
 /// Why something could not be done. The text names the thing, the place and what would be right; the variant
 /// says which part of DAHL refused.
 #[derive(Debug, thiserror::Error)]
@@ -56,14 +54,6 @@ pub enum Error {
     Late {
         /// Which setting.
         setting: &'static str,
-    },
-    /// A file of the user's.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
     },
 }
 
