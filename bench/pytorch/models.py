@@ -40,9 +40,10 @@ def make(layer, shape):
     if kind == "batch_norm2d":
         return nn.BatchNorm2d(shape[0])
     if kind == "layer_norm":
-        return nn.LayerNorm(layer.get("normalized_shape", list(shape)), layer.get("eps", 1e-5))
+        return nn.LayerNorm(layer.get("normalized_shape", list(shape)), layer.get("eps", 1e-5),
+                            layer.get("elementwise_affine", True), layer.get("bias", True))
     if kind == "group_norm":
-        return nn.GroupNorm(layer["num_groups"], shape[0], layer.get("eps", 1e-5))
+        return nn.GroupNorm(layer["num_groups"], shape[0], layer.get("eps", 1e-5), layer.get("affine", True))
     if kind == "leaky_relu":
         return nn.LeakyReLU(layer.get("negative_slope", 0.01))
     if kind == "elu":

@@ -12,7 +12,7 @@ use Content::{Any, Halves, Labels, Positive, These, Whole};
 const EACH: usize = 8;
 
 /// The cases of a codelet.
-pub fn cases(codelet: &str, dtype: DType, dice: &mut Dice) -> Vec<Case> {
+pub(crate) fn cases(codelet: &str, dtype: DType, dice: &mut Dice) -> Vec<Case> {
     (0..EACH)
         .filter_map(|i| case(codelet, dtype, i, dice))
         .collect()

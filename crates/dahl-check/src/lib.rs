@@ -20,6 +20,8 @@
 //! assert_eq!((outcome.failure, outcome.cases > 0), (None, true));
 //! ```
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod cases;
 mod dice;
 mod operand;

@@ -9,7 +9,7 @@ use super::dice::Dice;
 
 /// What an operand's elements are at first.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub(crate) enum Content {
     /// Numbers between −1 and 1.
     Any,
     /// Numbers between 0.1 and 2.
@@ -28,7 +28,7 @@ pub enum Content {
 
 /// One operand of a task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operand {
+pub(crate) struct Operand {
     /// Extents.
     pub dims: [usize; 4],
     /// How it is used.
@@ -41,7 +41,7 @@ pub struct Operand {
 
 /// A task to try.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub(crate) struct Case {
     /// Its operands.
     pub operands: Vec<Operand>,
     /// Its parameters.
@@ -50,7 +50,7 @@ pub struct Case {
 
 impl Operand {
     /// A tile to read.
-    pub fn read(dims: [usize; 4], content: Content) -> Self {
+    pub(crate) fn read(dims: [usize; 4], content: Content) -> Self {
         Operand {
             dims,
             mode: Mode::Read,
@@ -60,7 +60,7 @@ impl Operand {
     }
 
     /// A tile to write.
-    pub fn write(dims: [usize; 4]) -> Self {
+    pub(crate) fn write(dims: [usize; 4]) -> Self {
         Operand {
             dims,
             mode: Mode::Write,
@@ -70,7 +70,7 @@ impl Operand {
     }
 
     /// A tile to change.
-    pub fn change(dims: [usize; 4], content: Content) -> Self {
+    pub(crate) fn change(dims: [usize; 4], content: Content) -> Self {
         Operand {
             dims,
             mode: Mode::ReadWrite,
@@ -80,7 +80,7 @@ impl Operand {
     }
 
     /// The same as a whole array.
-    pub fn whole(self) -> Self {
+    pub(crate) fn whole(self) -> Self {
         Operand {
             whole: true,
             ..self
@@ -98,7 +98,12 @@ pub(super) struct Held {
 
 impl Held {
     /// Makes the array of operand `i`: values inside its region, not-a-number elsewhere.
-    pub fn new(i: usize, op: &Operand, dtype: DType, dice: &mut Dice) -> Result<Self, String> {
+    pub(crate) fn new(
+        i: usize,
+        op: &Operand,
+        dtype: DType,
+        dice: &mut Dice,
+    ) -> Result<Self, String> {
         let edge = |dice: &mut Dice| match op.whole {
             true => 0,
             false => dice.between(0, 2),
@@ -144,7 +149,7 @@ impl Held {
     }
 
     /// Where it is, for the host.
-    pub fn placed(&self) -> Placed {
+    pub(crate) fn placed(&self) -> Placed {
         Placed {
             base: self.block.as_ptr(),
             shape: self.shape,
@@ -153,12 +158,12 @@ impl Held {
     }
 
     /// Bytes of the array.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.shape.len() * self.dtype.size()
     }
 
     /// The same values in memory of their own.
-    pub fn copy(&self) -> Result<Self, String> {
+    pub(crate) fn copy(&self) -> Result<Self, String> {
         let block = Block::new(self.bytes()).ok_or("no memory for an operand")?;
         // SAFETY: both have so many bytes, and the new one is nobody else's.
         unsafe { std::ptr::copy_nonoverlapping(self.block.as_ptr(), block.as_ptr(), self.bytes()) };
@@ -166,7 +171,7 @@ impl Held {
     }
 
     /// All elements.
-    pub fn values<T: Element>(&self) -> &[T] {
+    pub(crate) fn values<T: Element>(&self) -> &[T] {
         // SAFETY: the block has so many elements of this type, aligned; it is borrowed meanwhile.
         unsafe { std::slice::from_raw_parts(self.block.as_ptr().cast(), self.shape.len()) }
     }

@@ -1,14 +1,22 @@
 //! The binary `dahl`: one file per command, one printer.
 
+#[macro_use]
+mod print;
 mod commands;
 mod interrupt;
-mod print;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// What the environment decides.
+const ENVIRONMENT: &str = "\
+Environment:
+  DAHL_HOME  folder for what is measured here: calibration profiles, durations of tasks, compiled GPU kernels
+             [default: ~/.local/share/dahl]
+  DAHL_DATA  folders, separated by colons, in which data sets are looked for";
 
 /// Train neural networks on the machines you have, with the least electricity.
 #[derive(Parser)]
-#[command(name = "dahl", version, about, max_term_width = 100)]
+#[command(name = "dahl", version, max_term_width = 100, after_help = ENVIRONMENT)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -56,7 +64,9 @@ enum Command {
 fn main() -> std::process::ExitCode {
     // A closed pipe (`dahl … | head`) ends us quietly, as it ends every other Unix tool.
     print::die_with_the_pipe();
-    let result = match Cli::parse().command {
+    let matches = with_negative_numbers(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let result = match cli.command {
         Command::Train(args) => commands::train::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
@@ -79,8 +89,24 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
-            std::process::ExitCode::FAILURE
+            let code = interrupt::exit_code().unwrap_or(1);
+            std::process::ExitCode::from(match error.downcast_ref::<commands::Exit>() {
+                Some(exit) => exit.0,
+                None => {
+                    eprintln!("error: {}", dahl::core::text::chain(error.as_ref()));
+                    code
+                }
+            })
         }
     }
+}
+
+/// Lets every option have a negative number, so that whoever knows its range can refuse it.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| match arg.get_action().takes_values() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        })
+        .mut_subcommands(with_negative_numbers)
 }

@@ -1,6 +1,53 @@
-//! How commands print: tables for people, JSON for programs.
+//! How commands print: tables for people, JSON for programs. Everything goes through here, so that names from files
+//! cannot tell the terminal what to do.
 
+use std::fmt::Arguments;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+
+/// As those of the standard library, with [`put`] in the middle.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::print::put(&mut std::io::stdout(), format_args!($($text)*), "") };
+}
+macro_rules! println {
+    () => { print!("\n") };
+    ($($text:tt)*) => { $crate::print::put(&mut std::io::stdout(), format_args!($($text)*), "\n") };
+}
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::print::put(&mut std::io::stderr(), format_args!($($text)*), "\n") };
+}
+
+/// Writes a text without anything that a terminal would obey. Where nobody can read it, there is nothing left to do.
+pub fn put(out: &mut dyn Write, text: Arguments<'_>, end: &str) {
+    let text = format!("{text}{end}");
+    let text = dahl::core::text::printable(&text);
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        let _ = writeln!(io::stderr(), "error: cannot write standard output: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Whether a path means standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a file, whole or not at all, or with `-` standard output.
+pub fn write(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let written = write(&mut out).and_then(|()| out.flush());
+        return written.context("cannot write standard output");
+    }
+    dahl::core::file::write_atomically(path, write)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
 
 /// A table with these column heads, and no line but that under them.
 pub fn table(heads: &[&str]) -> Table {
@@ -73,6 +120,11 @@ pub fn curve(values: &[f64]) -> String {
         false => '?',
     };
     values.iter().step_by(step).map(bar).collect()
+}
+
+/// An accuracy as a line about a loss goes on; nothing where the loss has no classes.
+pub fn accuracy(word: &str, share: Option<f64>) -> String {
+    share.map_or(String::new(), |a| format!(", {word}{:.2} %", 100.0 * a))
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn an_unknown_policy_lists_the_known() {
         &args,
         "",
         1,
-        &["unknown policy `lucky`", "eager", "ws", "dmdas"],
+        &["unknown policy \"lucky\"", "eager", "ws", "dmdas"],
     );
 }
 

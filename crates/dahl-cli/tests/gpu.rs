@@ -60,7 +60,7 @@ fn bad(command: &mut Command, words: &[&str]) {
     }
 }
 
-/// Whether there is a device; compiles its kernels for whoever comes next.
+/// Whether there is a device; compiles its kernels for later tests.
 fn have() -> bool {
     static ONCE: OnceLock<bool> = OnceLock::new();
     *ONCE.get_or_init(|| {
@@ -304,6 +304,82 @@ fn a_small_limit_evicts_and_changes_nothing() {
 const LIMIT: &str = "2MiB";
 
 #[test]
+fn tasks_without_room_are_reported_as_run_by_the_cpu() {
+    if !have() {
+        return;
+    }
+    let (_, trace) = place("fallback", "run.trace");
+    let options = "train lenet5 --units gpu:0 --limit 64 --batch 32 --val-limit 0 --epochs 1";
+    let mut args: Vec<&str> = options.split(' ').collect();
+    args.extend(["--gpu-memory", "100KiB", "--trace", &trace]);
+    let ran = command(&args).output().expect("dahl can be started");
+    let (out, err) = (text(&ran.stdout), text(&ran.stderr));
+    assert!(ran.status.success(), "{err}");
+    assert_eq!(
+        err.matches("warning: gpu:0 holds 100.0 KiB").count(),
+        1,
+        "{err}"
+    );
+    assert!(err.contains("use --gpu-memory"), "{err}");
+    assert!(
+        out.contains("found no room on the device and ran on the CPU"),
+        "{out}"
+    );
+    let summary = json(&["trace", "summary", &trace, "--json"]);
+    let fell_back = summary["units"][0]["fell_back"].as_u64().expect("a count");
+    let tasks = summary["units"][0]["tasks"].as_u64().expect("a count");
+    assert!(0 < fell_back && fell_back < tasks, "{fell_back} of {tasks}");
+    let shown = dahl(&["trace", "summary", &trace]);
+    assert!(
+        shown.contains(&format!("{fell_back} tasks of gpu:0 ran on the CPU")),
+        "{shown}"
+    );
+    // Those that the CPU ran bear the name of its implementation.
+    assert!(
+        summary["codelets"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .any(|c| c["implementation"] != "gpu")
+    );
+}
+
+/// Libraries that a training process has loaded once its first epoch has ended.
+#[cfg(target_os = "linux")]
+fn loaded_while_training(units: &str) -> String {
+    use std::io::BufRead;
+    let options =
+        format!("train small-cnn --units {units} --limit 64 --val-limit 0 --epochs 100000");
+    let args: Vec<&str> = options.split(' ').collect();
+    let mut child = command(&args)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("dahl can be started");
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    let ended = lines.any(|l| l.expect("text").starts_with("epoch"));
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id()));
+    child.kill().expect("still running");
+    child.wait().expect("ended");
+    assert!(ended, "no epoch ended");
+    maps.expect("the kernel says what is mapped")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn cpus_alone_load_no_library_of_gpus() {
+    const LIBRARIES: [&str; 4] = ["libOpenCL", "libcuda", "libpocl", "libnvidia-ml"];
+    let maps = loaded_while_training("cpu:1");
+    for library in LIBRARIES {
+        assert!(!maps.contains(library), "{library} was loaded:\n{maps}");
+    }
+    if have() {
+        let maps = loaded_while_training("gpu:0");
+        assert!(LIBRARIES.iter().any(|l| maps.contains(l)), "{maps}");
+    }
+}
+
+#[test]
 fn checks_pass_and_report() {
     if !have() {
         skip!("no OpenCL or CUDA device here", POCL);
@@ -412,7 +488,7 @@ fn from_calibration_to_a_followed_plan() {
     std::fs::write(&path, hungry).expect("the build folder can be written");
     let plan = path.with_file_name("plan.json");
     let plan = plan.to_str().expect("a UTF-8 path");
-    dahl(&[&["plan", "first", "--time-limit", "1", "-o", plan], &on[..]].concat());
+    dahl(&[&["plan", "first", "-o", plan], &on[..]].concat());
     let (_, trace) = place("chain-trace", "run.trace");
     let args = [
         "bench",

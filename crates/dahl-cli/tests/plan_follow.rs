@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use common::{folder, in_repository};
+use serde_json::Value;
 
 /// Runs `dahl` with measurements kept in a folder of the test's own.
 fn dahl_in(home: &std::path::Path, args: &[&str]) -> (bool, String, String) {
@@ -17,69 +19,99 @@ fn dahl_in(home: &std::path::Path, args: &[&str]) -> (bool, String, String) {
     (run.status.success(), text(&run.stdout), text(&run.stderr))
 }
 
-#[test]
-fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
-    let home = folder("plan_follow");
-    let path = |name: &str| home.join(name).display().to_string();
-    let (machine, plan) = (path("here.toml"), path("plan.json"));
-    let dahl = |args: &[&str]| {
-        let (ok, out, err) = dahl_in(&home, args);
+/// This machine calibrated and described, and a plan made for it, in a folder of a test's own.
+struct Here {
+    home: PathBuf,
+    machine: String,
+    plan: String,
+}
+
+const MODEL: [&str; 3] = ["small-cnn", "--batch", "16"];
+const TRAIN: [&str; 6] = ["train", "small-cnn", "--batch", "16", "--epochs", "1"];
+
+impl Here {
+    fn new(name: &str) -> Here {
+        let home = folder(name);
+        let path = |name: &str| home.join(name).display().to_string();
+        let (machine, plan) = (path("here.toml"), path("plan.json"));
+        let here = Here {
+            home,
+            machine,
+            plan,
+        };
+        here.dahl(&["calibrate", "--seconds", "0.02", "--model"], &MODEL);
+        here.dahl(&["machine", "--describe", "-o", &here.machine], &[]);
+        let to = ["--time-limit", "100ms", "-o", &here.plan];
+        here.dahl(
+            &["plan", "--machine", &here.machine],
+            &[&MODEL[..], &to].concat(),
+        );
+        here
+    }
+
+    /// What `dahl` says, which must succeed.
+    fn dahl(&self, args: &[&str], more: &[&str]) -> String {
+        let args = [args, more].concat();
+        let (ok, out, err) = dahl_in(&self.home, &args);
         assert!(ok, "dahl {args:?}: {err}");
         out
-    };
-    let model = ["small-cnn", "--batch", "16"];
-    dahl(&[
-        "calibrate",
-        "--model",
-        "small-cnn",
-        "--batch",
-        "16",
-        "--seconds",
-        "0.02",
-    ]);
-    dahl(&["machine", "--describe", "-o", &machine]);
-    let simulated = dahl(
-        &[
-            &["simulate"],
-            &model[..],
-            &["--machine", &machine, "--json"],
-        ]
-        .concat(),
-    );
-    let simulated: serde_json::Value = serde_json::from_str(&simulated).expect("JSON");
-    assert!(
-        simulated["durations"]["measured"].as_u64() > Some(0),
-        "{simulated}"
-    );
-    let plan_args = ["--machine", &machine, "--time-limit", "2", "-o", &plan];
-    dahl(&[&["plan"], &model[..], &plan_args].concat());
-    assert!(dahl(&["plan", "explain", &plan]).contains("small-cnn"));
-    dahl(
-        &[
-            &["simulate"],
-            &model[..],
-            &["--machine", &machine, "--plan", &plan],
-        ]
-        .concat(),
-    );
+    }
 
-    // What is expected of a run was found with what calibration saw of runs in an order decided beforehand.
-    let kept = std::fs::read_to_string(&plan).expect("a plan");
-    let kept: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+    fn json(&self, args: &[&str], more: &[&str]) -> Value {
+        serde_json::from_str(&self.dahl(args, more)).expect("JSON")
+    }
+
+    /// Runs `dahl`, which must refuse and say all of this.
+    fn refused(&self, args: &[&str], says: &[&str]) {
+        let (ok, _, err) = dahl_in(&self.home, args);
+        assert!(!ok && !err.contains("panicked"), "{args:?}: {err}");
+        assert!(says.iter().all(|s| err.contains(s)), "{args:?}: {err}");
+    }
+
+    /// The plan's file.
+    fn kept(&self) -> Value {
+        let kept = std::fs::read_to_string(&self.plan).expect("a plan");
+        serde_json::from_str(&kept).expect("JSON")
+    }
+
+    /// A file in the folder.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.home.join(name);
+        std::fs::write(&path, text).expect("the build folder can be written");
+        path.display().to_string()
+    }
+}
+
+/// What is expected of a run is found with what calibration saw of runs in an order decided beforehand.
+#[test]
+fn predictions_and_plans_start_from_what_was_calibrated() {
+    let here = Here::new("plan_calibrated");
+    let simulated = here.json(&["simulate", "--machine", &here.machine, "--json"], &MODEL);
+    let measured = simulated["durations"]["measured"].as_u64();
+    assert!(measured > Some(0), "{simulated}");
+    let kept = here.kept();
     for which in ["seconds", "alone", "joules"] {
         assert!(kept["expected"][which].as_f64() > Some(0.0), "{kept}");
     }
     assert_ne!(kept["expected"]["alone"], kept["seconds"]);
-    let profile = std::fs::read_dir(&home).expect("a folder");
+    let profile = std::fs::read_dir(&here.home).expect("a folder");
     let profile = profile.map(|f| f.expect("a file").path());
     let profile = profile.filter(|f| f.display().to_string().contains("profile-"));
     let profile = std::fs::read_to_string(profile.last().expect("a profile")).expect("text");
-    let profile: serde_json::Value = serde_json::from_str(&profile).expect("JSON");
+    let profile: Value = serde_json::from_str(&profile).expect("JSON");
     let overheads = profile["overheads"].as_array().expect("overheads");
     assert!(overheads.iter().any(|r| r["policy"] == "plan"), "{profile}");
-    let follow = ["--plan", &plan, "--seconds", "0.05", "--json"];
-    let line = dahl(&[&["bench", "step"], &model[..], &follow].concat());
-    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+}
+
+#[test]
+fn a_plan_is_explained_and_followed_by_simulations_and_by_the_bench() {
+    let here = Here::new("plan_benched");
+    let explained = here.dahl(&["plan", "explain", &here.plan], &[]);
+    assert!(explained.contains("small-cnn"), "{explained}");
+    let follow = ["--machine", &here.machine, "--plan", &here.plan];
+    here.dahl(&["simulate"], &[&MODEL[..], &follow].concat());
+    let follow = ["--plan", &here.plan, "--seconds", "0.05", "--json"];
+    let line = here.json(&["bench", "step"], &[&MODEL[..], &follow].concat());
     assert_eq!(line["plan"]["fidelity"], 1.0, "{line}");
     assert_eq!(line["policy"], "plan", "{line}");
     // In a run and alone: predicted beside measured.
@@ -87,97 +119,97 @@ fn plans_are_followed_exactly_and_refused_where_they_do_not_fit() {
         let pair = line["plan"][which].as_array().expect("a pair");
         assert!(pair.iter().all(|v| v.as_f64() > Some(0.0)), "{line}");
     }
-    let compare = ["--plan", &plan, "--seconds", "0.1", "--json"];
-    let line = dahl(&[&["bench", "simulator"], &model[..], &compare].concat());
-    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let line = here.json(&["bench", "simulator"], &[&MODEL[..], &follow].concat());
     let run = &line["runs"][0];
     assert_eq!(run["policy"], "plan", "{line}");
     for which in ["measured_seconds", "predicted_seconds", "plan_seconds"] {
         assert!(run[which].as_f64() > Some(0.0), "{line}");
     }
-    let train = ["train", "small-cnn", "--batch", "16", "--epochs", "1"];
-    let data = ["--data", "synthetic:1x28x28:160", "--plan", &plan];
-    let out = dahl(&[&train[..], &data].concat());
-    assert!(
-        out.contains("100.0 % of the recorded tasks ran on their unit"),
-        "{out}"
-    );
+}
 
-    let refused = |args: &[&str], says: &[&str]| {
-        let (ok, _, err) = dahl_in(&home, args);
-        assert!(!ok && !err.contains("panicked"), "{args:?}: {err}");
-        assert!(says.iter().all(|s| err.contains(s)), "{args:?}: {err}");
+#[test]
+fn training_follows_a_plan_exactly() {
+    let here = Here::new("plan_trained");
+    let data = ["--data", "synthetic:1x28x28:160", "--plan", &here.plan];
+    let out = here.dahl(&TRAIN, &data);
+    let says = "100.0 % of the recorded tasks ran on their unit";
+    assert!(out.contains(says), "{out}");
+}
+
+#[test]
+fn a_plan_is_refused_where_it_does_not_fit() {
+    let here = Here::new("plan_unfit");
+    let plan = here.plan.as_str();
+    let bench = |model, batch, says: &[&str]| {
+        let args = ["bench", "step", model, "--batch", batch, "--plan", plan];
+        here.refused(&args, says);
     };
-    let plan = plan.as_str();
-    refused(
-        &[
-            "bench",
-            "step",
-            "small-cnn",
-            "--batch",
-            "32",
-            "--plan",
-            plan,
-        ],
-        &["batch 16", "32"],
-    );
-    refused(
-        &["bench", "step", "lenet5", "--batch", "16", "--plan", plan],
-        &["model", "lenet5"],
-    );
-    refused(
-        &[
-            "train",
-            "small-cnn",
-            "--batch",
-            "16",
-            "--optimizer",
-            "sgd",
-            "--plan",
-            plan,
-        ],
+    bench("small-cnn", "32", &["batch 16", "32"]);
+    bench("lenet5", "16", &["model", "lenet5"]);
+    let other = ["--optimizer", "sgd", "--plan", plan];
+    here.refused(
+        &[&TRAIN[..], &other].concat(),
         &["made for optimizer", "adam", "this run has", "sgd"],
     );
+    let laptop = in_repository("machines/laptop.toml");
+    let other = ["simulate", "--machine", &laptop, "--plan", plan];
+    here.refused(&[&other, &MODEL[..]].concat(), &["machine", "laptop"]);
     // Of what else is part of a graph the plan has only the fingerprint.
-    let mut other = kept.clone();
+    let mut other = here.kept();
     other["target"]["graph_fingerprint"] = "0123456789abcdef".into();
-    std::fs::write(path("other.json"), other.to_string()).expect("a file");
-    let follow = ["--plan", &path("other.json")];
-    refused(
-        &[&train[..], &follow].concat(),
+    let other = here.file("other.json", &other.to_string());
+    here.refused(
+        &[&TRAIN[..], &["--plan", &other]].concat(),
         &["does not fit", "0123456789abcdef"],
     );
-    let laptop = in_repository("machines/laptop.toml");
-    refused(
-        &[
-            &["simulate"],
-            &model[..],
-            &["--machine", &laptop, "--plan", plan],
-        ]
-        .concat(),
-        &["machine", "laptop"],
-    );
-    let old = kept
-        .to_string()
-        .replacen("\"version\":4", "\"version\":2", 1);
-    std::fs::write(path("old.json"), old).expect("a file");
-    let old = path("old.json");
-    refused(
-        &["plan", "explain", &old],
-        &["old.json", "version 2", "plan again"],
-    );
-    std::fs::write(path("half.json"), "{\"version\": 1").expect("a file");
-    refused(
-        &[
-            "bench",
-            "step",
-            "small-cnn",
-            "--batch",
-            "16",
-            "--plan",
-            &path("half.json"),
-        ],
-        &["half.json"],
+}
+
+#[test]
+fn plans_of_other_versions_and_half_files_are_refused() {
+    let here = Here::new("plan_damaged");
+    let kept = here.kept().to_string();
+    let old = kept.replacen("\"version\":4", "\"version\":2", 1);
+    let old = here.file("old.json", &old);
+    let says = ["old.json", "version 2", "plan again"];
+    here.refused(&["plan", "explain", &old], &says);
+    let half = here.file("half.json", &kept[..kept.len() / 2]);
+    let args = ["bench", "step", "--plan", &half];
+    here.refused(&[&args, &MODEL[..]].concat(), &["half.json"]);
+}
+
+/// Orders that contradict the dependencies, figures and names that no plan can have: nothing is begun.
+#[test]
+fn plans_that_cannot_be_executed_are_refused() {
+    let here = Here::new("plan_impossible");
+    let changed = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut other = here.kept();
+        change(&mut other);
+        here.file(name, &other.to_string())
+    };
+    let reversed = changed("reversed.json", &|plan| {
+        for unit in plan["units"].as_array_mut().expect("units") {
+            unit["order"].as_array_mut().expect("an order").reverse();
+        }
+    });
+    let nonsense = changed("nonsense.json", &|plan| {
+        plan["tasks"][0]["implementation"] = "nonsense".into();
+    });
+    let negative = changed("negative.json", &|plan| plan["seconds"] = (-1.0).into());
+    let state = changed("state.json", &|plan| plan["tasks"][0]["state"] = 1.into());
+    let step = [&["bench", "step"], &MODEL[..]].concat();
+    let simulate = [&["simulate"], &MODEL[..], &["--machine", &here.machine]].concat();
+    for command in [&TRAIN[..], &step, &simulate] {
+        for (file, says) in [
+            (&reversed, ["cannot be executed", "waits for task"]),
+            (&nonsense, ["\"nonsense\"", "task 0"]),
+            (&negative, ["negative.json", "seconds is -1e0"]),
+        ] {
+            here.refused(&[command, &["--plan", file]].concat(), &says);
+        }
+    }
+    here.refused(
+        &[&TRAIN[..], &["--plan", &state]].concat(),
+        &["frequency state 1", "without states"],
     );
 }
 
@@ -190,7 +222,8 @@ fn a_simulated_run_follows_the_transfers_of_a_plan() {
     let on = ["lenet5", "--machine", &machine];
     let (ok, _, err) = dahl_in(
         &home,
-        &[&["plan"], &on[..], &["--time-limit", "2", "-o", &plan]].concat(),
+        // The first plan there is: the same on every machine, however busy.
+        &[&["plan"], &on[..], &["--time-limit", "1us", "-o", &plan]].concat(),
     );
     assert!(ok, "{err}");
     let text = std::fs::read_to_string(&plan).expect("a plan");
@@ -256,4 +289,26 @@ fn tuned_grains_can_be_given_again() {
     assert!(ok && out.contains("images/s"), "{grain}: {err}");
     let times = std::fs::read_dir(&home).expect("a folder").count();
     assert!(times > 0, "what was measured is kept");
+}
+
+/// A plan that sets frequencies is offered for simulations only; `-` is standard output.
+#[test]
+fn plans_with_states_are_not_offered_to_training() {
+    let home = folder("plan_states");
+    let plan = home.join("plan.json").display().to_string();
+    let machine = in_repository("machines/laptop.toml");
+    let on = ["plan", "lenet5", "--machine", &machine, "--time-limit", "2"];
+    let (ok, out, err) = dahl_in(&home, &[&on[..], &["-o", &plan]].concat());
+    assert!(ok, "{err}");
+    assert!(out.contains("can be simulated, not followed"), "{out}");
+    assert!(!out.contains("dahl train"), "{out}");
+    // Bounds have units.
+    let bound = out.split("lower bound ").nth(1).expect("a bound");
+    assert!(bound.starts_with(|c: char| c.is_ascii_digit()), "{out}");
+    let unit = bound.split(',').next().expect("text").rsplit(' ').next();
+    assert!(matches!(unit, Some("J" | "mJ" | "µJ")), "{out}");
+    let (ok, out, err) = dahl_in(&home, &[&on[..], &["-o", "-"]].concat());
+    assert!(ok, "{err}");
+    let printed: serde_json::Value = serde_json::from_str(&out).expect("nothing but the plan");
+    assert!(printed["tasks"].is_array());
 }

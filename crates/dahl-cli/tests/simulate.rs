@@ -147,7 +147,7 @@ fn mistakes_are_named() {
         ],
         "",
         1,
-        &["unknown policy `best`", "dmdas"],
+        &["unknown policy \"best\"", "dmdas"],
     );
     refuse(
         &["simulate", "first", "--machine", &machine, "--noise", "9"],

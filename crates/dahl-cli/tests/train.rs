@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{dahl, dahl_with, folder, in_repository};
 
@@ -204,59 +204,55 @@ fn workers_and_policies_give_the_same_file() {
 #[test]
 fn killed_runs_go_on_to_the_same_bits() {
     let folder = folder("killed");
-    let whole = at(&folder, "whole.safetensors");
-    let common = [
-        "--epochs",
-        "6",
-        "--batch",
-        "7",
-        "--data",
-        "synthetic:1x28x28:2000",
-    ];
-    let base = |more: &[&str]| -> Vec<String> {
+    let (whole, weights) = (
+        at(&folder, "whole.safetensors"),
+        at(&folder, "w.safetensors"),
+    );
+    let points = at(&folder, "points");
+    let base = |epochs: u64, more: &[&str]| -> Vec<String> {
+        let epochs = epochs.to_string();
         let args = ["train", "small-cnn", "--quiet", "--optimizer", "adam"];
-        args.iter()
-            .chain(&common)
-            .chain(more)
-            .map(|s| s.to_string())
-            .collect()
+        let data = ["--batch", "7", "--data", "synthetic:1x28x28:100"];
+        let all = [&args[..], &data, &["--epochs", &epochs], more].concat();
+        all.into_iter().map(String::from).collect()
     };
-    run(&base(&["--save", &whole]));
-    let (points, weights) = (at(&folder, "points"), at(&folder, "w.safetensors"));
-    let mut killed = 0;
+    let state = || dahl::nn::checkpoint::Checkpoint::load(Path::new(&points)).ok();
+    let mut steps = 0;
     for attempt in 0..4 {
-        let exists = Path::new(&points)
-            .read_dir()
-            .is_ok_and(|mut d| d.next().is_some());
-        let from = if exists { "--resume" } else { "--checkpoint" };
-        let mut args = vec![from, &points, "--checkpoint-every", "5", "--save", &weights];
-        if exists {
+        let from = if attempt > 0 {
+            "--resume"
+        } else {
+            "--checkpoint"
+        };
+        let mut args = vec![from, &points, "--checkpoint-every", "5"];
+        if attempt > 0 {
             args.extend(["--checkpoint", &points]);
         }
+        // More epochs than anybody waits for: it never ends by itself.
         let mut child = Command::new(env!("CARGO_BIN_EXE_dahl"))
-            .args(base(&args))
+            .args(base(100_000_000, &args))
+            .env("DAHL_HOME", at(&folder, "home"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("dahl can be started");
-        // Not before there is something to go on from, then a little later each time.
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(30)
-            && !Path::new(&points)
-                .read_dir()
-                .is_ok_and(|mut d| d.next().is_some())
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(20 + 17 * attempt));
-        if child.try_wait().expect("a child").is_none() {
-            killed += 1;
-        }
+        // Not before it has come further, then a little later each time.
+        let came = loop {
+            match state() {
+                Some(state) if state.step > steps => break state.step,
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none(), "{ended:?} after {steps} steps");
+        };
+        std::thread::sleep(Duration::from_millis(17 * attempt));
         child.kill().expect("SIGKILL");
         child.wait().expect("a child");
+        steps = came;
     }
-    assert!(killed > 0, "every run had ended before it could be killed");
-    run(&base(&["--resume", &points, "--save", &weights]));
+    let epochs = state().expect("a checkpoint").epoch + 1;
+    run(&base(epochs, &["--resume", &points, "--save", &weights]));
+    run(&base(epochs, &["--save", &whole]));
     assert!(std::fs::read(&whole).expect("weights") == std::fs::read(&weights).expect("weights"));
 }
 
@@ -508,7 +504,12 @@ fn memory_is_flat_over_epochs() {
     let folder = folder("flat");
     let peak = |epochs: &str| {
         let metrics = at(&folder, &format!("{epochs}.jsonl"));
-        run(&small(&["--epochs", epochs, "--metrics", &metrics]));
+        let args = small(&["--epochs", epochs, "--metrics", &metrics]);
+        let mut dahl = Command::new(env!("CARGO_BIN_EXE_dahl"));
+        // One heap: how many the allocator makes of it is a matter of load.
+        dahl.args(args).env("MALLOC_ARENA_MAX", "1");
+        dahl.env("DAHL_HOME", at(&folder, "home"));
+        assert!(dahl.status().expect("dahl can be started").success());
         let text = std::fs::read_to_string(&metrics).expect("metrics");
         let last = text.lines().last().expect("a line");
         let done: serde_json::Value = serde_json::from_str(last).expect("JSON");
@@ -519,5 +520,62 @@ fn memory_is_flat_over_epochs() {
     assert!(
         many < few + 2e6,
         "{many} bytes after 90 epochs, {few} after 3"
+    );
+}
+
+#[test]
+fn losses_are_chosen_by_name_and_keys() {
+    let folder = folder("losses");
+    let smoothed = "cross_entropy:label_smoothing=0.1,weight=[1,2,1,1,1,1,1,1,1,0.5]";
+    let metrics = at(&folder, "m.jsonl");
+    run(&small(&[
+        "--steps",
+        "2",
+        "--loss",
+        smoothed,
+        "--metrics",
+        &metrics,
+    ]));
+    let losses = |path: &str| {
+        let text = std::fs::read_to_string(path).expect("metrics");
+        let line: serde_json::Value =
+            serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+        (
+            line["loss"].as_f64().expect("a loss"),
+            line["accuracy"].is_f64(),
+        )
+    };
+    let plain = at(&folder, "plain.jsonl");
+    run(&small(&["--steps", "2", "--metrics", &plain]));
+    assert_ne!(losses(&metrics).0, losses(&plain).0);
+    assert!(losses(&metrics).1, "classes have an accuracy");
+    // Steps without data take any loss; those with data the one that their targets are for.
+    let step = [
+        "bench",
+        "step",
+        "small-cnn",
+        "--batch",
+        "4",
+        "--seconds",
+        "0.1",
+        "--loss",
+        "mse",
+    ];
+    let said = dahl_with(&step, "");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let refused = |loss: &str, parts: &[&str]| {
+        let args = small(&["--steps", "1", "--loss", loss]);
+        fails(
+            &args.iter().map(String::as_str).collect::<Vec<_>>(),
+            &folder,
+            parts,
+        );
+    };
+    refused("mse", &["class numbers", "use a loss for classes"]);
+    refused("hinge", &["unknown loss", "bce_with_logits"]);
+    refused("l1:beta=1", &["l1: unknown key", "beta"]);
+    refused(
+        "cross_entropy:weight=[1,2]",
+        &["weight has 2 numbers", "10 classes"],
     );
 }

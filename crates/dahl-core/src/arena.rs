@@ -61,7 +61,7 @@ pub struct Block {
     layout: Layout,
 }
 
-// SAFETY: a block is memory that it owns; whoever dereferences its pointer argues for the access.
+// SAFETY: a block is memory that it owns; code that dereferences its pointer argues for the access.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}

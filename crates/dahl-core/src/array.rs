@@ -88,7 +88,7 @@ pub struct Handle {
 
 impl Handle {
     /// A handle for the whole of a storage.
-    pub fn of(storage: Arc<Storage>) -> Self {
+    pub(crate) fn of(storage: Arc<Storage>) -> Self {
         let shape = storage.shape;
         Handle {
             storage,

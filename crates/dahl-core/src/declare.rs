@@ -69,7 +69,7 @@ impl Declaration {
     }
 
     /// Refuses a call whose operands or parameters are not those declared.
-    pub fn check(&self, call: &Call) -> Result<(), String> {
+    pub(crate) fn check(&self, call: &Call) -> Result<(), String> {
         let given = call.operands.len();
         let names = |all: &[&str]| all.join(", ");
         let least = self.operands.iter().filter(|o| !o.optional).count();

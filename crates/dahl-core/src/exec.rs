@@ -1,4 +1,4 @@
-//! The executor's interface: what a training loop needs of whoever runs its graphs.
+//! The executor's interface: what a training loop needs of what runs its graphs.
 //!
 //! The runtime implements it, and anything else that can run a graph may.
 

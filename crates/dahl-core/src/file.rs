@@ -1,5 +1,6 @@
 //! The one atomic file writer: readers, also those after a crash, find the old content or the new,
-//! complete, and never something in between.
+//! complete, and never something in between. Beside it, what a program asks before hours of work: whether a
+//! file can be written, and whether another process writes it.
 //!
 //! The new content goes to a temporary file in the same directory, is flushed to the disk, and takes
 //! the old one's place by a rename. An error on the way (a full disk) leaves the old file alone. A
@@ -7,7 +8,7 @@
 //! removes it, telling it from one still being written by the lock that only the living hold.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +25,69 @@ pub fn write_atomically(
         return out.flush();
     }
     let path = target(path)?;
+    let (temporary, file) = temporary(&path)?;
+    let dir = folder_of(&path);
+    let result = fill(file, write).and_then(|_file| fs::rename(&temporary, &path));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    result?;
+    sync_directory(dir)
+}
+
+/// Whether [`write_atomically`] could write a file, as far as can be known before: its folder takes new files, or
+/// the device can be opened. Leaves nothing behind.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        return OpenOptions::new().write(true).open(path).map(drop);
+    }
+    if path.is_dir() {
+        let why = "it is a folder: name a file to write to";
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, why));
+    }
+    let dir = folder_of(path);
+    if !dir.exists() {
+        let why = format!("create {} first", dir.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    let (temporary, _file) = temporary(&target(path)?)?;
+    fs::remove_file(temporary)
+}
+
+/// The right to write a file or a folder that other processes respect if they ask, too. It ends with the value or
+/// the process, however that ends.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code)] Option<File>);
+
+impl Lock {
+    /// Takes the lock of a file or folder that exists; none if another process has it. Where the file system
+    /// knows no locks, everybody gets one.
+    pub fn take(path: &Path) -> io::Result<Option<Lock>> {
+        // Folders cannot be opened everywhere.
+        let Ok(file) = File::open(path) else {
+            fs::metadata(path)?;
+            return Ok(Some(Lock(None)));
+        };
+        Ok(match file.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            _ => Some(Lock(Some(file))),
+        })
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+/// A new temporary file beside the one that it will replace.
+fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::other("the path names no file"))?;
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
+    let dir = folder_of(path);
     let mut prefix = OsString::from(".");
     prefix.push(name);
     prefix.push(".");
@@ -38,22 +95,16 @@ pub fn write_atomically(
 
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = prefix;
-    temporary.push(format!("{}-{count}.tmp", std::process::id()));
-    let temporary = dir.join(temporary);
+    let mut name = prefix;
+    name.push(format!("{}-{count}.tmp", std::process::id()));
+    let temporary = dir.join(name);
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(&temporary)?;
     // A file system without locks loses only the protection from another process's sweep.
     let _ = file.try_lock();
-
-    let result = fill(file, write).and_then(|_file| fs::rename(&temporary, &path));
-    if result.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    result?;
-    sync_directory(dir)
+    Ok((temporary, file))
 }
 
 /// Writes and flushes; gives the file back so that its lock outlives the rename.
@@ -178,6 +229,36 @@ mod tests {
         assert!(write_atomically(&dir.path().join("none/a"), |out| out.write_all(b"x")).is_err());
         assert!(write_atomically(Path::new("/"), |_| Ok(())).is_err());
         assert_eq!(names(dir.path()), ["folder"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_before() {
+        let dir = TempDir::new();
+        let path = dir.path().join("a");
+        check_writable(&path).unwrap();
+        check_writable(Path::new("/dev/null")).unwrap();
+        assert_eq!(names(dir.path()), [""; 0]);
+        fs::write(&path, b"old").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        for wrong in [dir.path().join("none/a"), path.join("b"), dir.path().into()] {
+            assert!(check_writable(&wrong).is_err(), "{}", wrong.display());
+        }
+        assert_eq!(names(dir.path()), ["a"]);
+    }
+
+    #[test]
+    fn one_at_a_time_has_a_lock() {
+        let dir = TempDir::new();
+        let file = dir.path().join("a");
+        fs::write(&file, b"").unwrap();
+        for path in [dir.path(), &file] {
+            let first = Lock::take(path).unwrap();
+            assert!(first.is_some() && Lock::take(path).unwrap().is_none());
+            drop(first);
+            assert!(Lock::take(path).unwrap().is_some());
+        }
+        assert!(Lock::take(&dir.path().join("none")).is_err());
     }
 
     #[cfg(unix)]

@@ -117,7 +117,7 @@ impl DeviceKernels {
     }
 
     /// [`DeviceKernels::name_of`] for every kind that can run a class.
-    pub fn names(&self, graph: &Graph, class: u32) -> BTreeMap<UnitKind, &'static str> {
+    pub(crate) fn names(&self, graph: &Graph, class: u32) -> BTreeMap<UnitKind, &'static str> {
         let own = graph.classes[class as usize].choices.iter().map(|c| c.0);
         let kinds = own.chain(self.0.keys().copied());
         let named = |kind| Some((kind, self.name_of(graph, class, kind)?));

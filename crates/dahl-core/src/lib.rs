@@ -1,6 +1,8 @@
 //! The words of DAHL: arrays, regions, tasks, graphs, machines. No threads, no clock; of I/O
 //! only the atomic file writer that all crates share.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod access;
 pub mod arena;
 pub mod array;
@@ -20,6 +22,8 @@ pub mod region;
 pub mod region_set;
 pub mod shape;
 pub mod split;
+pub mod stop;
+pub mod text;
 pub mod trace;
 pub mod units;
 pub mod view;
@@ -43,5 +47,6 @@ pub use region::Region;
 pub use region_set::RegionSet;
 pub use shape::{Shape, ShapeError};
 pub use split::{By, Split, SplitError};
-pub use units::{Bytes, Joules, Seconds, Watts};
+pub use stop::Stop;
+pub use units::{Bytes, Joules, Seconds, Watts, several};
 pub use view::{View, ViewMut};

@@ -40,7 +40,7 @@ pub struct Operands<'a> {
 }
 
 /// Most operands a task can have: two bits of state each.
-pub const MAX_OPERANDS: usize = 32;
+pub(crate) const MAX_OPERANDS: usize = 32;
 
 impl<'a> Operands<'a> {
     /// The operands of one task.
@@ -48,7 +48,7 @@ impl<'a> Operands<'a> {
     /// # Safety
     /// For every access, the array's elements in the region are valid for `'a`; while this value
     /// lives nothing else writes them, and nothing else reads those that this task writes. Written
-    /// regions overlap no other access of the same task. At most [`MAX_OPERANDS`] accesses.
+    /// regions overlap no other access of the same task. At most 32 accesses.
     pub unsafe fn new(
         accesses: &'a [Access],
         arrays: &'a [Placed],
@@ -136,8 +136,8 @@ impl<'a> Operands<'a> {
         let strides = placed.shape.strides4();
         let start = access.region.start();
         let offset: usize = (0..MAX_RANK).map(|a| start[a] * strides[a]).sum();
-        // SAFETY: the region lies inside the array, whose elements are valid (contract of `new`).
-        let ptr = unsafe { placed.base.cast::<T>().add(offset) };
+        // The array may begin before its memory does, where only a part of it is used.
+        let ptr = placed.base.cast::<T>().wrapping_add(offset);
         (ptr, access.region.dims4(), strides)
     }
 

@@ -82,7 +82,7 @@ impl Region {
     }
 
     /// The elements both boxes have.
-    pub fn intersection(&self, other: &Region) -> Option<Region> {
+    pub(crate) fn intersection(&self, other: &Region) -> Option<Region> {
         let mut r = *self;
         for a in 0..MAX_RANK {
             r.start[a] = self.start[a].max(other.start[a]);

@@ -9,12 +9,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Largest number of axes an array can have (batch × channel × height × width).
-pub const MAX_RANK: usize = 4;
+pub(crate) const MAX_RANK: usize = 4;
 
 /// Why a list of extents is not a shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// More axes than [`MAX_RANK`].
+    /// More than four axes.
     #[error("shape {0:?} has {n} axes, at most {MAX_RANK} are possible", n = .0.len())]
     TooManyAxes(Vec<usize>),
     /// An extent is zero.

@@ -89,7 +89,7 @@ impl Split {
     }
 
     /// Whether parts may overlap.
-    pub fn has_halo(&self) -> bool {
+    pub(crate) fn has_halo(&self) -> bool {
         self.halos.iter().any(|&(_, b, a)| b + a > 0)
     }
 

@@ -1,6 +1,6 @@
 //! Traces: what ran where and when, as plain data.
 //!
-//! One event model for whoever produces a trace (the runtime, the simulator) and whoever looks at it
+//! One event model for all that produce a trace (the runtime, the simulator) and all that look at it
 //! (summaries, exports, the viewer). Tasks are named by launch and number; what a task *is* stands once
 //! per graph, however often the graph was launched. Nothing here reads a clock or a file: who produces a
 //! trace brings the times, in nanoseconds since the trace began.
@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Mode;
 use crate::graph::Graph;
+use crate::graph::boundary::meetings;
+use crate::graph::deps::Edge;
 use crate::kernels::DeviceKernels;
 use crate::machine::{Machine, UnitKind};
 use crate::region::Region;
+use crate::shape::Shape;
 
 /// Nanoseconds since the trace began.
 pub type Nanos = u64;
@@ -111,6 +114,9 @@ pub struct TaskRun {
     pub start: Nanos,
     /// When its body ended.
     pub end: Nanos,
+    /// Whether it ran on the host's processor, in the host's memory, because the unit's device lacked room
+    /// for it or had failed.
+    pub fell_back: bool,
 }
 
 /// A copy from one memory to another.
@@ -215,6 +221,21 @@ pub struct TraceGraph {
     pub successor_start: Vec<u32>,
     /// The tasks that wait for each.
     pub successors: Vec<u32>,
+    /// What tasks of a launch may wait for in earlier launches, by storage.
+    pub inlets: Vec<TraceEnd>,
+    /// What tasks of later launches may wait for, by storage.
+    pub outlets: Vec<TraceEnd>,
+}
+
+/// An access at a graph's boundary: the first of a launch, or the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceEnd {
+    /// Index into [`TraceGraph::storages`].
+    pub storage: u32,
+    /// The shape under which the storage is seen.
+    pub shape: Shape,
+    /// Which task, which part, and whether it writes.
+    pub edge: Edge,
 }
 
 /// Tasks that are equal but for the data they touch.
@@ -267,6 +288,10 @@ pub struct TraceStorage {
     pub bytes: u64,
     /// Whether it lives during one launch only.
     pub temporary: bool,
+    /// Storages of several graphs with the same number are the same data, unless temporary.
+    pub data: u64,
+    /// Whether a launch leaves no element as it was.
+    pub overwritten: bool,
 }
 
 impl Trace {
@@ -311,9 +336,17 @@ impl Trace {
         &graph.sections[graph.tasks[id.task as usize].section as usize]
     }
 
+    /// The kind of processor that a task ran on: its unit's, unless it fell back to the host's.
+    pub fn kind_of(&self, run: &TaskRun) -> UnitKind {
+        match run.fell_back {
+            true => UnitKind::CPU,
+            false => self.units[usize::from(run.unit)].kind,
+        }
+    }
+
     /// The implementation that a task ran with.
     pub fn implementation_of(&self, run: &TaskRun) -> &str {
-        let kind = self.units[usize::from(run.unit)].kind;
+        let kind = self.kind_of(run);
         let names = &self.class_of(run.id).implementations;
         names.get(&kind).map_or("", String::as_str)
     }
@@ -372,13 +405,32 @@ impl TraceGraph {
                 mode: a.mode,
                 region: a.region,
             }));
-        out.storages
-            .extend(graph.storages.iter().map(|s| TraceStorage {
-                name: s.storage.label(),
-                bytes: (s.storage.shape.len() * s.storage.dtype.size()) as u64,
-                temporary: s.temporary.is_some(),
-            }));
+        let storages = (0..).zip(&graph.storages);
+        out.storages.extend(storages.map(|(i, s)| TraceStorage {
+            name: s.storage.label(),
+            bytes: (s.storage.shape.len() * s.storage.dtype.size()) as u64,
+            temporary: s.temporary.is_some(),
+            data: s.storage.id,
+            overwritten: s.temporary.is_none() && graph.boundary.overwrites(i),
+        }));
+        let end = |(storage, shape, edge)| TraceEnd {
+            storage,
+            shape,
+            edge,
+        };
+        let kept = |e: &TraceEnd| graph.storages[e.storage as usize].temporary.is_none();
+        let boundary = &graph.boundary;
+        out.inlets
+            .extend(boundary.all_inlets().map(end).filter(kept));
+        out.outlets
+            .extend(boundary.all_outlets().map(end).filter(kept));
         out
+    }
+
+    /// Pairs of a task of a launch of this graph and a task of a launch of `later` that must wait for
+    /// it, because of the data that is storage `from` here and `to` there.
+    pub fn edges_to(&self, from: u32, later: &TraceGraph, to: u32) -> Vec<(u32, u32)> {
+        meetings(ends_of(&self.outlets, from), ends_of(&later.inlets, to))
     }
 
     /// Tasks that wait for `task` inside the graph.
@@ -392,4 +444,13 @@ impl TraceGraph {
         let t = &self.tasks[task as usize];
         &self.accesses[t.first_access as usize..][..usize::from(t.access_count)]
     }
+}
+
+/// The ends of one storage; `ends` are by storage.
+fn ends_of(ends: &[TraceEnd], storage: u32) -> impl Iterator<Item = (&Shape, &Edge)> + Clone {
+    let first = ends.partition_point(|e| e.storage < storage);
+    let of = ends[first..]
+        .iter()
+        .take_while(move |e| e.storage == storage);
+    of.map(|e| (&e.shape, &e.edge))
 }

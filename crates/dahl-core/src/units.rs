@@ -115,6 +115,15 @@ impl fmt::Display for Watts {
     }
 }
 
+impl Bytes {
+    /// The next higher amount that is printed exactly: enough of it is enough.
+    pub fn rounded_up(self) -> Bytes {
+        let unit = 1024u128.pow(self.0.max(1).ilog2() / 10);
+        let tenths = (u128::from(self.0) * 10).div_ceil(unit);
+        Bytes(u64::try_from((tenths * unit).div_ceil(10)).unwrap_or(u64::MAX))
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -131,6 +140,16 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// So many of something, in words: `1 step`, `2 steps`, `0 copies`.
+pub fn several(count: impl TryInto<u64>, what: &str) -> String {
+    // A count that does not fit is one of many.
+    match (count.try_into().unwrap_or(u64::MAX), what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (n, Some(stem)) if !stem.ends_with(['a', 'e', 'o']) => format!("{n} {stem}ies"),
+        (n, _) => format!("{n} {what}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +162,14 @@ mod tests {
         assert_eq!(Seconds(0.0).to_string(), "0 s");
         assert_eq!(Joules(123_456.0).to_string(), "123 kJ");
         assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
+        assert_eq!(Bytes(1537).rounded_up().to_string(), "1.6 KiB");
+        assert_eq!(Bytes(1536).rounded_up().to_string(), "1.5 KiB");
+        assert_eq!(Bytes(999).rounded_up(), Bytes(999));
         assert_eq!(Bytes(u64::MAX).to_string(), "16384.0 PiB");
         assert_eq!((Watts(2.0) * Seconds(3.0)), Joules(6.0));
+        assert_eq!(several(1, "step"), "1 step");
+        assert_eq!(several(12_usize, "step"), "12 steps");
+        assert_eq!(several(0, "copy"), "0 copies");
+        assert_eq!(several(2, "array"), "2 arrays");
     }
 }

@@ -48,14 +48,6 @@ fn is_contiguous(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK]) -> bool 
     true
 }
 
-/// One past the largest offset a view reaches.
-fn span(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK]) -> usize {
-    (0..MAX_RANK)
-        .map(|a| (dims[a] - 1) * strides[a])
-        .sum::<usize>()
-        + 1
-}
-
 fn row_offset(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK], at: [usize; 3]) -> usize {
     assert!(
         at[0] < dims[0] && at[1] < dims[1] && at[2] < dims[2],
@@ -164,11 +156,6 @@ impl<'a, T> View<'a, T> {
             strides: self.strides,
             life: PhantomData,
         }
-    }
-
-    /// Number of elements between the first and the last one, both included.
-    pub fn span(&self) -> usize {
-        span(&self.dims, &self.strides)
     }
 }
 
@@ -368,7 +355,6 @@ mod tests {
             (&[18, 19][..], &[22, 23][..])
         );
         assert_eq!(p.at([0, 0, 1, 0]), 22);
-        assert_eq!(p.span(), 6);
         assert!(v.part([0, 1, 0, 0], [1, 1, 3, 4]).is_contiguous());
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use dahl_core::Element;
+use dahl_core::hash::Checksum;
 
 use super::Dataset;
 use super::error::DataError;
@@ -88,6 +89,14 @@ impl<T: Element> Batches<T> {
         Ok(self)
     }
 
+    /// A checksum of what bytes become.
+    pub(crate) fn scaling(&self) -> u64 {
+        let mut sum = Checksum::default();
+        let values = self.tables.iter().flatten();
+        values.for_each(|v| sum.add(&v.to_f64().to_le_bytes()));
+        sum.finish()
+    }
+
     /// Where they come from.
     pub fn source(&self) -> &Source {
         &self.source
@@ -121,7 +130,7 @@ impl<T: Element> Batches<T> {
         let (len, source) = match &self.source {
             Source::Generated(batches) => {
                 let (made, samples, width) = batches.make(epoch, batch, self.expects)?;
-                inputs.resize(samples * size, T::default());
+                sized(inputs, samples, size)?;
                 made.samples.copy_to(0, inputs);
                 (0..samples).for_each(|i| made.labels.push_to(i, width, targets));
                 return Ok(samples);
@@ -134,7 +143,8 @@ impl<T: Element> Batches<T> {
         };
         let first = batch * self.batch;
         let samples = (len - first).min(self.batch);
-        inputs.resize(samples * size, T::default());
+        sized(inputs, samples, size)?;
+        reserve(targets, samples)?;
         for (place, out) in (first..).zip(inputs.chunks_exact_mut(size)) {
             let Some(item) = order.get(place) else {
                 return Err(DataError::Usage(format!("no item at place {place}")));
@@ -154,6 +164,25 @@ impl<T: Element> Batches<T> {
         }
         Ok(samples)
     }
+}
+
+/// Makes room for so many samples of so many values.
+fn sized<T: Element>(out: &mut Vec<T>, samples: usize, size: usize) -> Result<(), DataError> {
+    let values = samples.saturating_mul(size);
+    reserve(out, values)?;
+    out.resize(values, T::default());
+    Ok(())
+}
+
+fn reserve<T>(out: &mut Vec<T>, values: usize) -> Result<(), DataError> {
+    let missing = values.saturating_sub(out.len());
+    out.try_reserve_exact(missing).map_err(|_| {
+        let bytes = (values as u64).saturating_mul(size_of::<T>() as u64);
+        DataError::Memory {
+            what: "a batch",
+            bytes: dahl_core::Bytes(bytes),
+        }
+    })
 }
 
 /// Converts an image and returns its class.

@@ -109,7 +109,7 @@ pub enum DataError {
         labels: usize,
     },
     /// The images are not what the model takes.
-    #[error("{what}: data is {}, the model wants {}", shape(*data), shape(*model))]
+    #[error("{what}: data is {}, the model wants {}: use {}", shape(*data), shape(*model), fitting(*model))]
     Shape {
         /// The data set.
         what: String,
@@ -119,7 +119,9 @@ pub enum DataError {
         model: [usize; 3],
     },
     /// The data set has more classes than the model has outputs.
-    #[error("{what}: data has {data} classes, the model tells {model} apart")]
+    #[error(
+        "{what}: data has {data} classes, the model only {model} outputs: use a model with {data} outputs"
+    )]
     Classes {
         /// The data set.
         what: String,
@@ -156,6 +158,14 @@ pub enum DataError {
         /// What the decoder said.
         reason: String,
     },
+    /// There is not enough memory.
+    #[error("out of memory: {what} needs {bytes}; use a smaller batch or smaller images")]
+    Memory {
+        /// What it was for.
+        what: &'static str,
+        /// How much that would have been.
+        bytes: dahl_core::Bytes,
+    },
     /// The program asked for something that makes no sense: a batch of 0, an item that is not there.
     #[error("{0}")]
     Usage(String),
@@ -172,7 +182,7 @@ pub enum DataError {
 }
 
 /// The forms a data set's description may take, for messages and help texts.
-pub const FORMS: &str = "use fashion-mnist-small, fashion-mnist, idx:DIR, cifar-10:DIR, folder:DIR \
+pub(crate) const FORMS: &str = "use fashion-mnist-small, fashion-mnist, idx:DIR, cifar-10:DIR, folder:DIR \
                          or synthetic:CxHxW:N[:CLASSES]";
 
 impl DataError {
@@ -184,6 +194,17 @@ impl DataError {
             source,
         }
     }
+}
+
+/// Data sets that a model with this input can take.
+fn fitting(model: [usize; 3]) -> String {
+    let [c, h, w] = model;
+    let real = match model {
+        [1, 28, 28] => "fashion-mnist-small, ",
+        [3, 32, 32] => "cifar-10:DIR, ",
+        _ => "",
+    };
+    format!("{real}folder:DIR, whose pictures are resized, or synthetic:{c}x{h}x{w}:10000")
 }
 
 /// `[3, 32, 32]` as `3×32×32`.

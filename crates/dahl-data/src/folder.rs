@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use dahl_core::hash::Checksum;
+
 use super::error::DataError;
 use super::picture::read_file;
 use super::random::mix;
@@ -179,5 +181,16 @@ impl Dataset for Folder {
 
     fn class_name(&self, class: usize) -> Option<&str> {
         self.classes.get(class).map(String::as_str)
+    }
+
+    // Reading all pictures could take hours: every name and label, and some of them.
+    fn content(&self) -> u64 {
+        let mut sum = Checksum::default();
+        for (file, class) in (0..self.len).filter_map(|i| self.table.get(i)) {
+            sum.add(file.as_bytes());
+            sum.add(&class.to_le_bytes());
+        }
+        sum.add(&super::identity::content(self).to_le_bytes());
+        sum.finish()
     }
 }

@@ -48,12 +48,15 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod batches;
 mod bytes;
 mod cifar;
 mod error;
 #[cfg(feature = "images")]
 mod folder;
+mod identity;
 mod idx;
 mod memory;
 mod named;
@@ -77,7 +80,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use batches::Batches;
-pub use error::{DataError, FORMS};
+pub use error::DataError;
+pub use identity::Identity;
 pub use memory::InMemory;
 pub use named::{FASHION_CLASSES, default_roots};
 pub use order::Order;
@@ -99,7 +103,7 @@ pub enum Split {
 
 impl Split {
     /// The part that this one is not.
-    pub fn other(self) -> Split {
+    pub(crate) fn other(self) -> Split {
         match self {
             Split::Train => Split::Validation,
             Split::Validation => Split::Train,
@@ -153,6 +157,12 @@ pub trait Dataset: Send + Sync {
     /// The name of a class, if it has one.
     fn class_name(&self, _class: usize) -> Option<&str> {
         None
+    }
+
+    /// A checksum of images and classes, by which a run that goes on knows its data. Unless a set says otherwise,
+    /// of all that lie in memory, or of some that are read.
+    fn content(&self) -> u64 {
+        identity::content(self)
     }
 }
 
@@ -220,6 +230,17 @@ pub fn check_classes(data: &dyn Dataset, outputs: usize) -> Result<(), DataError
         data: data.classes(),
         model: outputs,
     })
+}
+
+/// What to say where a model has more outputs than a data set has classes. It can train (the outputs may be for classes
+/// yet to come), so it is not refused; but it is rarely meant.
+pub fn spare_outputs(data: &dyn Dataset, outputs: usize) -> Option<String> {
+    let (name, classes) = (data.name(), data.classes());
+    let spare = outputs.checked_sub(classes).filter(|&spare| spare > 0)?;
+    Some(format!(
+        "{name} has {classes} classes, the model {outputs} outputs: {spare} of them are never right; end the model with \
+         {classes} outputs unless that is meant"
+    ))
 }
 
 /// Checks that images have the shape of the model's input.

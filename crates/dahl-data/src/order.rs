@@ -23,7 +23,7 @@ pub struct Order {
 
 impl Order {
     /// The order of the files themselves.
-    pub fn stored(len: usize) -> Order {
+    pub(crate) fn stored(len: usize) -> Order {
         Order {
             len: len as u64,
             rows: 1,
@@ -33,7 +33,7 @@ impl Order {
     }
 
     /// The order of epoch `epoch` of a run with seed `seed`.
-    pub fn shuffled(len: usize, seed: u64, epoch: u64) -> Order {
+    pub(crate) fn shuffled(len: usize, seed: u64, epoch: u64) -> Order {
         let len = len as u64;
         let columns = len.isqrt().max(1);
         Order {
@@ -44,18 +44,8 @@ impl Order {
         }
     }
 
-    /// How many items there are.
-    pub fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The item at place `place`, or `None` past the end.
-    pub fn get(&self, place: usize) -> Option<usize> {
+    pub(crate) fn get(&self, place: usize) -> Option<usize> {
         let mut at = place as u64;
         if at >= self.len {
             return None;
@@ -106,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn visit(order: Order) -> Vec<usize> {
-        (0..order.len()).map(|i| order.get(i).unwrap()).collect()
+        (0..).map_while(|i| order.get(i)).collect()
     }
 
     #[test]

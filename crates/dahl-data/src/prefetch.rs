@@ -210,7 +210,6 @@ impl<T: Element> Iterator for Prefetcher<T> {
         Some(found.map(|buffer| Prepared {
             epoch,
             batch,
-            last: batch + 1 == self.course.per_epoch,
             buffer,
             home: Arc::clone(&self.shared),
         }))
@@ -274,7 +273,6 @@ fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course)
 pub struct Prepared<T: Element> {
     epoch: u64,
     batch: usize,
-    last: bool,
     buffer: Buffer<T>,
     home: Arc<Shared<T>>,
 }
@@ -288,11 +286,6 @@ impl<T: Element> Prepared<T> {
     /// Which batch of the epoch, from 0.
     pub fn batch(&self) -> usize {
         self.batch
-    }
-
-    /// Whether it is the last of its epoch.
-    pub fn is_last(&self) -> bool {
-        self.last
     }
 
     /// Number of samples.

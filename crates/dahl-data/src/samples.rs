@@ -173,7 +173,7 @@ impl Labels {
                 match v.iter().position(|&label| label >= most) {
                     None => Ok(()),
                     Some(i) => Err(format!(
-                        "sample {i} has label {}, but the model tells {most} classes apart (0 to {})",
+                        "sample {i} has label {}, but the model has {most} classes (0 to {})",
                         v[i],
                         most.saturating_sub(1)
                     )),

@@ -77,6 +77,15 @@ impl Source {
         }
     }
 
+    /// The names of its classes; empty unless all have one.
+    pub fn class_names(&self) -> Vec<String> {
+        let Source::Images(data) = self else {
+            return Vec::new();
+        };
+        let names = (0..data.classes()).map(|c| data.class_name(c).map(str::to_owned));
+        names.collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// How many threads should prepare batches.
     pub fn loaders(&self) -> usize {
         match self {
@@ -91,7 +100,7 @@ impl Source {
     }
 
     /// Whether labels are what a loss expects, as far as they are known before batches are made.
-    pub(crate) fn check_labels(&self, expects: Expects) -> Result<(), DataError> {
+    pub fn check_labels(&self, expects: Expects) -> Result<(), DataError> {
         match (self, expects) {
             (Source::Images(data), Expects::Classes(most)) => super::check_classes(&**data, most),
             (Source::Images(_), Expects::Values(_)) => {

@@ -12,6 +12,16 @@ use super::error::DataError;
 /// The most classes of a synthetic set.
 const MAX_CLASSES: usize = 1 << 16;
 
+/// What a description may begin with.
+const KINDS: [&str; 6] = [
+    "fashion-mnist-small",
+    "fashion-mnist",
+    "idx",
+    "cifar-10",
+    "folder",
+    "synthetic",
+];
+
 /// The description of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataSpec {
@@ -63,7 +73,10 @@ impl DataSpec {
             ("cifar-10", _) => directory().map(DataSpec::Cifar10),
             ("folder", _) => directory().map(DataSpec::Folder),
             ("synthetic", rest) => synthetic(rest.unwrap_or_default()).map_err(wrong),
-            _ => Err(wrong("unknown kind of data".to_owned())),
+            _ => Err(wrong(match dahl_core::text::nearest(kind, KINDS) {
+                Some(near) => format!("unknown kind of data: did you mean {near:?}?"),
+                None => "unknown kind of data".to_owned(),
+            })),
         }
     }
 }
@@ -169,6 +182,7 @@ mod tests {
         for (text, part) in [
             ("", "unknown kind"),
             ("mnist", "unknown kind"),
+            ("fashion-mnits", "did you mean \"fashion-mnist\"?"),
             ("idx", "needs a folder"),
             ("idx:", "needs a folder"),
             ("fashion-mnist:x", "takes nothing"),

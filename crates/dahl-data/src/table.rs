@@ -145,9 +145,9 @@ pub(crate) fn read(
             continue;
         }
         if !(2..=3).contains(&fields.len()) {
-            let n = fields.len();
+            let fields = dahl_core::several(fields.len(), "field");
             return Err(wrong(format!(
-                "{n} fields; `file,label` or `file,label,split` wanted"
+                "{fields}; `file,label` or `file,label,split` wanted"
             )));
         }
         let (file, label) = (fields[0].trim(), fields[1].trim());
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn bad_lines_are_named() {
         for (bytes, part) in [
-            (&b"a.png,1\nb.png"[..], "labels.csv:2: 1 fields"),
+            (&b"a.png,1\nb.png"[..], "labels.csv:2: 1 field;"),
             (b"a.png,1,train,x", "4 fields"),
             (b"a.png,", "is empty"),
             (b",3", "is empty"),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use dahl_core::trace::{self, Trace};
 use dahl_core::{Joules, Seconds, Watts};
 use serde::Serialize;
 
@@ -178,6 +179,28 @@ pub struct Report {
     pub readings: u64,
     /// How long that took, in all.
     pub spent: Seconds,
+}
+
+impl Report {
+    /// Adds power over time to a trace whose times count from the same moment.
+    pub fn enter(&self, trace: &mut Trace) {
+        // Only domains that make the total: a counter that never moved, or a part of another, would look
+        // like a figure of its own.
+        let (mut places, mut domains) = (Vec::new(), Vec::new());
+        for domain in &self.domains {
+            places.push(domain.counted.then_some(domains.len() as u16));
+            domains.extend(domain.counted.then(|| domain.source()));
+        }
+        let sample = |s: &PowerSample| {
+            Some(trace::PowerSample {
+                at: (s.at.0.max(0.0) * 1e9) as u64,
+                domain: places[usize::from(s.domain)]?,
+                watts: s.watts.0,
+            })
+        };
+        trace.power = self.samples.iter().filter_map(sample).collect();
+        trace.domains = domains;
+    }
 }
 
 /// Decides which domains make the total, so that nothing is counted twice:

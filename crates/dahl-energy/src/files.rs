@@ -26,7 +26,7 @@ const LONGEST: usize = 256;
 
 impl Tree {
     /// The tree under this folder.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
         Self::with_reader(root, Arc::new(read_file))
     }
 
@@ -44,12 +44,12 @@ impl Tree {
     }
 
     /// The path of something in it.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.root.join(inside)
     }
 
     /// Names in a folder, in natural order (`hwmon2` before `hwmon10`).
-    pub fn names(&self, inside: &str) -> Result<Vec<String>, Trouble> {
+    pub(crate) fn names(&self, inside: &str) -> Result<Vec<String>, Trouble> {
         let path = self.path(inside);
         let entries = fs::read_dir(&path).map_err(|e| trouble(&path, &e))?;
         let mut names: Vec<String> = entries
@@ -61,13 +61,13 @@ impl Tree {
     }
 
     /// A file's text, without white space around it.
-    pub fn text(&self, path: &Path) -> Result<String, Trouble> {
+    pub(crate) fn text(&self, path: &Path) -> Result<String, Trouble> {
         let mut buffer = [0; LONGEST];
         Ok(self.trimmed(path, &mut buffer)?.to_owned())
     }
 
     /// A file's text as a number.
-    pub fn number(&self, path: &Path) -> Result<u64, Trouble> {
+    pub(crate) fn number(&self, path: &Path) -> Result<u64, Trouble> {
         let mut buffer = [0; LONGEST];
         let text = self.trimmed(path, &mut buffer)?;
         text.parse().map_err(|_| {

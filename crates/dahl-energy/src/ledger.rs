@@ -1,6 +1,6 @@
 //! The ledger of a run: all meters, an account per domain, and the total.
 //!
-//! Driven by whoever has a clock: the sampler's thread, or a test. It never fails: what cannot be read
+//! Driven by a caller with a clock: the sampler's thread, or a test. It never fails: what cannot be read
 //! is told in the report.
 
 use std::time::Instant;
@@ -23,8 +23,8 @@ pub struct Meters {
 
 impl Meters {
     /// Looks everywhere. Sources that count the same (RAPL by powercap, perf events and hwmon) are used
-    /// in this order, only the first that can be read.
-    pub fn discover(tree: &Tree) -> Self {
+    /// in this order, only the first that can be read. Without `cards`, NVIDIA's library is not loaded.
+    pub(crate) fn discover(tree: &Tree, cards: bool) -> Self {
         let rapl = rapl::discover(tree);
         let mut perf = perf_event::discover(tree);
         if rapl.has_processors() {
@@ -35,11 +35,14 @@ impl Meters {
         }
         let sockets = !rapl.has_processors() && !perf.has_processors();
         let hwmon = hwmon::discover(tree, sockets);
-        let nvml = if tree.is_the_system() {
-            nvml::discover()
-        } else {
-            let text = "nvml: not asked, since the tree is not this machine's";
+        let not_asked = |why: &str| {
+            let text = format!("nvml: not asked, since {why}");
             super::Found::nothing(nvml::NAME, Trouble::new(TroubleKind::Missing, text))
+        };
+        let nvml = match (tree.is_the_system(), cards) {
+            (true, true) => nvml::discover(),
+            (true, false) => not_asked("no GPU is in use"),
+            (false, _) => not_asked("the tree is not this machine's"),
         };
         let mut all = Meters::default();
         for found in [rapl, perf, hwmon, nvml] {
@@ -67,7 +70,11 @@ pub struct Ledger {
 impl Ledger {
     /// A ledger over these meters, and a model for where they say nothing of processors. `interval` is
     /// how often it will be asked to sample.
-    pub fn new(meters: Meters, model: Option<(WattsModel, Clock)>, interval: Seconds) -> Self {
+    pub(crate) fn new(
+        meters: Meters,
+        model: Option<(WattsModel, Clock)>,
+        interval: Seconds,
+    ) -> Self {
         let mut all = meters.meters;
         let watts = model.as_ref().map(|(w, _)| w.to_string());
         if let Some((watts, clock)) = model {
@@ -98,7 +105,7 @@ impl Ledger {
     }
 
     /// Reads all domains. The first time is the beginning of the run.
-    pub fn sample(&mut self, now: Seconds) {
+    pub(crate) fn sample(&mut self, now: Seconds) {
         let began = Instant::now();
         self.start.get_or_insert(now);
         for (meter, domain, account) in &mut self.accounts {
@@ -134,12 +141,12 @@ impl Ledger {
     }
 
     /// The total as of the last sample.
-    pub fn energy(&self) -> Energy {
+    pub(crate) fn energy(&self) -> Energy {
         total(&self.domains(), &self.watts, &self.findings, self.elapsed())
     }
 
     /// Power over time, by time.
-    pub fn samples(&self) -> Vec<PowerSample> {
+    pub(crate) fn samples(&self) -> Vec<PowerSample> {
         let mut samples = Vec::new();
         for (i, (.., account)) in self.accounts.iter().enumerate() {
             let domain = i as u16;
@@ -155,7 +162,7 @@ impl Ledger {
     }
 
     /// All that is known as of the last sample.
-    pub fn report(&mut self) -> Report {
+    pub(crate) fn report(&mut self) -> Report {
         for (.., account) in &mut self.accounts {
             account.close();
         }

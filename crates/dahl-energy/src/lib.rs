@@ -13,19 +13,24 @@
 //! | `hwmon` | AMD's sockets and GPUs |
 //! | `model` | watts × busy and idle time, where nothing can be measured |
 //! | `files`, `account`, `energy`, `ledger`, `sampler` | what they share |
+//! | `program`, `export` | what another program uses; the same as CSV and for Prometheus |
 //!
 //! What this refuses to do: report a zero that nobody measured (a counter that never moves measures
 //! nothing), add a part to the whole that contains it, hide that a figure is a model's, or stop a run
 //! because a meter fails.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod account;
 mod energy;
+pub mod export;
 mod files;
 mod hwmon;
 mod ledger;
 mod model;
 mod nvml;
 mod perf_event;
+mod program;
 mod rapl;
 mod sampler;
 #[cfg(test)]
@@ -40,6 +45,7 @@ pub use energy::{DomainEnergy, Energy, Part, PartKind, PowerSample, Report};
 pub use files::Tree;
 pub use ledger::{Ledger, Meters};
 pub use model::{BUSY, Clock, IDLE, WattsModel};
+pub use program::{ProgramError, ProgramRun, run_program};
 pub use sampler::{Options, Sampler, measure};
 
 /// The most a domain is believed to draw where nothing says otherwise.
@@ -137,7 +143,7 @@ pub struct Trouble {
 
 impl Trouble {
     /// Trouble without a remedy.
-    pub fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
         Trouble {
             kind,
             text: text.into(),
@@ -181,7 +187,7 @@ pub struct Finding {
 
 impl Finding {
     /// Something that can be read.
-    pub fn readable(meter: &'static str, what: &str, note: impl Into<String>) -> Self {
+    pub(crate) fn readable(meter: &'static str, what: &str, note: impl Into<String>) -> Self {
         Finding {
             meter,
             what: what.into(),
@@ -192,7 +198,7 @@ impl Finding {
     }
 
     /// Something that cannot.
-    pub fn not(meter: &'static str, what: &str, trouble: Trouble) -> Self {
+    pub(crate) fn not(meter: &'static str, what: &str, trouble: Trouble) -> Self {
         Finding {
             meter,
             what: what.into(),
@@ -203,7 +209,7 @@ impl Finding {
     }
 
     /// The same, of something that covers this.
-    pub fn of(mut self, scope: Scope) -> Self {
+    pub(crate) fn of(mut self, scope: Scope) -> Self {
         self.scope = Some(scope);
         self
     }
@@ -220,7 +226,7 @@ pub struct Found {
 
 impl Found {
     /// A source with nothing to offer, and why.
-    pub fn nothing(meter: &'static str, trouble: Trouble) -> Self {
+    pub(crate) fn nothing(meter: &'static str, trouble: Trouble) -> Self {
         Found {
             meter: None,
             findings: vec![Finding::not(meter, "", trouble)],

@@ -33,7 +33,7 @@ pub(super) struct Device(pub(super) *mut c_void);
 // SAFETY: the handle is a name that the library gave out; NVML is documented to be thread-safe.
 unsafe impl Send for Device {}
 
-/// The functions of the library that we use. Whoever makes one of these promises that its functions keep
+/// The functions of the library that we use. Code that makes one of these promises that its functions keep
 /// the contracts of NVML.
 pub(super) struct Api {
     pub(super) init: unsafe extern "C" fn() -> c_int,

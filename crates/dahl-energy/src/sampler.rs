@@ -38,6 +38,8 @@ pub struct Options {
     pub model: Option<WattsModel>,
     /// How long units were busy, for the model.
     pub clock: Clock,
+    /// Whether to look for meters of graphics cards, which loads their vendor's library.
+    pub cards: bool,
     /// Watts of graphics cards, and how long they were busy, for where no card can be measured.
     pub gpus: Option<(WattsModel, Clock)>,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             epoch: None,
             model: Some(WattsModel::of_this_machine()),
             clock: Clock::Process,
+            cards: true,
             gpus: None,
         }
     }
@@ -59,7 +62,7 @@ impl Default for Options {
 impl Options {
     /// Looks for meters, reads them for the first time and starts the thread.
     pub fn start(&self) -> Sampler {
-        let meters = Meters::discover(&Tree::at(&self.sysfs));
+        let meters = Meters::discover(&Tree::at(&self.sysfs), self.cards);
         self.start_with(meters)
     }
 

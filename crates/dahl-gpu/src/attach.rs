@@ -1,6 +1,6 @@
 //! GPUs as units of a run: opened once, measured once, added to runtimes and to described machines.
 //!
-//! Devices stay open as long as the process, whoever makes another runtime: opening one compiles its kernels. Which
+//! Devices stay open as long as the process, also if another runtime is made: opening one compiles its kernels. Which
 //! numbers mean which devices, [`crate::devices::list`] says.
 
 use std::collections::BTreeMap;
@@ -88,9 +88,11 @@ pub fn open(number: usize, opening: &Opening) -> Result<Opened, GpuError> {
 /// Whether the devices of these numbers all have a library for products of matrices. All units of a kind compute by
 /// the same kernels, so it is used only if each of them has it.
 fn common_library(numbers: &[usize]) -> Option<&'static str> {
+    // Without numbers no library is loaded to look for devices.
+    let first = numbers.first()?;
     let all = &devices::list().devices;
     let library = |n: &usize| all.get(*n).and_then(|d| d.blas);
-    let first = numbers.first().and_then(library)?;
+    let first = library(first)?;
     let all_have_it = numbers.iter().all(|n| library(n) == Some(first));
     all_have_it.then_some(first)
 }

@@ -21,13 +21,13 @@ fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 /// The place of an entry for a program made of these texts.
-pub fn entry(folder: &Path, parts: &[&str]) -> PathBuf {
+pub(crate) fn entry(folder: &Path, parts: &[&str]) -> PathBuf {
     let bytes: Vec<&[u8]> = parts.iter().map(|p| p.as_bytes()).collect();
     folder.join(format!("{:016x}.bin", hash(&bytes)))
 }
 
 /// The binary at this place, if it is whole.
-pub fn load(entry: &Path) -> Option<Vec<u8>> {
+pub(crate) fn load(entry: &Path) -> Option<Vec<u8>> {
     let bytes = std::fs::read(entry).ok()?;
     let (magic, rest) = bytes.split_first_chunk::<8>()?;
     let (sum, binary) = rest.split_first_chunk::<8>()?;
@@ -36,7 +36,7 @@ pub fn load(entry: &Path) -> Option<Vec<u8>> {
 }
 
 /// Writes a binary, whole or not at all.
-pub fn store(entry: &Path, binary: &[u8]) -> std::io::Result<()> {
+pub(crate) fn store(entry: &Path, binary: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = entry.parent() {
         std::fs::create_dir_all(folder)?;
     }

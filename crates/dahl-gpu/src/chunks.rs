@@ -9,7 +9,7 @@ use std::ops::Range;
 use dahl_runtime::memory::{Cargo, Direction};
 
 /// Bytes of half a staging buffer.
-pub const HALF: usize = 1 << 20;
+pub(crate) const HALF: usize = 1 << 20;
 
 /// `rows` times `len` bytes, `pitch` apart from `start` on; packed without gaps from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub fn chunks<'a>(
 /// from the first on, have arrived all the same.
 ///
 /// # Safety
-/// `staging` has two halves of [`HALF`] bytes, ours alone; the ranges are inside the host's arrays, and
+/// `staging` has two halves of equal size, ours alone; the ranges are inside the host's arrays, and
 /// nobody else writes them, nor reads them if the way is out.
 pub unsafe fn carry<E, X>(
     staging: *mut u8,

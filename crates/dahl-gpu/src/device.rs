@@ -126,7 +126,7 @@ impl GpuDriver {
     }
 
     /// The driver of a device that uses this crate's kernels only, as beside a device without a library.
-    pub fn without_library(device: Arc<dyn Device>) -> Self {
+    pub(crate) fn without_library(device: Arc<dyn Device>) -> Self {
         GpuDriver {
             kernels: kernels(None),
             blas: false,

@@ -72,7 +72,7 @@ pub fn list() -> &'static Listing {
     static ONCE: OnceLock<Listing> = OnceLock::new();
     ONCE.get_or_init(|| {
         let cuda = cuda::compiler_present().and_then(|()| cuda::devices());
-        // Whoever lacks both wants to hear of the driver first.
+        // If both are missing, the driver's message comes first.
         let cuda = cuda::driver_present().and(cuda);
         join(
             cuda.map(|all| all.into_iter().enumerate().map(of_cuda).collect()),
@@ -142,7 +142,7 @@ fn of_opencl((number, info): (usize, opencl::Info)) -> Found {
 
 impl Found {
     /// Opens it.
-    pub fn open(&self, settings: Settings) -> Result<Arc<dyn Device>, GpuError> {
+    pub(crate) fn open(&self, settings: Settings) -> Result<Arc<dyn Device>, GpuError> {
         Ok(match self.library {
             Library::Cuda => CudaDevice::open(self.number, settings)?,
             Library::OpenCl => OpenClDevice::open(self.number, settings)?,

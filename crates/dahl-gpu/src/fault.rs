@@ -40,23 +40,23 @@ impl Default for Faults {
 
 impl Faults {
     /// Lets one of these fail after so many have gone well.
-    pub fn inject(&self, fault: Fault, after: u32) {
+    pub(crate) fn inject(&self, fault: Fault, after: u32) {
         self.left[fault as usize].store(i64::from(after), Ordering::Relaxed);
     }
 
     /// Whether the one that begins now is to fail.
-    pub fn strikes(&self, fault: Fault) -> bool {
+    pub(crate) fn strikes(&self, fault: Fault) -> bool {
         let left = &self.left[fault as usize];
         left.load(Ordering::Relaxed) >= 0 && left.fetch_sub(1, Ordering::Relaxed) == 0
     }
 
     /// The first failure.
-    pub fn first(&self) -> Option<String> {
+    pub(crate) fn first(&self) -> Option<String> {
         self.first.get().cloned()
     }
 
     /// Refuses if the device failed before.
-    pub fn check(&self, device: &str) -> Result<(), GpuError> {
+    pub(crate) fn check(&self, device: &str) -> Result<(), GpuError> {
         match self.first.get() {
             None => Ok(()),
             Some(first) => Err(GpuError::Lost {
@@ -67,7 +67,7 @@ impl Faults {
     }
 
     /// Remembers a failure, after which the device is out of use.
-    pub fn lost<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
+    pub(crate) fn lost<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
         if let Err(e) = &result {
             let _ = self.first.set(e.to_string());
         }

@@ -147,7 +147,7 @@ impl Launch {
 pub const LIMIT: usize = 1 << 31;
 
 /// Stands for a library's product of matrices in place of a kernel; arguments as those of `matmul`.
-pub const BLAS: &str = "blas";
+pub(crate) const BLAS: &str = "blas";
 
 /// Most groups of a launch whose items take several elements each.
 const MOST_GROUPS: usize = 1 << 15;
@@ -167,7 +167,7 @@ pub struct Task<'a> {
 
 impl Task<'_> {
     /// The first two parameters of an elementwise operation, 0 for those it does not have.
-    pub fn values(&self) -> [f64; 2] {
+    pub(crate) fn values(&self) -> [f64; 2] {
         [0, 1].map(|i| match self.params.get(i) {
             Some(Param::Int(v)) => *v as f64,
             Some(Param::Float(v)) => *v,
@@ -189,7 +189,7 @@ pub struct Steps {
     /// Sizes of groups.
     pub tuning: Tuning,
     /// Whether the device has a library for products of matrices, and may use it here: the kernel is
-    /// then [`BLAS`].
+    /// then that product.
     pub blas: bool,
     /// What to do, in order.
     pub launches: Vec<Launch>,
@@ -210,7 +210,7 @@ impl Steps {
     }
 
     /// Scratch memory for a box without gaps, content arbitrary.
-    pub fn scratch(&mut self, dims: [usize; 4]) -> Tensor {
+    pub(crate) fn scratch(&mut self, dims: [usize; 4]) -> Tensor {
         let base = Base::Scratch(self.scratch);
         let bytes = dims.iter().product::<usize>() * self.dtype.size();
         self.scratch += bytes.next_multiple_of(256);
@@ -233,14 +233,19 @@ impl Steps {
     }
 
     /// A kernel that shares `count` elements among as many items as are useful.
-    pub fn items<const N: usize>(&mut self, kernel: &'static str, args: [Arg; N], count: usize) {
+    pub(crate) fn items<const N: usize>(
+        &mut self,
+        kernel: &'static str,
+        args: [Arg; N],
+        count: usize,
+    ) {
         let group = self.tuning.group;
         let groups = count.div_ceil(group).clamp(1, MOST_GROUPS);
         self.push(kernel, args.into(), [groups, 1, 1], [group, 1, 1]);
     }
 
     /// A kernel with one group for each of `count` results, of at most `terms` terms.
-    pub fn groups<const N: usize>(
+    pub(crate) fn groups<const N: usize>(
         &mut self,
         kernel: &'static str,
         args: [Arg; N],
@@ -258,7 +263,7 @@ impl Steps {
     }
 
     /// A kernel that computes `rows` × `columns` results by blocks, in `depth` layers.
-    pub fn blocks<const N: usize>(
+    pub(crate) fn blocks<const N: usize>(
         &mut self,
         kernel: &'static str,
         args: [Arg; N],

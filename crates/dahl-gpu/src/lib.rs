@@ -18,10 +18,12 @@
 //! links to a GPU library: without one, listing devices finds none, and says why.
 //!
 //! A device has two queues. Kernels go to one, copies to the other, so that the runtime's prefetches travel
-//! while kernels run; whoever asked waits for the event of its own last command, once per task and once per
+//! while kernels run; the caller waits for the event of its own last command, once per task and once per
 //! copy, and for nothing else. Once warm, a device is asked for no memory and compiles nothing:
 //! [`Device::stats`] counts both. A call that fails takes the device out of use ([`Device::lost`]); a lack of
 //! memory does not, and is sorted out by the runtime, which gives up copies or runs the task elsewhere.
+
+#![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod attach;
 mod cache;

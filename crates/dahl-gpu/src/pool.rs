@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 /// Pieces begin at multiples of this, which suits every device's alignment of sub-buffers.
-pub const ALIGN: usize = 256;
+pub(crate) const ALIGN: usize = 256;
 
 /// A buffer and the parts of it that are free.
 struct Slab<S> {
@@ -46,7 +46,7 @@ pub struct Pool<S> {
 
 impl<S> Pool<S> {
     /// A pool of at most `limit` bytes in buffers of at most `most`.
-    pub fn new(limit: usize, most: usize) -> Self {
+    pub(crate) fn new(limit: usize, most: usize) -> Self {
         let most = most.min(limit) / ALIGN * ALIGN;
         Pool {
             slabs: Vec::new(),
@@ -61,13 +61,13 @@ impl<S> Pool<S> {
     }
 
     /// What it holds.
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
 
     /// The address of a free piece of so many bytes. If no buffer has one, `make` is asked for another
     /// buffer and its address, if the limit allows; `None` if not.
-    pub fn allocate<E>(
+    pub(crate) fn allocate<E>(
         &mut self,
         bytes: usize,
         make: impl FnOnce(usize) -> Result<(S, usize), E>,
@@ -140,7 +140,7 @@ impl<S> Pool<S> {
     }
 
     /// Takes a piece back. Returns whether it was one.
-    pub fn release(&mut self, address: usize) -> bool {
+    pub(crate) fn release(&mut self, address: usize) -> bool {
         let Some(mut len) = self.pieces.remove(&address) else {
             return false;
         };
@@ -163,7 +163,7 @@ impl<S> Pool<S> {
     }
 
     /// The buffer that an address lies in, and how far.
-    pub fn find(&self, address: usize) -> Option<(&S, usize)> {
+    pub(crate) fn find(&self, address: usize) -> Option<(&S, usize)> {
         let slab = self.slabs.iter().find(|s| s.holds(address))?;
         Some((&slab.store, address - slab.base))
     }

@@ -63,7 +63,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<S> Store<S> {
     /// At most `limit` bytes in buffers of at most `most`.
-    pub fn new(name: String, limit: usize, most: usize) -> Self {
+    pub(crate) fn new(name: String, limit: usize, most: usize) -> Self {
         Store {
             name,
             pool: Mutex::new(Pool::new(limit, most)),
@@ -74,12 +74,12 @@ impl<S> Store<S> {
     }
 
     /// Counts one more.
-    pub fn count(&self, what: Count) {
+    pub(crate) fn count(&self, what: Count) {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// What was counted.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let [buffers, programs, launches, waits, copies, batches] =
             std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed));
         Stats {
@@ -93,12 +93,12 @@ impl<S> Store<S> {
     }
 
     /// What the pool holds.
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         lock(&self.pool).usage()
     }
 
     /// The address of so many bytes; `make` makes a buffer and tells its address.
-    pub fn allocate(
+    pub(crate) fn allocate(
         &self,
         bytes: usize,
         make: impl FnOnce(usize) -> Result<(S, usize), GpuError>,
@@ -121,13 +121,13 @@ impl<S> Store<S> {
     }
 
     /// Takes memory back.
-    pub fn release(&self, address: usize) {
+    pub(crate) fn release(&self, address: usize) {
         lock(&self.pool).release(address);
     }
 
     /// The address of at least so many bytes of scratch memory, the same until more are asked for. One
     /// task at a time may use it.
-    pub fn scratch(
+    pub(crate) fn scratch(
         &self,
         bytes: usize,
         mut make: impl FnMut(usize) -> Result<(S, usize), GpuError>,
@@ -149,7 +149,7 @@ impl<S> Store<S> {
     }
 
     /// Calls `see` with the buffer a tensor begins in, and how many bytes in.
-    pub fn find<R>(
+    pub(crate) fn find<R>(
         &self,
         t: &Tensor,
         scratch: usize,
@@ -169,7 +169,7 @@ impl<S> Store<S> {
 
     /// Begins to copy several arrays: each in the buffer that `see` shows, and how many bytes in. They come
     /// up to the first that must not begin, and with why that is.
-    pub fn begin_copies<R>(
+    pub(crate) fn begin_copies<R>(
         &self,
         all: &[Cargo<'_>],
         what: &str,
@@ -189,7 +189,7 @@ impl<S> Store<S> {
     }
 
     /// Refuses work after a failure, and fails if a test wants it to.
-    pub fn begin(&self, fault: Fault, what: &str) -> Result<(), GpuError> {
+    pub(crate) fn begin(&self, fault: Fault, what: &str) -> Result<(), GpuError> {
         self.faults.check(&self.name)?;
         if self.faults.strikes(fault) {
             return self.faults.lost(Err(GpuError::Call {

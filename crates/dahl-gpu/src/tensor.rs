@@ -38,7 +38,7 @@ pub struct Laid {
 }
 
 /// Strides of a box whose elements lie next to each other.
-pub fn row_major(dims: [usize; 4]) -> [usize; 4] {
+pub(crate) fn row_major(dims: [usize; 4]) -> [usize; 4] {
     [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1]
 }
 
@@ -54,29 +54,29 @@ impl Tensor {
 
     /// Number of elements.
     #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.dims.iter().product()
     }
 
     /// Whether the elements lie next to each other.
-    pub fn is_flat(&self) -> bool {
+    pub(crate) fn is_flat(&self) -> bool {
         let want = row_major(self.dims);
         (0..4).all(|a| self.dims[a] == 1 || self.strides[a] == want[a])
     }
 
     /// Elements from the first to the last, both included.
-    pub fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         let reach = |a: usize| (self.dims[a] - 1) * self.strides[a];
         (0..4).map(reach).sum::<usize>() + 1
     }
 
     /// The same first element with other extents.
-    pub fn with_dims(self, dims: [usize; 4]) -> Self {
+    pub(crate) fn with_dims(self, dims: [usize; 4]) -> Self {
         Tensor { dims, ..self }
     }
 
     /// A row of values, one per channel, as an image of one sample and one pixel.
-    pub fn per_channel(self) -> Self {
+    pub(crate) fn per_channel(self) -> Self {
         Tensor {
             dims: [1, self.dims[3], 1, 1],
             strides: [self.strides[0], 1, 1, 1],
@@ -85,7 +85,7 @@ impl Tensor {
     }
 
     /// The samples `from..from + count` of it; `size` is that of an element.
-    pub fn samples(self, from: usize, count: usize, size: usize) -> Self {
+    pub(crate) fn samples(self, from: usize, count: usize, size: usize) -> Self {
         let skip = from * self.strides[0] * size;
         Tensor {
             base: match self.base {
@@ -99,7 +99,7 @@ impl Tensor {
 
     /// As kernels see it, `at` elements into its buffer. Extents and strides were checked to fit when
     /// the task was read.
-    pub fn laid(&self, at: usize) -> Laid {
+    pub(crate) fn laid(&self, at: usize) -> Laid {
         let [a, b, c, _] = self.strides;
         Laid {
             at: at as i64,

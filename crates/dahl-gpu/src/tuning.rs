@@ -36,7 +36,7 @@ impl Tuning {
     }
 
     /// Rows and columns of results that a group computes.
-    pub fn block(&self) -> usize {
+    pub(crate) fn block(&self) -> usize {
         self.side * self.reg
     }
 }

@@ -19,8 +19,10 @@ fn training_survives_failures_or_resumes() {
     }
     let want = train(SMALL_CNN, DType::F64, &How::on(2, 0, "ws"));
     let folder = std::env::temp_dir().join(format!("dahl-gpu-failures-{}", std::process::id()));
-    let mut ends = [[0; 3]; 4];
+    let (mut ends, mut resumed) = ([[0; 3]; 4], 0);
     for (workers, policy) in [(0, "eager"), (2, "dmda")] {
+        // Beside CPUs, how much a device does is a matter of load: that is not counted.
+        let certain = usize::from(workers == 0);
         for fault in [Fault::Launch, Fault::Copy, Fault::Allocate, Fault::Wait] {
             for after in [0, 1, 3, 7, 15, 30, 50, 80, 120, 180] {
                 let _ = std::fs::remove_dir_all(&folder);
@@ -36,7 +38,7 @@ fn training_survives_failures_or_resumes() {
                         let is_lost = !run.lost.is_empty();
                         assert!(!is_lost || fault != Fault::Allocate, "{what}");
                         assert!(run.lost.iter().all(|l| l.1.contains("injected")), "{what}");
-                        ends[fault as usize][usize::from(is_lost)] += 1;
+                        ends[fault as usize][usize::from(is_lost)] += certain;
                     }
                     Err(error) => {
                         let text = error.to_string();
@@ -45,11 +47,13 @@ fn training_survives_failures_or_resumes() {
                             "{text}"
                         );
                         assert!(text.contains("gpu:0"), "{text}");
-                        ends[fault as usize][2] += 1;
+                        ends[fault as usize][2] += certain;
                         let Ok(from) = Checkpoint::load(&folder) else {
-                            assert!(after < 150, "{what}: no checkpoint");
+                            // Alone, a device does not come so far before the first step has ended.
+                            assert!(workers > 0 || after < 150, "{what}: no checkpoint");
                             continue;
                         };
+                        resumed += 1;
                         let how = How::on(2, 0, "ws");
                         let run = try_train(SMALL_CNN, DType::F64, &how, Some(&from)).unwrap();
                         assert_close(&format!("{what}, resumed"), &run, &want, TOLERANCE);
@@ -59,7 +63,8 @@ fn training_survives_failures_or_resumes() {
         }
     }
     let _ = std::fs::remove_dir_all(&folder);
-    println!("untouched, without the device, resumed: {ends:?}");
+    println!("untouched, without the device, errors: {ends:?}; {resumed} resumed");
+    assert!(resumed > 2, "{resumed} resumed");
     for fault in [Fault::Launch, Fault::Copy, Fault::Wait] {
         assert!(ends[fault as usize][2] > 2, "{fault:?}: {ends:?}");
     }

@@ -1,10 +1,10 @@
 //! Checkpoints: everything a training run needs to go on as if it had never stopped.
 //!
-//! A checkpoint is one file, `checkpoint.safetensors`, in a directory of the user's choice: tensors for
-//! weights, optimiser state and running totals, and a JSON text in the metadata for the rest. One file,
-//! because one rename is then the commit: whenever the process dies, the directory holds the previous
-//! checkpoint or the new one, complete. Resuming with other settings is refused rather than
-//! approximated, naming the first difference.
+//! A checkpoint is one file, `checkpoint.safetensors`, in a directory of the user's choice. Weights have their plain
+//! keys, as in any file of weights; optimiser state and running totals have keys that begin with `dahl/`; a JSON text
+//! in the metadata has the rest, and a checksum is over all of it. One file, because one rename is then the commit:
+//! whenever the process dies, the directory holds the previous checkpoint or the new one, complete. Resuming with
+//! another model, other data or other settings is refused rather than approximated, naming the difference.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,18 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use dahl_data::Identity;
+
+use crate::Step;
 use crate::model::Model;
-use crate::weights::{self, Data, Tensor, Weights, WeightsError};
+use crate::weights::{self, Data, Notes, Tensor, Weights, WeightsError, checksum};
+
+mod folder;
+#[cfg(test)]
+mod tests;
+
+pub use folder::CheckpointFolder;
+pub(crate) use folder::OpenFolder;
 
 /// The file in a checkpoint's directory.
 pub const FILE: &str = "checkpoint.safetensors";
@@ -22,7 +32,18 @@ pub const FILE: &str = "checkpoint.safetensors";
 const NOTE: &str = "dahl_checkpoint";
 
 /// Raised when what is written changes its meaning.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
+
+/// The setting that says what computes.
+pub(crate) const ARITHMETIC: &str = "arithmetic";
+
+/// What the keys of all tensors begin with that are no weights.
+const STATE: &str = "dahl/";
+
+/// Whether a tensor of a checkpoint is no weight, but belongs to the run.
+pub(crate) fn is_training_state(key: &str) -> bool {
+    key.starts_with(STATE)
+}
 
 /// The state of a training run between two steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +68,10 @@ pub struct Checkpoint {
     pub totals: BTreeMap<String, f64>,
     /// What the run was started with, compared on resuming.
     pub settings: Value,
+    /// The data it has seen; none before any.
+    pub data: Option<Identity>,
+    /// Names of classes, where the data has some.
+    pub class_names: Vec<String>,
 }
 
 /// Why a checkpoint could not be saved, loaded or used.
@@ -65,6 +90,24 @@ pub enum CheckpointError {
         dir: PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// Another process writes checkpoints there.
+    #[error("{} is in use: another process writes checkpoints there; wait for it, or choose another folder", dir.display())]
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// There is a checkpoint that this run did not write.
+    #[error(
+        "{} has a checkpoint already ({found}): --resume goes on from it, --overwrite replaces it; \
+         or choose another folder",
+        dir.display()
+    )]
+    Occupied {
+        /// The folder.
+        dir: PathBuf,
+        /// What is there.
+        found: String,
     },
     /// The file cannot be read or written, or its tensors do not fit.
     #[error(transparent)]
@@ -86,18 +129,35 @@ pub enum CheckpointError {
         /// The model that was given.
         model: String,
     },
+    /// The optimiser's state is not complete.
+    #[error(
+        "the optimiser's state in the checkpoint does not fit: {key}; it was not written by this program"
+    )]
+    Optimizer {
+        /// What is missing or has another shape.
+        key: String,
+    },
+    /// It belongs to a run on other data.
+    #[error(
+        "the checkpoint was made with {saved}, this run has {given}; {differs} differ: resume with the same \
+         data and limit, or start a new run"
+    )]
+    OtherData {
+        /// What the checkpoint was made with.
+        saved: Box<Identity>,
+        /// What this run has.
+        given: Box<Identity>,
+        /// In what they differ.
+        differs: String,
+    },
     /// It belongs to a run with other settings.
     #[error(
-        "the checkpoint was made with {key} = {saved}, this run has {given}: resume with the same \
-         settings, or start a new run"
+        "the checkpoint was made with {}: resume with the same settings, or start a new run",
+        differences.join("; ")
     )]
     OtherSettings {
-        /// The first setting that differs.
-        key: String,
-        /// Its value in the checkpoint.
-        saved: String,
-        /// Its value now.
-        given: String,
+        /// Every setting that differs: its name, its value in the checkpoint and its value now.
+        differences: Vec<String>,
     },
 }
 
@@ -112,16 +172,30 @@ struct Note {
     batch_in_epoch: u64,
     seed: u64,
     settings: Value,
+    data: Option<Identity>,
+}
+
+/// The JSON part of a checkpoint, its format checked; none if the notes are those of plain weights.
+pub(crate) fn note(notes: &Notes) -> Result<Option<Value>, String> {
+    let Some(text) = notes.get(NOTE) else {
+        return Ok(None);
+    };
+    let note: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    match note.get("format").and_then(Value::as_u64) {
+        Some(FORMAT) => Ok(Some(note)),
+        Some(other) => Err(format!(
+            "it is a checkpoint of format {other}, this program reads {FORMAT}: with the version of DAHL that \
+             wrote it, resume it and save its weights, then start a new run from these"
+        )),
+        None => Err("it does not say its format".into()),
+    }
 }
 
 impl Checkpoint {
     /// Saves into a directory, which is made if need be; replaces the checkpoint that is there, if all
     /// goes well.
     pub fn save(&self, dir: &Path) -> Result<(), CheckpointError> {
-        std::fs::create_dir_all(dir).map_err(|source| CheckpointError::Directory {
-            dir: dir.to_owned(),
-            source,
-        })?;
+        make_folder(dir)?;
         let note = Note {
             format: FORMAT,
             model_fingerprint: self.model_fingerprint,
@@ -131,51 +205,35 @@ impl Checkpoint {
             batch_in_epoch: self.batch_in_epoch,
             seed: self.seed,
             settings: self.settings.clone(),
+            data: self.data.clone(),
         };
         let path = dir.join(FILE);
         let note = serde_json::to_string(&note).map_err(|e| CheckpointError::Format {
             file: path.display().to_string(),
             message: e.to_string(),
         })?;
+        let mut notes = weights::notes(&self.class_names);
+        notes.insert(NOTE.into(), note);
+        checksum::reserve(&mut notes);
         // Totals are tensors, because JSON has no infinities and no NaN.
-        let totals: Vec<(String, Tensor)> = self
-            .totals
-            .iter()
-            .map(|(key, &x)| {
-                (
-                    format!("totals/{key}"),
-                    Tensor {
-                        shape: Vec::new(),
-                        data: Data::F64(vec![x]),
-                    },
-                )
-            })
-            .collect();
-        let prefixed = |prefix: &str, tensors: &Weights| -> Vec<String> {
-            tensors.keys().map(|key| format!("{prefix}{key}")).collect()
+        let total = |(key, &x): (&String, &f64)| {
+            let data = Data::F64(vec![x]);
+            let shape = Vec::new();
+            (format!("{STATE}totals/{key}"), Tensor { shape, data })
         };
-        let (weights, optimizer) = (
-            prefixed("weights/", &self.weights),
-            prefixed("optimizer/", &self.optimizer),
-        );
-        let all = weights
-            .iter()
-            .map(String::as_str)
-            .zip(self.weights.values());
-        let all = all.chain(
-            optimizer
-                .iter()
-                .map(String::as_str)
-                .zip(self.optimizer.values()),
-        );
-        let all = all.chain(totals.iter().map(|(key, tensor)| (key.as_str(), tensor)));
-        Ok(weights::write_with_note(&path, all, (NOTE, &note))?)
+        let totals: Weights = self.totals.iter().map(total).collect();
+        let keys = self.optimizer.keys();
+        let keys: Vec<String> = keys.map(|k| format!("{STATE}optimizer/{k}")).collect();
+        let optimizer = keys.iter().zip(self.optimizer.values());
+        let all = self.weights.iter().chain(optimizer).chain(&totals);
+        let all = all.map(|(key, tensor)| (key.as_str(), tensor));
+        Ok(weights::write_with_notes(&path, all, notes)?)
     }
 
     /// Loads the checkpoint of a directory.
     pub fn load(dir: &Path) -> Result<Checkpoint, CheckpointError> {
         let path = dir.join(FILE);
-        let (tensors, note) = weights::read_with_note(&path, NOTE).map_err(|e| match e {
+        let (tensors, notes) = weights::read_with_notes(&path).map_err(|e| match e {
             WeightsError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 CheckpointError::Missing {
                     dir: dir.to_owned(),
@@ -187,20 +245,12 @@ impl Checkpoint {
             file: path.display().to_string(),
             message,
         };
-        let note = note.ok_or_else(|| wrong("it holds tensors, but no training state".into()))?;
-        let note: Value = serde_json::from_str(&note).map_err(|e| wrong(e.to_string()))?;
-        match note.get("format").and_then(Value::as_u64) {
-            Some(FORMAT) => {}
-            Some(other) => {
-                let m = format!(
-                    "its format is {other}, this program reads {FORMAT}: resume it with the version of \
-                     DAHL that wrote it, or start a new run from its weights"
-                );
-                return Err(wrong(m));
-            }
-            None => return Err(wrong("it does not say its format".into())),
+        let found = note(&notes).map_err(wrong)?;
+        let found = found.ok_or_else(|| wrong("it holds tensors, but no training state".into()))?;
+        let note: Note = serde_json::from_value(found).map_err(|e| wrong(e.to_string()))?;
+        if !checksum::is_there(&notes) {
+            return Err(wrong("it has no checksum".into()));
         }
-        let note: Note = serde_json::from_value(note).map_err(|e| wrong(e.to_string()))?;
         let mut checkpoint = Checkpoint {
             model_fingerprint: note.model_fingerprint,
             model_toml: note.model_toml,
@@ -212,12 +262,15 @@ impl Checkpoint {
             seed: note.seed,
             totals: BTreeMap::new(),
             settings: note.settings,
+            data: note.data,
+            class_names: weights::class_names(&notes),
         };
         for (key, tensor) in tensors {
-            match (key.split_once('/'), &tensor.data) {
-                (Some(("weights", key)), _) => {
-                    checkpoint.weights.insert(key.to_owned(), tensor);
-                }
+            let Some(state) = key.strip_prefix(STATE) else {
+                checkpoint.weights.insert(key, tensor);
+                continue;
+            };
+            match (state.split_once('/'), &tensor.data) {
                 (Some(("optimizer", key)), _) => {
                     checkpoint.optimizer.insert(key.to_owned(), tensor);
                 }
@@ -230,8 +283,21 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
+    /// What it is of and where it stands, in words.
+    pub fn summary(&self) -> String {
+        let name = toml::from_str::<toml::Table>(&self.model_toml).ok();
+        let name = name.and_then(|t| Some(t.get("name")?.as_str()?.to_owned()));
+        let data = self.data.as_ref().map_or("no data", |d| &d.name);
+        format!(
+            "{} on {data}, after step {} in epoch {}",
+            name.as_deref().unwrap_or("a model"),
+            self.step,
+            self.epoch + 1
+        )
+    }
+
     /// Whether the checkpoint is of this model, with all its weights.
-    pub fn check_model(&self, model: &Model) -> Result<(), CheckpointError> {
+    pub(crate) fn check_model(&self, model: &Model) -> Result<(), CheckpointError> {
         if self.model_fingerprint != model.fingerprint() {
             return Err(CheckpointError::OtherModel {
                 model: model.name.clone(),
@@ -240,37 +306,83 @@ impl Checkpoint {
         Ok(weights::check(&self.weights, model)?)
     }
 
-    /// Whether a run with these settings continues this one; the error names the first difference.
-    pub fn check_settings(&self, settings: &Value) -> Result<(), CheckpointError> {
-        match difference(&self.settings, settings, "") {
+    /// Whether the optimiser's state is that of a step.
+    pub(crate) fn check_optimizer(&self, step: &Step) -> Result<(), CheckpointError> {
+        let mut expected = 0;
+        let slots = step.optimizer.state_slots();
+        for param in step.model.params().iter().filter(|p| p.role.is_trained()) {
+            for slot in &slots {
+                let key = format!("{}.{slot}", param.key);
+                expected += 1;
+                if self.optimizer.get(&key).map(|t| &t.shape) != Some(&param.shape) {
+                    return Err(CheckpointError::Optimizer { key });
+                }
+            }
+        }
+        match self.optimizer.len() == expected {
+            true => Ok(()),
+            false => Err(CheckpointError::Optimizer {
+                key: "a tensor that is not its own".into(),
+            }),
+        }
+    }
+
+    /// Whether this is the data that the run has seen.
+    pub(crate) fn check_data(&self, given: &Identity) -> Result<(), CheckpointError> {
+        let Some(saved) = &self.data else {
+            return Ok(());
+        };
+        match saved.difference(given) {
             None => Ok(()),
-            Some((key, saved, given)) => Err(CheckpointError::OtherSettings { key, saved, given }),
+            Some(differs) => Err(CheckpointError::OtherData {
+                saved: Box::new(saved.clone()),
+                given: Box::new(given.clone()),
+                differs,
+            }),
+        }
+    }
+
+    /// Whether a run with these settings continues this one; the error names every difference.
+    pub(crate) fn check_settings(&self, settings: &Value) -> Result<(), CheckpointError> {
+        let (mut saved, mut given) = (self.settings.clone(), settings.clone());
+        // Compared where both sides say it.
+        for (one, other) in [(&mut saved, settings), (&mut given, &self.settings)] {
+            if let (Some(fields), None) = (one.as_object_mut(), other.get(ARITHMETIC)) {
+                fields.remove(ARITHMETIC);
+            }
+        }
+        let mut differences = Vec::new();
+        compare(&saved, &given, "", &mut differences);
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(CheckpointError::OtherSettings { differences }),
         }
     }
 }
 
-/// The first place where two JSON values differ: its path and both values.
-fn difference(saved: &Value, given: &Value, path: &str) -> Option<(String, String, String)> {
+fn make_folder(dir: &Path) -> Result<(), CheckpointError> {
+    std::fs::create_dir_all(dir).map_err(|source| CheckpointError::Directory {
+        dir: dir.to_owned(),
+        source,
+    })
+}
+
+/// The places where two JSON values differ: paths and both values.
+fn compare(saved: &Value, given: &Value, path: &str, differences: &mut Vec<String>) {
     if let (Value::Object(a), Value::Object(b)) = (saved, given) {
         let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-        return keys.into_iter().find_map(|key| {
+        for key in keys {
             let path = if path.is_empty() {
                 key.clone()
             } else {
                 format!("{path}.{key}")
             };
-            match (a.get(key), b.get(key)) {
-                (Some(x), Some(y)) => difference(x, y, &path),
-                (x, y) => {
-                    let text = |v: Option<&Value>| v.map_or("nothing".into(), Value::to_string);
-                    Some((path, text(x), text(y)))
-                }
-            }
-        });
+            let nothing = Value::String("nothing".into());
+            let [x, y] = [a, b].map(|side| side.get(key).unwrap_or(&nothing));
+            compare(x, y, &path, differences);
+        }
+    } else if saved != given {
+        let key = if path.is_empty() { "settings" } else { path };
+        differences.push(format!("{key} = {saved}, this run has {given}"));
     }
-    let key = if path.is_empty() { "settings" } else { path };
-    (saved != given).then(|| (key.to_owned(), saved.to_string(), given.to_string()))
 }
-
-#[cfg(test)]
-mod tests;

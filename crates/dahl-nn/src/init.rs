@@ -5,8 +5,8 @@
 //! seed, the parameter's place in the model and `i`, so anybody may compute any part, and single
 //! precision is double precision rounded.
 
+use dahl_core::DType;
 use dahl_core::random::Random;
-use dahl_core::{DType, Element};
 
 use crate::model::{Fill, Model, Role};
 use crate::weights::{Data, Tensor, Weights};
@@ -25,23 +25,6 @@ pub fn fill(model: &Model, place: usize) -> Fill {
 /// The random numbers of parameter `place`.
 pub fn stream(seed: u64, place: usize) -> Random {
     Random::new(seed, STREAM | place as u64)
-}
-
-/// Writes the initial elements of parameter `place`.
-///
-/// # Panics
-/// If the model has no such parameter, or `out` has not its length.
-pub fn fill_into<T: Element>(model: &Model, place: usize, seed: u64, out: &mut [T]) {
-    assert_eq!(
-        out.len(),
-        model.params()[place].len(),
-        "init: {}",
-        model.params()[place].key
-    );
-    let (fill, random) = (fill(model, place), stream(seed, place));
-    for (i, x) in out.iter_mut().enumerate() {
-        *x = T::from_f64(fill.value(&random, i));
-    }
 }
 
 /// All initial parameters and buffers of a model.
@@ -66,7 +49,22 @@ pub fn weights(model: &Model, seed: u64, dtype: DType) -> Weights {
 
 #[cfg(test)]
 mod tests {
+    use dahl_core::Element;
+
     use super::*;
+
+    fn fill_into<T: Element>(model: &Model, place: usize, seed: u64, out: &mut [T]) {
+        assert_eq!(
+            out.len(),
+            model.params()[place].len(),
+            "init: {}",
+            model.params()[place].key
+        );
+        let (fill, random) = (fill(model, place), stream(seed, place));
+        for (i, x) in out.iter_mut().enumerate() {
+            *x = T::from_f64(fill.value(&random, i));
+        }
+    }
 
     fn model() -> Model {
         Model::builder("m", [3, 8, 8])

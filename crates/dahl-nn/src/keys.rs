@@ -7,7 +7,9 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
+use dahl_core::text::unknown;
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
@@ -28,7 +30,7 @@ pub trait Keys: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     /// The keys in the order of the struct's fields, or why serde cannot write them.
     fn keys(&self) -> Result<Vec<Key>, String>;
-    /// For whoever looks for one type among many.
+    /// For finding one type among many.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -129,11 +131,30 @@ impl Given {
     }
 }
 
+impl FromStr for Given {
+    type Err = String;
+
+    /// As on the command line: `label_smoothing=0.1,weight=[1,2]`, the values as in files.
+    fn from_str(text: &str) -> Result<Given, String> {
+        let table = toml::from_str::<BTreeMap<String, BTreeMap<String, Value>>>(&format!(
+            "keys = {{ {text} }}"
+        ));
+        match table {
+            Ok(mut table) if table.len() == 1 => {
+                Ok(Given(table.remove("keys").unwrap_or_default()))
+            }
+            _ => Err(format!(
+                "`{text}` are no keys; write for example key=0.1,list=[1,2],text=\"a\""
+            )),
+        }
+    }
+}
+
 /// What is wrong with the keys that somebody gave.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeyError {
     /// There is no such key.
-    #[error("unknown key {key:?}; there are: {}", known.join(", "))]
+    #[error("{}", unknown("key", key, &known.iter().map(String::as_str).collect::<Vec<_>>()))]
     Unknown {
         /// The key.
         key: String,
@@ -344,9 +365,8 @@ impl<T: ?Sized> Clone for Reader<T> {
 impl<T: ?Sized> Copy for Reader<T> {}
 
 /// The names of a table's things.
-pub(crate) fn names<T: ?Sized>(table: &[Reader<T>]) -> String {
-    let names: Vec<&str> = table.iter().map(|entry| entry.name).collect();
-    names.join(", ")
+pub(crate) fn names<T: ?Sized>(table: &[Reader<T>]) -> Vec<&'static str> {
+    table.iter().map(|entry| entry.name).collect()
 }
 
 /// Writes a thing by its name, with its keys beside: `{"name": "adam", "eps": 1e-8, …}`.
@@ -371,6 +391,17 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         Some(Value::String(name)) => Ok((name, Given(table))),
         _ => Err(de::Error::missing_field("name")),
     }
+}
+
+/// A thing as [`Given`] is read: its name, then those keys that are not at their defaults.
+pub(crate) fn display(of: &dyn Keys, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(of.name())?;
+    let keys = of.keys().map_err(|_| fmt::Error)?.into_iter();
+    for (i, key) in keys.filter(|key| !key.is_default).enumerate() {
+        let text = key.text.replace(", ", ",");
+        write!(f, "{}{}={text}", [':', ','][usize::from(i > 0)], key.name)?;
+    }
+    Ok(())
 }
 
 /// Whether two things are the same type with the same keys.
@@ -449,6 +480,11 @@ mod tests {
             says(size.set("size", Some(-1))),
             "`size` must be a whole number, 1 or more"
         );
+        assert!("flag = true, a = 1".parse::<Given>().is_ok());
+        for text in ["flag", "flag=", "size=1}\nmore={a=1", "size=1,size=2"] {
+            let error = text.parse::<Given>().unwrap_err();
+            assert!(error.contains("are no keys"), "{text}: {error}");
+        }
         assert!(read::<None>(Given::default()).is_ok());
         assert!(read::<None>(Given::default().set("a", Some(1))).is_err());
     }

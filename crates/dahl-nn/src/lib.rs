@@ -1,5 +1,7 @@
 //! Layers, models, losses, optimisers, checkpoints and the training loop of DAHL.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod checkpoint;
 pub mod init;
 pub mod keys;

@@ -3,7 +3,9 @@
 //! Their texts are in the crate's folder `models`, as anybody would write them. Nothing here reads a file of
 //! the user's: that is [`Model::load`].
 
-use crate::model::Model;
+use std::path::Path;
+
+use crate::model::{Model, ModelError};
 
 /// Names and texts, the first one the default.
 const TABLE: [(&str, &str); 6] = [
@@ -32,6 +34,17 @@ pub const NAMES: [&str; TABLE.len()] = {
 /// A shipped model; none of another name.
 pub fn by_name(name: &str) -> Option<Model> {
     NAMES.contains(&name).then(|| shipped(name))
+}
+
+/// The model in a file, or the shipped one of this name if there is no such file.
+pub fn find(path: &Path) -> Result<Model, ModelError> {
+    let name = path.to_str().filter(|_| !path.exists());
+    match name.map(|name| (name, by_name(name))) {
+        Some((_, Some(model))) => Ok(model),
+        // What looks like a name was meant as one.
+        Some((name, None)) if !name.contains(['/', '.']) => Err(ModelError::Unknown(name.into())),
+        _ => Model::load(path),
+    }
 }
 
 /// One convolution and one linear layer for 28×28 images in grey: what `dahl train` trains by default.

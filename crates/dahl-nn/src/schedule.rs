@@ -17,6 +17,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use dahl_core::text::unknown;
+
 /// How the learning rate changes over a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Schedule {
@@ -46,18 +48,53 @@ pub enum Shape {
     },
 }
 
-/// Why a text is no schedule.
+/// Why there is no such schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a schedule: {message}; write constant, step:EPOCHS:FACTOR, cosine or cosine:MIN, \
-     warmup:STEPS, or two joined as in warmup:500+cosine"
-)]
-pub struct ScheduleError {
-    text: String,
-    message: String,
+pub enum ScheduleError {
+    /// A text that cannot be read.
+    #[error(
+        "{text:?} is not a schedule: {message}; write constant, step:EPOCHS:FACTOR, cosine or cosine:MIN, \
+         warmup:STEPS, or two joined as in warmup:500+cosine"
+    )]
+    Text {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A schedule that does not fall.
+    #[error("the schedule {schedule} {message}")]
+    Rising {
+        /// Which.
+        schedule: String,
+        /// What is wrong with it, and what it may be.
+        message: String,
+    },
 }
 
 impl Schedule {
+    /// Refuses what does not fall from this base rate: an end above it, or a factor above 1.
+    pub fn check(&self, base: f64) -> Result<(), ScheduleError> {
+        let message = match self.shape {
+            Shape::Cosine { min } if !(0.0..=base).contains(&min) => format!(
+                "ends at a learning rate of {min}; it must be 0 to {base}, with which it begins"
+            ),
+            Shape::Step { gamma, .. } if !(0.0..=1.0).contains(&gamma) => {
+                format!(
+                    "multiplies the learning rate by {gamma}; it must be 0 to 1, so that it falls"
+                )
+            }
+            _ => return Ok(()),
+        };
+        let schedule = self.to_string();
+        Err(ScheduleError::Rising { schedule, message })
+    }
+
+    /// Whether rates depend on how long the whole run is.
+    pub(crate) fn needs_total(&self) -> bool {
+        matches!(self.shape, Shape::Cosine { .. })
+    }
+
     /// The rate of a step, counted from 0. `total_steps` is the length of the whole run; past its end
     /// the rate stays as it is at the end.
     pub fn lr(&self, step: u64, steps_per_epoch: u64, total_steps: u64, base: f64) -> f64 {
@@ -96,7 +133,7 @@ impl FromStr for Schedule {
     type Err = ScheduleError;
 
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
-        parse(text).map_err(|message| ScheduleError {
+        parse(text).map_err(|message| ScheduleError::Text {
             text: text.to_owned(),
             message,
         })
@@ -124,10 +161,7 @@ fn parse(text: &str) -> Result<Schedule, String> {
                 min: real("the lowest rate", min)?,
             },
             _ => {
-                return Err(format!(
-                    "{:?} is unknown or has not the right parts",
-                    part.trim()
-                ));
+                return Err(not_a_part(&words));
             }
         };
         if shape.replace(found).is_some() {
@@ -138,6 +172,18 @@ fn parse(text: &str) -> Result<Schedule, String> {
         warmup: warmup.unwrap_or(0),
         shape: shape.unwrap_or_default(),
     })
+}
+
+/// Why the words of a part are none: another name, or too few or too many of them.
+fn not_a_part(words: &[&str]) -> String {
+    const NAMES: [&str; 4] = ["constant", "cosine", "step", "warmup"];
+    match words.first() {
+        Some(name) if NAMES.contains(name) => {
+            let values = words.len() - 1;
+            format!("{name:?} does not take {values} values")
+        }
+        name => unknown("part", name.unwrap_or(&""), &NAMES),
+    }
 }
 
 fn whole(what: &str, text: &str) -> Result<u64, String> {
@@ -278,6 +324,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_rate_never_ends_above_its_beginning() {
+        for (text, base, fits) in [
+            ("cosine:5", 0.002, false),
+            ("cosine:0.002", 0.002, true),
+            ("warmup:9+cosine:0.1", 0.01, false),
+            ("step:1:2", 0.1, false),
+            ("step:1:1", 0.1, true),
+            ("constant", 0.0, true),
+            ("cosine", 0.0, true),
+        ] {
+            let schedule: Schedule = text.parse().unwrap();
+            let checked = schedule.check(base);
+            assert_eq!(checked.is_ok(), fits, "{text} from {base}");
+            if let Err(error) = checked {
+                assert!(error.to_string().contains("must"), "{error}");
+            }
+        }
+        let program = Schedule {
+            warmup: 0,
+            shape: Shape::Step {
+                size: 1,
+                gamma: f64::NAN,
+            },
+        };
+        assert!(program.check(0.1).is_err());
+        let misspelt = "cosin".parse::<Schedule>().unwrap_err().to_string();
+        assert!(misspelt.contains("did you mean \"cosine\"?"), "{misspelt}");
     }
 
     #[test]

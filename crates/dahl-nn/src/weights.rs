@@ -3,8 +3,13 @@
 //! Files are safetensors, little-endian, with the keys of the model's [`crate::model::Param`]s, so that
 //! they move to and from PyTorch. Reading trusts nothing in a file: sizes are checked before memory is
 //! asked for, and what does not add up is an error. Elements are copied bit for bit, infinities and
-//! NaNs included; types other than the three of [`Data`] are refused rather than guessed at. Written
-//! files depend on the tensors alone, so equal weights are equal files.
+//! NaNs included; half precision (F16, BF16) is widened to F32; other types are refused rather than guessed at.
+//! Written files depend on tensors and names of classes alone, so equal weights are equal files. A checkpoint is read
+//! as the weights in it.
+
+pub(crate) mod checksum;
+mod fit;
+mod foreign;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +21,10 @@ use dahl_core::file::write_atomically;
 use safetensors::{Dtype as FileType, SafeTensors};
 use serde_json::{Value, json};
 
-use crate::model::{Model, Role};
+use crate::checkpoint;
+use crate::model::{Model, Param, Role};
+
+pub use fit::{Fitted, fit, fit_partly};
 
 /// Tensors by their keys.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -154,26 +162,78 @@ pub fn to_dtype(weights: &Weights, dtype: DType) -> Weights {
         .collect()
 }
 
-/// Reads a file of weights.
+/// Weights with what their file says of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// The weights.
+    pub weights: Weights,
+    /// Names of the classes that the model tells apart; empty if the file has none.
+    pub class_names: Vec<String>,
+}
+
+/// Reads weights: a file of them, a checkpoint's file, or the folder of a checkpoint.
+pub fn load(path: &Path) -> Result<Loaded, WeightsError> {
+    let path = match path.is_dir() {
+        true => path.join(checkpoint::FILE),
+        false => path.to_owned(),
+    };
+    let (mut weights, notes) = read_with_notes(&path)?;
+    // Of an older format keys differ: say what it is rather than that nothing fits.
+    checkpoint::note(&notes).map_err(|message| WeightsError::Format {
+        file: path.display().to_string(),
+        message,
+    })?;
+    weights.retain(|key, _| !checkpoint::is_training_state(key));
+    Ok(Loaded {
+        weights,
+        class_names: class_names(&notes),
+    })
+}
+
+/// The weights alone of what [`load`] reads.
 pub fn read(path: &Path) -> Result<Weights, WeightsError> {
-    read_with_note(path, "format").map(|(weights, _)| weights)
+    load(path).map(|loaded| loaded.weights)
 }
 
 /// Writes a file of weights, all or nothing.
 pub fn write(path: &Path, weights: &Weights) -> Result<(), WeightsError> {
-    // PyTorch's loaders look for this note.
-    write_with_note(
-        path,
-        weights.iter().map(|(k, t)| (k.as_str(), t)),
-        ("format", "pt"),
-    )
+    write_named(path, weights, &[])
 }
 
-/// Reads a file, and the text kept under a key of its metadata.
-pub(crate) fn read_with_note(
+/// The same with names of classes, if there are some.
+pub fn write_named(
     path: &Path,
-    note: &str,
-) -> Result<(Weights, Option<String>), WeightsError> {
+    weights: &Weights,
+    class_names: &[String],
+) -> Result<(), WeightsError> {
+    let tensors = weights.iter().map(|(k, t)| (k.as_str(), t));
+    write_with_notes(path, tensors, notes(class_names))
+}
+
+/// What a file says besides its tensors, by keys.
+pub(crate) type Notes = BTreeMap<String, String>;
+
+/// The key of the names of classes.
+const CLASSES: &str = "dahl_classes";
+
+/// The notes of every file: PyTorch's loaders look for the first one.
+pub(crate) fn notes(class_names: &[String]) -> Notes {
+    let mut notes = Notes::from([("format".into(), "pt".into())]);
+    if !class_names.is_empty() {
+        notes.insert(CLASSES.into(), json!(class_names).to_string());
+    }
+    notes
+}
+
+/// The names of classes in notes; none where somebody else wrote something else there.
+pub(crate) fn class_names(notes: &Notes) -> Vec<String> {
+    let names = notes.get(CLASSES);
+    let names = names.and_then(|text| serde_json::from_str(text).ok());
+    names.unwrap_or_default()
+}
+
+/// Reads a file and its notes. Damage to a file with a checksum is an error.
+pub(crate) fn read_with_notes(path: &Path) -> Result<(Weights, Notes), WeightsError> {
     let file = path.display().to_string();
     let bytes = read_file(path).map_err(|source| WeightsError::Io {
         verb: "read",
@@ -184,12 +244,15 @@ pub(crate) fn read_with_note(
         file: file.clone(),
         message,
     };
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| wrong(e.to_string()))?;
-    let note = header
-        .metadata()
-        .as_ref()
-        .and_then(|notes| notes.get(note))
-        .cloned();
+    let (_, header) = SafeTensors::read_metadata(&bytes)
+        .map_err(|e| wrong(foreign::recognised(&file, &bytes).unwrap_or_else(|| e.to_string())))?;
+    let notes: Notes = match header.metadata() {
+        Some(notes) => notes.clone().into_iter().collect(),
+        None => Notes::new(),
+    };
+    if let Some(problem) = checksum::problem(&bytes, &notes) {
+        return Err(wrong(problem.into()));
+    }
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| wrong(e.to_string()))?;
     let mut weights = Weights::new();
     for (key, view) in tensors.iter() {
@@ -198,6 +261,8 @@ pub(crate) fn read_with_note(
             FileType::F32 => Data::F32(elements(bytes, f32::from_le_bytes)),
             FileType::F64 => Data::F64(elements(bytes, f64::from_le_bytes)),
             FileType::I64 => Data::I64(elements(bytes, i64::from_le_bytes)),
+            FileType::F16 => Data::F32(elements(bytes, foreign::f16)),
+            FileType::BF16 => Data::F32(elements(bytes, foreign::bf16)),
             other => {
                 return Err(wrong(format!(
                     "{key:?} has elements of type {other}; save it as F32 or F64"
@@ -211,20 +276,20 @@ pub(crate) fn read_with_note(
         })?;
         weights.insert(key.to_owned(), tensor);
     }
-    Ok((weights, note))
+    Ok((weights, notes))
 }
 
-/// Writes a file with one note in its metadata: one, because their order would not be fixed.
-pub(crate) fn write_with_note<'a>(
+/// Writes a file with notes in its metadata, and the checksum if they have a place for it.
+pub(crate) fn write_with_notes<'a>(
     path: &Path,
     tensors: impl Iterator<Item = (&'a str, &'a Tensor)>,
-    (note, text): (&str, &str),
+    notes: Notes,
 ) -> Result<(), WeightsError> {
     let mut tensors: Vec<(&str, &Tensor)> = tensors.collect();
     // Larger elements first keeps all of them aligned.
     tensors.sort_by_key(|&(key, t)| (std::cmp::Reverse(t.data.file_type().1), key));
     let mut header = serde_json::Map::new();
-    header.insert("__metadata__".into(), json!({ note: text }));
+    header.insert("__metadata__".into(), json!(notes));
     let mut offset = 0;
     for (key, tensor) in &tensors {
         let (dtype, size) = tensor.data.file_type();
@@ -238,12 +303,16 @@ pub(crate) fn write_with_note<'a>(
         ' ',
         header.len().next_multiple_of(8) - header.len(),
     ));
-    write_atomically(path, |out| {
+    let write = |header: &str, out: &mut dyn Write| {
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(header.as_bytes())?;
         tensors
             .iter()
             .try_for_each(|(_, tensor)| tensor.data.write(out))
+    };
+    write_atomically(path, |out| {
+        checksum::fill_in(&mut header, |header, sum| write(header, sum))?;
+        write(&header, out)
     })
     .map_err(|source| WeightsError::Io {
         verb: "write",
@@ -275,6 +344,23 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Why a tensor cannot be a parameter's values.
+fn problem(param: &Param, tensor: &Tensor) -> Option<String> {
+    let key = &param.key;
+    if tensor.shape != param.shape {
+        let (found, expected) = (&tensor.shape, &param.shape);
+        return Some(format!(
+            "{key:?} has shape {found:?}, the model expects {expected:?}"
+        ));
+    }
+    let whole = matches!(tensor.data, Data::I64(_));
+    (whole != (param.role == Role::Counter)).then(|| {
+        let found = tensor.data.file_type().0;
+        let expected = if whole { "F32 or F64" } else { "I64" };
+        format!("{key:?} has elements of type {found}, the model expects {expected}")
+    })
+}
+
 /// Whether weights are those of a model; the error lists everything that is not.
 pub fn check(weights: &Weights, model: &Model) -> Result<(), WeightsError> {
     let mut problems = Vec::new();
@@ -288,20 +374,7 @@ pub fn check(weights: &Weights, model: &Model) -> Result<(), WeightsError> {
             problems.push(format!("{key:?} is missing (shape {:?})", param.shape));
             continue;
         };
-        if tensor.shape != param.shape {
-            let (found, expected) = (&tensor.shape, &param.shape);
-            problems.push(format!(
-                "{key:?} has shape {found:?}, the model expects {expected:?}"
-            ));
-        }
-        let whole = matches!(tensor.data, Data::I64(_));
-        if whole != (param.role == Role::Counter) {
-            let found = tensor.data.file_type().0;
-            let expected = if whole { "F32 or F64" } else { "I64" };
-            problems.push(format!(
-                "{key:?} has elements of type {found}, the model expects {expected}"
-            ));
-        }
+        problems.extend(problem(param, tensor));
     }
     let known: std::collections::BTreeSet<&str> =
         model.params().iter().map(|p| p.key.as_str()).collect();

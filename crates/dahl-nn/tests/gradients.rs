@@ -1,8 +1,8 @@
 //! Gradients by finite differences: for models that together use every kind of layer and every loss.
 
-#[path = "support/probe.rs"]
 mod probe;
 
+use dahl_nn::losses::Loss;
 use dahl_nn::model::Model;
 use dahl_nn::step::Step;
 use probe::Probe;
@@ -143,17 +143,120 @@ type = "linear"
 out_features = 4
 "#;
 
+const NORMS: &str = r#"
+name = "norms"
+input = [2, 7, 6]
+[[layers]]
+type = "conv2d"
+out_channels = 4
+kernel = 2
+[[layers]]
+type = "layer_norm"
+[[layers]]
+type = "relu"
+[[layers]]
+type = "conv2d"
+out_channels = 6
+kernel = 2
+[[layers]]
+type = "group_norm"
+num_groups = 3
+[[layers]]
+type = "tanh"
+[[layers]]
+type = "layer_norm"
+normalized_shape = [5, 4]
+bias = false
+[[layers]]
+type = "group_norm"
+num_groups = 2
+affine = false
+[[layers]]
+type = "flatten"
+[[layers]]
+type = "linear"
+out_features = 6
+[[layers]]
+type = "group_norm"
+num_groups = 2
+[[layers]]
+type = "linear"
+out_features = 6
+[[layers]]
+type = "layer_norm"
+elementwise_affine = false
+[[layers]]
+type = "linear"
+out_features = 4
+"#;
+
+const GROUPED: &str = r#"
+name = "grouped"
+input = [4, 9, 9]
+[[layers]]
+type = "conv2d"
+out_channels = 8
+kernel = 3
+padding = 1
+groups = 4
+[[layers]]
+type = "relu"
+[[layers]]
+type = "max_pool2d"
+kernel = 2
+[[layers]]
+type = "conv2d"
+out_channels = 4
+kernel = [2, 1]
+padding = 1
+dilation = [2, 1]
+groups = 2
+bias = false
+[[layers]]
+type = "tanh"
+[[layers]]
+type = "conv2d"
+out_channels = 3
+kernel = 2
+stride = [1, 2]
+dilation = 2
+[[layers]]
+type = "flatten"
+[[layers]]
+type = "linear"
+out_features = 4
+"#;
+
 #[test]
 fn gradients_are_slopes_of_the_loss() {
     for (name, toml) in [
         ("chain", CHAIN),
         ("residual", RESIDUAL),
         ("activations", ACTIVATIONS),
+        ("norms", NORMS),
+        ("grouped", GROUPED),
     ] {
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let step = Step::new(Model::from_toml(toml, name).unwrap());
             let checked = Probe::new(step, grain).check(&format!("{name}, {grain}"));
             assert!(checked > 100, "{name}: only {checked} gradients");
         }
+    }
+}
+
+#[test]
+fn gradients_of_every_loss_are_its_slopes() {
+    for loss in [
+        "cross_entropy:label_smoothing=0.2",
+        "cross_entropy:weight=[0.5,2,1,0.25]",
+        "cross_entropy:weight=[0.5,2,0,0.25],label_smoothing=0.1",
+        "mse",
+        "l1",
+        "bce_with_logits",
+    ] {
+        let model = Model::from_toml(ACTIVATIONS, "activations").unwrap();
+        let step = Step::new(model).loss(loss.parse::<Loss>().unwrap());
+        let checked = Probe::new(step, "auto").check(loss);
+        assert!(checked > 100, "{loss}: only {checked} gradients");
     }
 }

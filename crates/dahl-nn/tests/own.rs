@@ -1,15 +1,17 @@
 //! A program's own layer, loss and optimiser: what somebody outside this crate can write, in files and in
 //! Rust, checked by finite differences and by training with them.
 
-#[path = "support/probe.rs"]
 mod probe;
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 use dahl_core::Mode::{Read, Reduce, Write};
 use dahl_core::view::for_rows;
 use dahl_core::{Codelet, DType, Handle, Operands, Param, TaskError, UnitKind};
+use dahl_data::{InMemory, Source};
 use dahl_nn::Registry;
+use dahl_nn::checkpoint::CheckpointFolder;
 use dahl_nn::keys::{Given, Named};
 use dahl_nn::layers::{Layer, ParamSpec};
 use dahl_nn::losses::{Criterion, Loss, Targets};
@@ -17,6 +19,7 @@ use dahl_nn::lower::{LossTape, Tape, tiles};
 use dahl_nn::model::{Extent, Fill, Model};
 use dahl_nn::optim::{Optimizer, UpdateRule};
 use dahl_nn::step::Step;
+use dahl_nn::train::{Event, Progress, Session, Training};
 use dahl_runtime::Runtime;
 use probe::{Probe, read, write};
 use serde::{Deserialize, Serialize};
@@ -245,7 +248,7 @@ fn files_can_name_them() {
     assert_eq!(read.params()[2].key, "curve.gain");
     let error = Model::from_toml(&text, "own.toml").unwrap_err().to_string();
     assert!(
-        error.contains("unknown type \"bend\"; one of conv2d,"),
+        error.contains("unknown type \"bend\"; there are: conv2d,"),
         "{error}"
     );
     let wrong = text.replace("offset = 0.25", "offset = \"far\"");
@@ -291,6 +294,78 @@ fn a_step_with_all_three_trains() {
     }
     let (first, last) = (losses[0], losses[199]);
     assert!(last < 0.1 * first, "{first} became {last}");
+}
+
+#[test]
+fn their_steps_are_read_from_text() {
+    let step = Step::new(built())
+        .loss(CubedError)
+        .optimizer(SignSgd { keep: 0.5 });
+    let text = serde_json::to_string(&step).unwrap();
+    let read = Step::from_json_with(&text, &registry()).unwrap();
+    assert_eq!(read.fingerprint(), step.fingerprint());
+    let says = |registry: Registry| {
+        Step::from_json_with(&text, &registry)
+            .unwrap_err()
+            .to_string()
+    };
+    let error = says(Registry::default());
+    assert!(error.contains("cubed_error"), "{error}");
+    let error = says(Registry::default().with_loss::<CubedError>());
+    assert!(error.contains("sign_sgd"), "{error}");
+    let both = Registry::default()
+        .with_loss::<CubedError>()
+        .with_optimizer::<SignSgd>();
+    assert!(says(both).contains("bend"));
+    assert!(Step::from_json_with("{}", &registry()).is_err());
+}
+
+/// Layer, loss and optimiser are the program's; so is the optimiser's state in the checkpoint.
+#[test]
+fn a_run_with_all_three_is_resumed() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("own-resumed");
+    let _ = std::fs::remove_dir_all(&folder);
+    let inputs: Vec<f32> = (0..24 * 50).map(|i| (i % 17) as f32 / 17.0).collect();
+    let targets: Vec<f32> = (0..24 * 4).map(|i| (i % 5) as f32 / 5.0).collect();
+    let data = Source::from(InMemory::new([2, 5, 5], inputs, targets).unwrap());
+    let train = |stop_at: Option<u64>, resume: bool| {
+        let step = Step::new(built())
+            .batch(4)
+            .dtype(DType::F64)
+            .loss(CubedError)
+            .optimizer(SignSgd::default());
+        let training = Training {
+            epochs: 3,
+            ..Training::default()
+        };
+        let mut runtime = Runtime::builder().workers(2).build().unwrap();
+        let mut session = Session::new(step, training).unwrap();
+        if resume {
+            session.resume_from(&mut runtime, &folder).unwrap();
+        }
+        if stop_at.is_some() {
+            session.checkpoint_to(CheckpointFolder::new(&folder));
+        }
+        let stop = session.stop_handle();
+        let mut watch = |progress: &mut Progress<'_>| {
+            if let Event::Step {
+                epoch, step, steps, ..
+            } = progress.event
+                && stop_at == Some((epoch - 1) * steps + step)
+            {
+                stop.stop();
+            }
+            ControlFlow::Continue(())
+        };
+        session
+            .run(&mut runtime, data.clone(), None, &mut watch)
+            .unwrap();
+        session.weights(&mut runtime).unwrap()
+    };
+    let whole = train(None, false);
+    let part = train(Some(8), false);
+    assert!(part != whole);
+    assert!(train(None, true) == whole);
 }
 
 /// The slot's array must have been written: the rule keeps a mean in it.

@@ -1,8 +1,6 @@
 //! Every loss against PyTorch, in both precisions: the loss of a few steps and the weights after them. The
 //! steps are made by `fixtures/make_losses.py`.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use dahl_core::{DType, Executor, Handle};
@@ -11,7 +9,7 @@ use dahl_nn::model::Model;
 use dahl_nn::optim::Sgd;
 use dahl_nn::step::Step;
 use dahl_runtime::Runtime;
-use support::{fixtures, noise};
+use dahl_test_support::runs::{first_weights, fixtures, noise};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -71,7 +69,7 @@ fn check(case: &Case) {
         .optimizer(Sgd::default());
     let lowered = step.lower().unwrap();
     let mut runtime = Runtime::builder().workers(2).build().unwrap();
-    let first = support::first_weights(&step.model);
+    let first = first_weights(&step.model);
     for (param, array) in step.model.params().iter().zip(&lowered.state.params) {
         let values = first[&param.key].data.to_f64();
         write(&mut runtime, array.as_ref().unwrap(), |i| values[i]);

@@ -1,13 +1,13 @@
 //! The same grain gives the same bits: for any number of workers, any policy, and any interruption.
 
-mod support;
-
 use std::ops::ControlFlow;
 
 use dahl_core::DType;
-use dahl_nn::checkpoint::Checkpoint;
+use dahl_nn::checkpoint::{Checkpoint, CheckpointFolder};
 use dahl_nn::train::Event;
-use support::{Case, How, Run, assert_close, case, cases, data, finish, run, session, start};
+use dahl_test_support::runs::{
+    self, Case, How, Run, assert_close, case, cases, data, finish, run, session, start,
+};
 
 fn assert_same(name: &str, a: &Run, b: &Run) {
     assert!(a.weights == b.weights, "{name}: other weights");
@@ -65,7 +65,7 @@ fn dropout_is_the_same_for_any_number_of_workers() {
             ..How::default()
         },
     );
-    let plain = run(&support::case("decay"), &How::default());
+    let plain = run(&runs::case("decay"), &How::default());
     assert!(first.weights != plain.weights, "dropout does something");
     for workers in [2, 3] {
         assert_same(
@@ -88,7 +88,7 @@ fn checkpoint_after(case: &Case, how: &How, wanted: usize, name: &str) -> Checkp
     let _ = std::fs::remove_dir_all(&folder);
     let mut runtime = how.runtime();
     let mut session = start(case, how, &mut runtime);
-    session.checkpoint_to(folder.clone(), Some(2));
+    session.checkpoint_to(CheckpointFolder::new(&folder).every(2));
     let (mut seen, mut found) = (0, None);
     session
         .run(&mut runtime, data(case), None, &mut |progress| {

@@ -1,7 +1,5 @@
 //! What programs do with a session: stop it, predict, and train on their own data.
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use dahl_core::DType;
 use dahl_data::{Batch, Dataset, Generated, InMemory, Source};
 use dahl_nn::train::{Event, Progress, Scores, Session, Training};
 use dahl_nn::{Model, Step, weights};
-use support::{Case, How, case, cases, data, finish, run, session, start};
+use dahl_test_support::runs::{self, Case, How, case, cases, data, finish, run, session, start};
 
 /// A watcher that never stops.
 fn go_on(_: &mut Progress<'_>) -> ControlFlow<()> {
@@ -29,12 +27,19 @@ fn bytes(case: &Case) -> (Vec<u8>, Vec<usize>) {
 }
 
 /// Mean cross-entropy and correct predictions, from scores.
-fn judged(scores: &Scores, labels: &[usize]) -> (f64, usize) {
+fn judged(scores: &Scores, labels: &[usize]) -> (f64, Option<f64>) {
     let loss = |(i, &label): (usize, &usize)| -scores.probabilities(i)[label].ln();
     let total: f64 = labels.iter().enumerate().map(loss).sum();
     let found = scores.classes();
     let right = found.iter().zip(labels).filter(|(a, b)| a == b).count();
-    (total / labels.len() as f64, right)
+    (total / labels.len() as f64, Some(right as f64))
+}
+
+/// Mean squared error against the values of `runs::source`.
+fn squared(scores: &Scores) -> f64 {
+    let all = scores.rows().flatten().enumerate();
+    let errors: Vec<f64> = all.map(|(i, x)| (x - runs::value(i)).powi(2)).collect();
+    errors.iter().sum::<f64>() / errors.len() as f64
 }
 
 #[test]
@@ -51,17 +56,22 @@ fn predictions_are_what_evaluation_judges_and_pytorch_gives() {
             let run = finish(&mut session, &mut runtime, &case);
             let scores = session.predict_all(&mut runtime, data(&case)).unwrap();
             assert_eq!(scores.len(), case.count, "{}", case.name);
-            let (loss, right) = judged(&scores, &labels);
             let tolerance = if dtype == DType::F64 { 1e-10 } else { 1e-5 };
             let evaluated = run.evaluated.mean_loss();
-            assert!(
-                (loss - evaluated).abs() < tolerance,
-                "{}: {loss}",
-                case.name
-            );
-            assert_eq!(right as f64, run.evaluated.correct, "{}", case.name);
+            // Other losses are judged by their own tests.
+            let judged = match case.loss.to_string().as_str() {
+                "cross_entropy" => Some(judged(&scores, &labels)),
+                "mse" => Some((squared(&scores), None)),
+                _ => None,
+            };
+            if let Some((loss, right)) = judged {
+                let error = (loss - evaluated).abs();
+                assert!(error < tolerance, "{}: {loss}", case.name);
+                assert_eq!(right, run.evaluated.correct, "{}", case.name);
+            }
             if dtype == DType::F64 {
-                assert!((loss - case.evaluated).abs() < tolerance, "{}", case.name);
+                let error = (evaluated - case.evaluated).abs();
+                assert!(error < tolerance, "{}", case.name);
             }
             // However the samples come: the same bits.
             let given = session.predict(&mut runtime, &images).unwrap();
@@ -239,7 +249,7 @@ fn data_that_do_not_fit_are_refused_before_training() {
     );
     let error = says(own([1, 2, 2], vec![0, 3]).named("mine").into());
     assert!(
-        error.contains("mine: sample 1 has label 3, but the model tells 3 classes apart"),
+        error.contains("mine: sample 1 has label 3, but the model has 3 classes"),
         "{error}"
     );
     let values = InMemory::new([1, 2, 2], vec![0f32; 8], vec![0f32; 6]).unwrap();
@@ -295,7 +305,7 @@ fn a_session_with_nothing_but_defaults_trains() {
     let mut runtime = How::default().runtime();
     let history = session.run(&mut runtime, own, None, &mut go_on).unwrap();
     assert_eq!(history.len(), 60);
-    assert_eq!(history[59].train.accuracy(), 1.0);
+    assert_eq!(history[59].train.accuracy(), Some(1.0));
     assert!(history[59].train.mean_loss() < history[0].train.mean_loss() / 2.0);
 }
 
@@ -314,4 +324,74 @@ fn weights_without_the_count_of_batches_are_taken() {
     let data: Arc<dyn Dataset> = data(&case);
     assert_eq!(fresh.evaluate(&mut runtime, data).unwrap(), run.evaluated);
     weights::check(&without, fresh.model()).unwrap();
+}
+
+#[test]
+fn settings_out_of_their_range_are_refused_before_training() {
+    let model = || {
+        Model::builder("m", [1, 2, 2])
+            .flatten()
+            .linear(2)
+            .build()
+            .unwrap()
+    };
+    let plain = || (Step::new(model()), Training::default());
+    let set = |change: &dyn Fn(&mut Step, &mut Training)| {
+        let (mut step, mut training) = plain();
+        change(&mut step, &mut training);
+        Session::new(step, training)
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default()
+    };
+    assert_eq!(set(&|_, _| {}), "");
+    let cosine = |_: &mut Step, t: &mut Training| t.schedule = "cosine:5".parse().unwrap();
+    for (said, part) in [
+        (set(&cosine), "cosine:5"),
+        (set(&|s, _| s.clip_norm = Some(0.0)), "clipped to is 0"),
+        (
+            set(&|s, _| s.clip_norm = Some(f64::NAN)),
+            "clipped to is NaN",
+        ),
+        (set(&|_, t| t.rate = Some(-1.0)), "learning rate is -1"),
+        (set(&|_, t| t.rate = Some(f64::NAN)), "learning rate is NaN"),
+        (set(&|_, t| t.epochs = 0), "epochs is 0"),
+        (set(&|_, t| t.steps = Some(0)), "steps is 0"),
+        (set(&|s, _| s.batch = 0), "batch is 0"),
+        (
+            set(&|s, _| {
+                s.optimizer = dahl_nn::optim::Sgd {
+                    momentum: 1.0,
+                    ..Default::default()
+                }
+                .into()
+            }),
+            "momentum is 1; it must be at least 0 and below 1",
+        ),
+    ] {
+        assert!(said.contains(part), "{part}: {said:?}");
+    }
+}
+
+#[test]
+fn more_steps_than_can_be_counted_are_refused_not_overflowed() {
+    let model = Model::builder("m", [1, 1, 2])
+        .flatten()
+        .linear(2)
+        .build()
+        .unwrap();
+    let data = || InMemory::new([1, 1, 2], vec![0.5f32; 8], vec![0usize, 1, 0, 1]).unwrap();
+    let training = |steps| Training {
+        epochs: 1 << 63,
+        steps,
+        ..Training::default()
+    };
+    let run = |steps| {
+        let mut runtime = How::default().runtime();
+        let mut session = Session::new(Step::new(model.clone()).batch(2), training(steps)).unwrap();
+        session.run(&mut runtime, data(), None, &mut go_on)
+    };
+    let error = run(None).unwrap_err().to_string();
+    assert!(error.contains("9223372036854775808"), "{error}");
+    assert_eq!(run(Some(3)).unwrap().len(), 2);
 }

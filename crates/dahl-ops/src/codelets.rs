@@ -1,6 +1,6 @@
 //! The table of operations.
 //!
-//! [`TABLE`] lists every codelet of this crate; whoever must know all operations (tests, `dahl ops`,
+//! [`TABLE`] lists every codelet of this crate; all that must know every operation (tests, `dahl ops`,
 //! other devices) reads it there. What an operation is stands in its own file.
 
 use std::ops::Deref;
@@ -123,6 +123,14 @@ pub static TABLE: &[&Listed] = &[
     &optim::SQUARES,
     &optim::CLIP,
 ];
+
+/// What to say of a name that no codelet has.
+pub fn unknown(name: &str) -> String {
+    let known = TABLE.iter().map(|c| c.name.as_str());
+    let near = dahl_core::text::nearest(name, known);
+    let near = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
+    format!("unknown operation {name:?}: {near}`dahl ops` lists them")
+}
 
 /// The codelet of this name.
 pub fn by_name(name: &str) -> Option<&'static Arc<Codelet>> {

@@ -84,7 +84,7 @@ pub(crate) struct Shaped {
 
 impl Shaped {
     /// Operand `i` of a call.
-    pub fn of(declared: &'static [OperandDecl], call: &Call, i: usize) -> Self {
+    pub(crate) fn of(declared: &'static [OperandDecl], call: &Call, i: usize) -> Self {
         let declaration = Declaration {
             operands: declared,
             params: &[],
@@ -98,12 +98,12 @@ impl Shaped {
     }
 
     /// Extents in four dimensions.
-    pub fn dims(&self) -> [usize; 4] {
+    pub(crate) fn dims(&self) -> [usize; 4] {
         self.shape.dims4()
     }
 
     /// Refuses other extents than these.
-    pub fn expect(&self, want: [usize; 4]) -> Result<(), String> {
+    pub(crate) fn expect(&self, want: [usize; 4]) -> Result<(), String> {
         if self.dims() == want {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Shaped {
     }
 
     /// Refuses other extents than those of another operand.
-    pub fn expect_like(&self, other: &Shaped) -> Result<(), String> {
+    pub(crate) fn expect_like(&self, other: &Shaped) -> Result<(), String> {
         if self.dims() == other.dims() {
             return Ok(());
         }

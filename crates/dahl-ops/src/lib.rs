@@ -1,5 +1,7 @@
 //! DAHL's operations: one file each, with shape rule, cost, gradient and CPU implementations.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod activation;
 pub mod api;
 pub mod batch_norm;

@@ -56,6 +56,16 @@ pub enum Level {
     Avx512,
 }
 
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Level::Portable => "portable",
+            Level::Avx2 => "AVX2",
+            Level::Avx512 => "AVX-512",
+        })
+    }
+}
+
 /// The best instruction set this machine has. Cheap: the answer is cached.
 #[inline]
 pub fn level() -> Level {

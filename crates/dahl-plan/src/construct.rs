@@ -2,7 +2,7 @@
 //!
 //! As HEFT (Topcuoglu et al., 2002): tasks by the longest path that follows them, each where it ends
 //! first; but an end is weighed against joules, by a weight that is varied, and data on its way counts
-//! with its time and its joules. Links are taken to be free and memories to be large: whoever turns the
+//! with its time and its joules. Links are taken to be free and memories to be large: the code that turns the
 //! choice into a plan sees what becomes of it.
 
 use super::list::Choice;

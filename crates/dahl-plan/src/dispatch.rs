@@ -3,7 +3,7 @@
 //! The multipliers of the bound price each execution mode of a task; its *reduced cost* is what it costs beyond the
 //! task's cheapest mode. Tasks are started in the order of time: a free unit takes, of the ready tasks whose reduced
 //! cost there its [`Rule`] allows, the one that scores most, and waits where there is none. Links are taken to be
-//! free and memories to be large: whoever turns the choice into a plan sees what becomes of it.
+//! free and memories to be large: the code that turns the choice into a plan sees what becomes of it.
 
 use super::bound::DualBound;
 use super::list::{Choice, by_start};

@@ -124,7 +124,7 @@ pub fn sentences(plan: &PlanFile) -> Vec<String> {
         .collect();
     if !unused.is_empty() {
         out.push(format!(
-            "Not worth their watts, or not needed: {}.",
+            "Units that stay idle, because they would cost more than they save: {}.",
             unused.join(", ")
         ));
     }

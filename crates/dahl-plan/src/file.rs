@@ -8,6 +8,7 @@ use std::hash::Hasher;
 
 use dahl_core::hash::StableHasher;
 use dahl_core::{Bytes, Graph, Joules, Machine, Seconds};
+use dahl_sched::policy::check_orders;
 use serde::{Deserialize, Serialize};
 
 use super::expected::Expected;
@@ -19,12 +20,15 @@ use super::transfers::{self, TransferEntry};
 /// The version that is written, and the only one that is read.
 pub(crate) const VERSION: u32 = 4;
 
+/// Times, joules and costs of one step are below this.
+const MOST: f64 = 1e18;
+
 /// What a plan is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanTarget {
     /// The step in a few words, for people: `lenet5, batch 32, f32`.
     pub title: String,
-    /// What was lowered to the graph. Whoever lowers it writes and reads this; the planner does not look at it.
+    /// What was lowered to the graph. The lowering writes and reads this; the planner does not look at it.
     pub step: serde_json::Value,
     /// The machine's name.
     pub machine: String,
@@ -176,6 +180,14 @@ pub enum FileError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A figure that no plan can have.
+    #[error("{key} is {value:e}: it must be a number from 0 to {MOST:e}")]
+    Figure {
+        /// Which.
+        key: &'static str,
+        /// What it is.
+        value: f64,
+    },
     /// A transfer leaves or reaches what is no memory of the plan.
     #[error("transfer {transfer}: there is no memory {memory:?} in the plan")]
     Memory {
@@ -293,6 +305,37 @@ impl PlanFile {
 
     fn check(&self) -> Result<(), FileError> {
         let wrong = |task, problem| Err(FileError::Task { task, problem });
+        for (t, task) in self.tasks.iter().enumerate() {
+            if !(task.start.0 >= 0.0 && task.end >= task.start && task.end.0 < MOST) {
+                return wrong(t, "does not begin at 0 or later and end after that");
+            }
+        }
+        let figures = [
+            ("seconds", self.seconds.0),
+            ("joules.base", self.joules.base.0),
+            ("joules.busy", self.joules.busy.0),
+            ("joules.idle", self.joules.idle.0),
+            ("joules.transfers", self.joules.transfers.0),
+            ("joules.total", self.joules.total.0),
+            ("lower_bound", self.lower_bound),
+            ("gap", self.gap),
+        ];
+        let expected = self.expected.iter().flat_map(|e| {
+            let works = e.works.iter().map(|s| ("expected.works", s.0));
+            let all = [
+                ("expected.seconds", e.seconds.0),
+                ("expected.alone", e.alone.0),
+                ("expected.joules", e.joules.0),
+            ];
+            all.into_iter().chain(works)
+        });
+        let others = (self.alternatives.iter())
+            .flat_map(|a| [("alternatives", a.seconds.0), ("alternatives", a.joules.0)])
+            .chain(self.units.iter().map(|u| ("units.busy", u.busy.0)));
+        let mut figures = figures.into_iter().chain(expected).chain(others);
+        if let Some((key, value)) = figures.find(|(_, v)| !(0.0..MOST).contains(v)) {
+            return Err(FileError::Figure { key, value });
+        }
         let mut seen = vec![false; self.tasks.len()];
         for (u, unit) in self.units.iter().enumerate() {
             for &t in &unit.order {
@@ -371,9 +414,24 @@ impl PlanFile {
                 f.graph_fingerprint, f.title
             ));
         }
-        self.checked_transfers(graph)
-            .err()
+        for (t, task) in self.tasks.iter().enumerate() {
+            let kind = machine.units[task.unit].kind;
+            let (planned, class) = (task.implementation.as_deref(), graph.tasks[t].class);
+            let has = machine.kernels.name_of(graph, class, kind);
+            if let (Some(planned), Some(has)) = (planned, has)
+                && planned != has
+            {
+                let task = graph.describe(t as u32);
+                return Some(format!(
+                    "{task}: the plan has the implementation {planned:?}, the graph {has:?}"
+                ));
+            }
+        }
+        let orders = check_orders(graph, &self.orders()).err();
+        let transfers = || self.checked_transfers(graph).err();
+        orders
             .map(|wrong| wrong.to_string())
+            .or_else(|| Some(transfers()?.to_string()))
     }
 
     /// What it costs, in the unit of the objective.

@@ -65,13 +65,20 @@ pub fn frontier(
     Ok(all)
 }
 
-/// A frontier as a picture: seconds to the right, joules upwards, other plans as crosses with names.
-pub fn svg(title: &str, points: &[(f64, f64)], others: &[(String, f64, f64)]) -> String {
+/// A frontier as a picture: seconds to the right, joules upwards, the plan itself as a disc and other plans as
+/// crosses, with names.
+pub fn svg(
+    title: &str,
+    points: &[(f64, f64)],
+    own: (f64, f64),
+    others: &[(String, f64, f64)],
+) -> String {
     let (width, height, margin) = (640.0, 400.0, 64.0);
     let all = || {
         points
             .iter()
             .copied()
+            .chain([own])
             .chain(others.iter().map(|o| (o.1, o.2)))
     };
     let range = |of: fn((f64, f64)) -> f64| {
@@ -113,20 +120,25 @@ pub fn svg(title: &str, points: &[(f64, f64)], others: &[(String, f64, f64)]) ->
         height - 12.0,
         top - 8.0
     );
-    for k in 0..=4 {
-        let part = f64::from(k) / 4.0;
-        let value = (x.0 + part * (x.1 - x.0), y.0 + part * (y.1 - y.0));
-        let place = at(value);
+    for value in round_ticks(x) {
+        let across = at((value, y.0)).0;
         let _ = writeln!(
             out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            place.0,
+            "<path d=\"M{across:.1} {bottom}v4\" stroke=\"#555\"/>\
+             <text x=\"{across:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             bottom + 18.0,
-            dahl_core::Seconds(value.0),
+            dahl_core::Seconds(value)
+        );
+    }
+    for value in round_ticks(y) {
+        let down = at((x.0, value)).1;
+        let _ = writeln!(
+            out,
+            "<path d=\"M{left} {down:.1}h-4\" stroke=\"#555\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             left - 6.0,
-            place.1 + 4.0,
-            dahl_core::Joules(value.1)
+            down + 4.0,
+            dahl_core::Joules(value)
         );
     }
     let line: Vec<String> = points
@@ -148,33 +160,83 @@ pub fn svg(title: &str, points: &[(f64, f64)], others: &[(String, f64, f64)]) ->
             dahl_core::Joules(p.1)
         );
     }
-    // Names go to the left of crosses on the right, and below names that are in the way.
+    // Names go to the left of marks on the right, and above or below names that are in the way, wherever they
+    // stay clear of the axis.
     let mut names: Vec<(bool, f64)> = Vec::new();
-    for (name, seconds, joules) in others {
+    let this = [("this plan".to_string(), own.0, own.1)];
+    for (k, (name, seconds, joules)) in this.iter().chain(others).enumerate() {
         let (a, b) = at((*seconds, *joules));
-        let left = a > width / 2.0;
-        let mut down = b + 4.0;
-        while names
-            .iter()
-            .any(|n| n.0 == left && (n.1 - down).abs() < 13.0)
-        {
-            down += 1.0;
-        }
-        names.push((left, down));
-        let (beside, anchor) = if left {
-            (a - 8.0, "end")
-        } else {
-            (a + 8.0, "start")
+        let before = a > width / 2.0;
+        let free = |down: f64| {
+            let apart = |n: &(bool, f64)| n.0 != before || (n.1 - down).abs() >= 13.0;
+            (top..bottom - 2.0).contains(&down) && names.iter().all(apart)
+        };
+        let shifts = (0..40).flat_map(|i| [f64::from(i), -f64::from(i)]);
+        let down = shifts.map(|s| b + 4.0 + 2.0 * s).find(|d| free(*d));
+        let down = down.unwrap_or(b + 4.0);
+        names.push((before, down));
+        let (beside, anchor) = match before {
+            true => (a - 9.0, "end"),
+            false => (a + 9.0, "start"),
+        };
+        let (mark, colour) = match k {
+            0 => (
+                format!(
+                    "<circle cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"6\" fill=\"none\" stroke=\"#111\" stroke-width=\"2\"/>"
+                ),
+                "#111",
+            ),
+            _ => (
+                format!(
+                    "<path d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\" stroke=\"#b5442e\" stroke-width=\"2\"/>",
+                    a - 4.0,
+                    b - 4.0
+                ),
+                "#b5442e",
+            ),
         };
         let _ = writeln!(
             out,
-            "<path d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\" stroke=\"#b5442e\" stroke-width=\"2\"/>\
-             <text x=\"{beside:.1}\" y=\"{down:.1}\" text-anchor=\"{anchor}\" fill=\"#b5442e\">{}</text>",
-            a - 4.0,
-            b - 4.0,
+            "{mark}<text x=\"{beside:.1}\" y=\"{down:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{}</text>",
             escaped(name)
         );
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// About five round values in a range: multiples of 1, 2 or 5 times a power of ten.
+fn round_ticks((low, high): (f64, f64)) -> impl Iterator<Item = f64> {
+    let rough = (high - low) / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0].map(|f| f * power);
+    let step = step
+        .into_iter()
+        .find(|s| *s >= rough)
+        .unwrap_or(10.0 * power);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last).map(move |k| k as f64 * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::round_ticks;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        for (low, high) in [(0.0325, 0.0958), (0.9, 1.1), (3.0, 3e4), (1e-7, 9e-6)] {
+            let all: Vec<f64> = round_ticks((low, high)).collect();
+            assert!((2..=7).contains(&all.len()), "{low} to {high}: {all:?}");
+            let step = all[1] - all[0];
+            let lead = step / 10f64.powf((step * 1.0001).log10().floor());
+            assert!(
+                [1.0, 2.0, 5.0]
+                    .iter()
+                    .any(|r| (lead / r - 1.0).abs() < 1e-6),
+                "{step}"
+            );
+            assert!(all.iter().all(|t| (low..=high).contains(t)));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`plan`] finds one for a [`Problem`]: tasks with execution modes on groups of equal units, data in memories,
 //! transfers over links, an objective and a deadline. [`GraphProblem`] makes the problem of a graph on a machine, and
-//! [`PlanFile`] keeps the plan in the graph's terms. It executes nothing and reads no clock or file: whoever calls says
+//! [`PlanFile`] keeps the plan in the graph's terms. It executes nothing and reads no clock or file: the caller says
 //! when it has been long enough.
 //!
 //! | module | what |
@@ -16,7 +16,7 @@
 //! | `local_search`, `quick`, `slack`, `levelling` | local search, slower states before a deadline, load levelling |
 //! | `exact` | branch and bound with learned clauses, for small problems: one function |
 //! | `prove`, `series`, `pareto` | what is proven at once or part by part; objectives that are no sums over parts |
-//! | `solve`, `why` | all of these together; words for bounds and refusals |
+//! | `solve`, `why`, `progress` | all of these together; words for bounds and refusals; how far a search has come |
 //! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
@@ -42,6 +42,7 @@ mod network;
 mod pareto;
 pub mod placement;
 mod problem;
+mod progress;
 mod prove;
 mod quick;
 mod reduced_cost;
@@ -62,6 +63,7 @@ pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
 pub use frontier::{frontier, svg};
 pub use graph_problem::GraphProblem;
 pub use problem::{Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem};
+pub use progress::Progress;
 pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
 pub use solve::{Limits, Plan, alone, plan};
 pub use warm_start::WarmStart;

@@ -121,7 +121,7 @@ impl<'a, 'p> Lister<'a, 'p> {
             .fold(0.0, f64::max);
         let by = |i: usize| nudge.get(i).copied().unwrap_or(0.0);
         for (i, u) in urgency.iter_mut().enumerate() {
-            // A transfer is as urgent as whoever waits for it.
+            // A transfer is as urgent as what waits for it.
             let by = match net.activities[i].what {
                 ActivityKind::Task(_) => by(i),
                 ActivityKind::Transfer { .. } => {

@@ -8,6 +8,7 @@ use dahl_core::random::Random;
 
 use super::list::{Candidate, Lister};
 use super::network::{ExecMode, Frame};
+use super::progress::Progress;
 
 /// Rounds of the first cycle, and rounds without a better plan after which the search returns to the best.
 const CYCLE: u64 = 4000;
@@ -30,6 +31,8 @@ pub(crate) struct LocalSearch<'a, 'p> {
     pub rounds: u64,
     /// Stops once a plan costs this little.
     pub enough: f64,
+    /// Where to say what was found.
+    pub progress: Option<&'a Progress>,
 }
 
 struct Dice(Random, u64);
@@ -141,6 +144,9 @@ impl LocalSearch<'_, '_> {
                 Some(next) if next.rank <= most => {
                     if next.rank < best.rank * (1.0 - 1e-12) {
                         best = next.clone();
+                        if let Some(progress) = self.progress {
+                            progress.found(best.cost);
+                        }
                         since = 0;
                     }
                     now = next;

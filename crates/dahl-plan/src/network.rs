@@ -285,7 +285,7 @@ impl<'a> Frame<'a> {
                     }
                     use_copy(&mut net, &copies, to, reader);
                 }
-                // Whoever replaces the datum drops the copy in its own memory.
+                // A task that replaces the datum drops the copy in its own memory.
                 let heir = self.heirs[i].map(|h| p.data[h as usize].origin);
                 if let (true, Some(Origin::Task(w))) = (self.copies, heir) {
                     let here = memory[w as usize]? as u32;

@@ -11,7 +11,7 @@
 //! where an earlier step left the datum that succeeds it. A task reads a datum in its own memory `m`. If
 //! the origin's memory `o` is another, the datum is moved along the route from `o` to `m`, which has the
 //! fewest links (the first of them in the machine's order); each hop is one *transfer*, made once, which
-//! leaves a copy for whoever reads there:
+//! leaves a copy for tasks that read there:
 //!
 //! ```text
 //! time(transfer)   = latency + bytes / bandwidth        a link carries `channels` of them at once,
@@ -95,7 +95,7 @@ pub struct Link {
 
 impl Link {
     /// Seconds that one transfer takes.
-    pub fn seconds(&self, bytes: u64) -> f64 {
+    pub(crate) fn seconds(&self, bytes: u64) -> f64 {
         self.latency + bytes as f64 / self.bandwidth
     }
 }
@@ -160,6 +160,17 @@ pub enum Objective {
     Edp,
 }
 
+impl Objective {
+    /// A cost with its unit.
+    pub fn show(self, cost: f64) -> String {
+        match self {
+            Objective::Energy => dahl_core::Joules(cost).to_string(),
+            Objective::Time => dahl_core::Seconds(cost).to_string(),
+            Objective::Edp => format!("{cost:.3e} J·s"),
+        }
+    }
+}
+
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -181,7 +192,7 @@ pub struct Goal {
 
 impl Goal {
     /// What a plan of this makespan and these joules costs.
-    pub fn cost(&self, seconds: f64, joules: f64) -> f64 {
+    pub(crate) fn cost(&self, seconds: f64, joules: f64) -> f64 {
         match self.objective {
             Objective::Energy => joules,
             Objective::Time => seconds,
@@ -233,7 +244,7 @@ fn figure(what: impl Fn() -> String, value: f64, least: f64) -> Result<(), PlanE
 
 impl Problem {
     /// Watts that flow whatever runs: `A` in the equations.
-    pub fn standing_watts(&self) -> f64 {
+    pub(crate) fn standing_watts(&self) -> f64 {
         let idle: f64 = self
             .groups
             .iter()
@@ -248,7 +259,7 @@ impl Problem {
     }
 
     /// Checks every figure and index, so that nothing else has to.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         figure(|| "base watts".into(), self.base_watts, 0.0)?;
         for g in &self.groups {
             let name = |part: &str| format!("unit {:?}, {part}", g.name);

@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 struct Transfer {
     link: u16,
     seconds: f64,
-    /// Whoever waits for it: the first of a list of cells.
+    /// What waits for it: the first of a list of cells.
     readers: u32,
     /// The next transfer with the same source.
     next: u32,

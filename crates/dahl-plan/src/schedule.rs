@@ -115,15 +115,6 @@ impl Schedule {
             peak: peak.to_vec(),
         }
     }
-
-    /// Seconds that the units of each group work, together.
-    pub fn busy(&self, problem: &Problem) -> Vec<f64> {
-        let mut busy = vec![0.0; problem.groups.len()];
-        for r in &self.runs {
-            busy[usize::from(r.group)] += r.end - r.start;
-        }
-        busy
-    }
 }
 
 /// The energy equation.

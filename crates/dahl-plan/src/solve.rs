@@ -3,7 +3,7 @@
 //! [Initial](super::first) plans, [local search](super::local_search), and where the problem is small enough branch
 //! and bound ([`exact`](super::exact)). The [lower bound](super::bound) is found first and decides when to stop.
 //!
-//! No clock is read: whoever calls says through `keep_going` when it has been long enough.
+//! No clock is read: the caller says through `keep_going` when it has been long enough.
 
 use super::bound::Bound;
 use super::construct::greedy;
@@ -13,6 +13,7 @@ use super::list::{Candidate, Lister};
 use super::local_search::LocalSearch;
 use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
+use super::progress::Progress;
 use super::prove::{Bounded, Incumbent};
 use super::schedule::{Schedule, verify};
 use super::slack;
@@ -21,7 +22,7 @@ use super::warm_start::WarmStart;
 use super::why;
 
 /// How long and how hard to look, and from where.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits<'a> {
     /// Stop when the plan is proven to be within this part of the optimum.
     pub gap: f64,
@@ -37,6 +38,8 @@ pub struct Limits<'a> {
     pub warm_starts: &'a [WarmStart],
     /// Whether the error says why there is no plan. That may take longer than looking for one.
     pub explain: bool,
+    /// Where to say how far the search has come.
+    pub progress: Option<&'a Progress>,
 }
 
 impl Default for Limits<'_> {
@@ -49,6 +52,7 @@ impl Default for Limits<'_> {
             exact_tasks: 128,
             warm_starts: &[],
             explain: true,
+            progress: None,
         }
     }
 }
@@ -122,6 +126,9 @@ pub(super) fn attempt(
     if !goal.in_time(bound.seconds * (1.0 - 1e-9)) {
         return Err(PlanError::Infeasible(why::too_slow(problem, goal, bound)));
     }
+    if let Some(progress) = limits.progress {
+        progress.bounded(bound.cost);
+    }
     let enough = limits.enough(bound.cost);
     let joules = f64::from(u8::from(goal.objective != Objective::Time));
     let reduced_costs = dispatch::reduced_costs(frame, dual, joules);
@@ -149,6 +156,7 @@ pub(super) fn attempt(
             limits.rounds
         },
         enough,
+        progress: limits.progress,
     };
     let mut best: Option<Candidate> = None;
     for mut start in starts {
@@ -187,6 +195,10 @@ pub(super) fn attempt(
         proven,
         floor,
     } = known;
+    if let (Some(progress), Some(plan)) = (limits.progress, &plan) {
+        progress.found(plan.0);
+        progress.bounded(floor);
+    }
     let Some((_, memory, log)) = plan else {
         return Ok(Attempt::None { proven });
     };

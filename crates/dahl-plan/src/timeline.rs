@@ -1,6 +1,6 @@
 //! A network being performed, in virtual time: what runs, what is free, what memories hold.
 //!
-//! Time only moves forward. Whoever drives it decides what starts; nothing here chooses.
+//! Time only moves forward. The caller decides what starts; nothing here chooses.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -9,7 +9,8 @@ use dahl_sched::transfers::PlannedTransfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
 use crate::error::RunError;
-use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss};
+use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss, OnNoRoom};
+use crate::network::{Network, Transport};
 use crate::perf_store::PerfStore;
 use crate::prepare::{Planned, TransferList};
 use crate::runtime::{Runtime, Settings};
@@ -32,6 +33,8 @@ pub struct Builder {
     events: Option<usize>,
     schedule: Option<Schedule>,
     on_loss: Option<OnLoss>,
+    on_no_room: Option<OnNoRoom>,
+    network: Option<(Box<dyn Transport>, Duration)>,
 }
 
 /// Makes the policy once the machine is known.
@@ -100,6 +103,8 @@ impl Default for Builder {
             events: None,
             schedule: None,
             on_loss: None,
+            on_no_room: None,
+            network: None,
         }
     }
 }
@@ -243,6 +248,20 @@ impl Builder {
         self
     }
 
+    /// Calls `told` when tasks find no room in a device's memory and run in the host's: once for each device,
+    /// with its name, the bytes it would have to hold, and those it holds. As for [`Builder::on_device_lost`].
+    pub fn on_no_room(mut self, told: impl Fn(&str, Bytes, Bytes) + Send + Sync + 'static) -> Self {
+        self.on_no_room = Some(Box::new(told));
+        self
+    }
+
+    /// Connects this runtime to others: it becomes a node of a cluster ([`crate::network::Member`]). A node from which
+    /// nothing comes for so long while it is waited for counts as lost.
+    pub fn network(mut self, transport: Box<dyn Transport>, patience: Duration) -> Self {
+        self.network = Some((transport, patience));
+        self
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
         if self.null {
             Box::new(NullDriver)
@@ -321,12 +340,20 @@ impl Builder {
         let tracer = self
             .events
             .map(|n| Arc::new(Tracer::new(units.len(), n, !devices.is_empty())));
-        let on_loss = self.on_loss;
-        let memories =
-            (!devices.is_empty()).then(|| Memories::new(devices, id, tracer.clone(), on_loss));
+        let (on_loss, on_no_room) = (self.on_loss, self.on_no_room);
+        let memories = (!devices.is_empty()).then(|| {
+            let memories = Memories::new(devices, id, tracer.clone(), on_loss);
+            memories.saying(on_no_room)
+        });
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
         let main_works = self.main_works && self.workers > 0;
-        let shared = Shared::new(machine, units, policy, memories, tracer, main_works);
+        let network = self
+            .network
+            .as_ref()
+            .map(|(transport, patience)| Network::new(&**transport, *patience));
+        let shared = Shared::new(
+            machine, units, policy, memories, network, tracer, main_works,
+        );
         let settings = Settings {
             id,
             ring: self.ring,
@@ -335,6 +362,7 @@ impl Builder {
             watchdog: self.watchdog,
             store: self.store,
             planned,
+            transport: self.network.map(|(transport, _)| transport),
         };
         Runtime::start(shared, settings)
     }

@@ -5,46 +5,46 @@
 //! holds it above zero (the launch itself), so it cannot reach zero early.
 //!
 //! Orderings: a predecessor's writes must be visible to the task. Counting down is a *release* of
-//! them, and whoever finds itself last *acquires* all the others'. Read-modify-writes in between keep
+//! them, and the thread that finds itself last *acquires* all the others'. Read-modify-writes in between keep
 //! the release sequence, so seeing the final value is seeing all of them.
 
 use crate::sync::{AtomicU32, Ordering};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Countdown(AtomicU32);
+pub(crate) struct Countdown(AtomicU32);
 
 impl Countdown {
     /// A countdown that has run out.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Countdown(AtomicU32::new(0))
     }
 
     /// Starts again from `count`. Nobody may be using it.
-    pub fn reset(&self, count: u32) {
+    pub(crate) fn reset(&self, count: u32) {
         self.0.store(count, Ordering::Relaxed);
     }
 
     /// One more thing to wait for. The caller holds the count above zero.
-    pub fn add(&self) {
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes back an [`Countdown::add`] of something that had happened already. The caller holds the
     /// count above zero, and has acquired what happened.
-    pub fn take_back(&self) {
+    pub(crate) fn take_back(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// One thing has happened; true if it was the last.
     #[inline]
-    pub fn count_down(&self) -> bool {
+    pub(crate) fn count_down(&self) -> bool {
         // With one left, it is ours, and nobody else is about to count down: no need to write.
         self.0.load(Ordering::Acquire) == 1 || self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// What is left: a hint, and one where it may be none.
-    pub fn left(&self) -> u32 {
+    pub(crate) fn left(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -77,6 +77,9 @@ pub enum RunError {
         /// Its last word.
         why: String,
     },
+    /// A node of the cluster can no longer be reached.
+    #[error("the cluster is broken: {0}")]
+    NodeLost(String),
     /// The runtime could not be started.
     #[error("cannot start: {0}")]
     Start(String),

@@ -22,10 +22,10 @@ use crate::memory::readers::Readers;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Tasks that nobody outside the graph can wait for have no exit.
-pub const NO_EXIT: u32 = u32::MAX;
+pub(crate) const NO_EXIT: u32 = u32::MAX;
 
 /// What all launches of a graph share.
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// The graph.
     pub graph: std::sync::Arc<Graph>,
     /// For every task the number of its exit, or [`NO_EXIT`].
@@ -57,7 +57,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Prepares a graph for a number of units.
-    pub fn new(
+    pub(crate) fn new(
         graph: std::sync::Arc<Graph>,
         (kinds, kernels): (&[UnitKind], &DeviceKernels),
         is_planned: bool,
@@ -148,18 +148,18 @@ impl Prepared {
 
     /// What a task runs on a unit, and the bytes of host memory that it needs; none if it cannot run there.
     #[inline]
-    pub fn code(&self, task: u32, unit: UnitId) -> Option<(Code<'_>, usize)> {
+    pub(crate) fn code(&self, task: u32, unit: UnitId) -> Option<(Code<'_>, usize)> {
         self.code_in(task, usize::from(unit.0))
     }
 
     /// The same for a CPU of the host, which works for units whose device cannot.
-    pub fn host_code(&self, task: u32) -> Option<(Code<'_>, usize)> {
+    pub(crate) fn host_code(&self, task: u32) -> Option<(Code<'_>, usize)> {
         self.code_in(task, self.units)
     }
 
     /// Whether a unit can run a task.
     #[inline]
-    pub fn can_run(&self, task: u32, unit: UnitId) -> bool {
+    pub(crate) fn can_run(&self, task: u32, unit: UnitId) -> bool {
         let class = self.graph.tasks[task as usize].class as usize;
         self.codes[class * (self.units + 1) + usize::from(unit.0)].is_some()
     }
@@ -169,7 +169,7 @@ impl Prepared {
     }
 
     /// How long a task of this class is expected to run on a unit.
-    pub fn estimate(&self, class: u32, unit: UnitId) -> Seconds {
+    pub(crate) fn estimate(&self, class: u32, unit: UnitId) -> Seconds {
         Seconds(f64::from_bits(
             self.place(class, unit)
                 .load(std::sync::atomic::Ordering::Relaxed),
@@ -177,7 +177,7 @@ impl Prepared {
     }
 
     /// Sets what [`Prepared::estimate`] returns.
-    pub fn set_estimate(&self, class: u32, unit: UnitId, seconds: Seconds) {
+    pub(crate) fn set_estimate(&self, class: u32, unit: UnitId, seconds: Seconds) {
         self.place(class, unit)
             .store(seconds.0.to_bits(), std::sync::atomic::Ordering::Relaxed);
     }
@@ -191,7 +191,7 @@ fn static_estimate(cost: &Cost) -> f64 {
 
 /// How far a task has got, as memories see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// It has not asked for its operands.
     Waits,
     /// It has asked for them, and has not ended.
@@ -201,7 +201,7 @@ pub enum Stage {
 }
 
 /// The state of one launch.
-pub struct Instance {
+pub(crate) struct Instance {
     /// What it shares with others.
     pub prepared: std::sync::Arc<Prepared>,
     /// For every task, how many it still waits for.
@@ -228,7 +228,7 @@ pub struct Instance {
 
 impl Instance {
     /// A new instance, with its own memory for temporaries.
-    pub fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
+    pub(crate) fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
         let graph = prepared.graph.clone();
         let block_bytes = graph.memory.bytes as usize;
         let block = match block_bytes {
@@ -243,8 +243,11 @@ impl Instance {
                 (Some(place), ..) => place.base(),
                 (None, Some(t), Some(block)) => {
                     let offset = graph.memory.offsets[t as usize] as usize;
-                    // SAFETY: the plan's offsets lie inside the block.
-                    unsafe { block.as_ptr().add(offset) }
+                    // Where the whole array would begin, of which only what tasks touch is in the block.
+                    block
+                        .as_ptr()
+                        .wrapping_add(offset)
+                        .wrapping_sub(s.skipped_bytes())
                 }
                 _ => std::ptr::null_mut(),
             }
@@ -283,13 +286,13 @@ impl Instance {
 
     /// The graph.
     #[inline]
-    pub fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &Graph {
         &self.prepared.graph
     }
 
     /// The reference by which policies know a task of this launch.
     #[inline]
-    pub fn task(&self, task: u32) -> TaskRef {
+    pub(crate) fn task(&self, task: u32) -> TaskRef {
         TaskRef {
             launch: std::ptr::from_ref(self).expose_provenance(),
             task,
@@ -302,13 +305,13 @@ impl Instance {
     /// The reference was made by [`Instance::task`] of an instance that still exists: the runtime keeps
     /// instances until their launches have ended.
     #[inline]
-    pub unsafe fn of<'a>(task: TaskRef) -> &'a Instance {
+    pub(crate) unsafe fn of<'a>(task: TaskRef) -> &'a Instance {
         // SAFETY: by contract the address is that of a live instance, which was exposed.
         unsafe { &*std::ptr::with_exposed_provenance(task.launch) }
     }
 
     /// Prepares for launch number `serial`. Nobody may be using the instance.
-    pub fn arm(&self, serial: u64) {
+    pub(crate) fn arm(&self, serial: u64) {
         for (pending, &degree) in self.pending.iter().zip(&self.graph().in_degree) {
             // Tasks without predecessors wait for the launch itself, which releases them last.
             pending.reset(degree.max(1));
@@ -323,19 +326,19 @@ impl Instance {
 
     /// The number of the launch under way, or of the last one.
     #[inline]
-    pub fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         self.serial.load(Ordering::Relaxed)
     }
 
     /// One thing that a task waited for has happened; true if it was the last.
     #[inline]
-    pub fn release(&self, task: u32) -> bool {
+    pub(crate) fn release(&self, task: u32) -> bool {
         self.pending[task as usize].count_down()
     }
 
     /// The exit of a task, if it has one.
     #[inline]
-    pub fn exit(&self, task: u32) -> Option<&Exit> {
+    pub(crate) fn exit(&self, task: u32) -> Option<&Exit> {
         match self.prepared.exit_of[task as usize] {
             NO_EXIT => None,
             i => Some(&self.exits[i as usize]),
@@ -344,7 +347,7 @@ impl Instance {
 
     /// Accounts for tasks that have ended. If they were the last, the launch has ended, and the
     /// instance must not be used any more: true is returned.
-    pub fn account(&self, ended: usize) -> bool {
+    pub(crate) fn account(&self, ended: usize) -> bool {
         if self.remaining.fetch_sub(ended, Ordering::AcqRel) != ended {
             return false;
         }
@@ -355,28 +358,28 @@ impl Instance {
     }
 
     /// How many tasks have not been accounted for.
-    pub fn remaining(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.remaining.load(Ordering::Relaxed)
     }
 
     /// Whether launch number `serial` has ended.
     #[inline]
-    pub fn has_ended(&self, serial: u64) -> bool {
+    pub(crate) fn has_ended(&self, serial: u64) -> bool {
         self.finished.load(Ordering::Acquire) >= serial
     }
 
     /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.has_ended(self.serial.load(Ordering::Relaxed))
     }
 
     /// A task has got to a stage.
-    pub fn advance(&self, task: u32, stage: Stage) {
+    pub(crate) fn advance(&self, task: u32, stage: Stage) {
         self.stages[task as usize].store(stage as u8, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// How far a task has got.
-    pub fn stage(&self, task: u32) -> Stage {
+    pub(crate) fn stage(&self, task: u32) -> Stage {
         match self.stages[task as usize].load(std::sync::atomic::Ordering::Relaxed) {
             0 => Stage::Waits,
             1 => Stage::Asked,
@@ -385,12 +388,12 @@ impl Instance {
     }
 
     /// The storage that an access goes to, in the graph.
-    pub fn storage_of(&self, access: &Access) -> u32 {
+    pub(crate) fn storage_of(&self, access: &Access) -> u32 {
         self.graph().arrays[access.array as usize].storage
     }
 
     /// The accesses of a task.
-    pub fn accesses(&self, task: u32) -> &[Access] {
+    pub(crate) fn accesses(&self, task: u32) -> &[Access] {
         self.graph().accesses_of(task)
     }
 }

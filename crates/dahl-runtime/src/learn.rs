@@ -16,7 +16,7 @@ use crate::instance::Prepared;
 use crate::perf_store::{PerfStore, StoreError, Warning};
 use crate::shared::Sample;
 
-/// Samples kept for whoever asks for them.
+/// Samples kept until they are asked for.
 const RECENT: usize = 1 << 14;
 
 /// The first samples of a key that do not count: caches are cold, memory is touched first.
@@ -48,7 +48,7 @@ enum Knowledge {
 
 impl Learner {
     /// For a machine, beginning with what a store knows.
-    pub fn new(store: Option<PerfStore>, machine: &Machine) -> Self {
+    pub(crate) fn new(store: Option<PerfStore>, machine: &Machine) -> Self {
         let name = |unit: &dahl_core::Unit| (machine.timed_as(unit), unit.kind);
         Learner {
             knowledge: match store {
@@ -68,7 +68,7 @@ impl Learner {
     }
 
     /// The model.
-    pub fn model(&self) -> &PerfModel {
+    pub(crate) fn model(&self) -> &PerfModel {
         match &self.knowledge {
             Knowledge::Stored(store) => store.model(),
             Knowledge::Own(model) => model,
@@ -76,7 +76,7 @@ impl Learner {
     }
 
     /// Writes down what is new, if there is a store.
-    pub fn save(&mut self) -> Result<Option<Warning>, StoreError> {
+    pub(crate) fn save(&mut self) -> Result<Option<Warning>, StoreError> {
         match &mut self.knowledge {
             Knowledge::Stored(store) => store.save(),
             Knowledge::Own(_) => Ok(None),
@@ -84,12 +84,16 @@ impl Learner {
     }
 
     /// The samples since the last call, at most the last few thousand.
-    pub fn take_recent(&mut self) -> Vec<Sample> {
+    pub(crate) fn take_recent(&mut self) -> Vec<Sample> {
         std::mem::take(&mut self.recent)
     }
 
     /// Takes in samples, of most calls at first and of few once much is known; `find` knows graphs by their ids. Samples of forgotten graphs are dropped.
-    pub fn learn<'g>(&mut self, samples: &[Sample], find: impl Fn(u64) -> Option<&'g Prepared>) {
+    pub(crate) fn learn<'g>(
+        &mut self,
+        samples: &[Sample],
+        find: impl Fn(u64) -> Option<&'g Prepared>,
+    ) {
         self.calls += u64::from(!samples.is_empty());
         let room = RECENT.saturating_sub(self.recent.len());
         self.recent
@@ -134,7 +138,7 @@ impl Learner {
     }
 
     /// Sets the estimates of a graph's tasks on every unit, where the model knows anything.
-    pub fn expect(&mut self, prepared: &Prepared) {
+    pub(crate) fn expect(&mut self, prepared: &Prepared) {
         for class in 0..prepared.graph.classes.len() as u32 {
             for unit in 0..self.keys.units.len() {
                 let alike = self.keys.first_alike(UnitId(unit as u16));

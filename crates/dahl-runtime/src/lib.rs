@@ -7,19 +7,23 @@
 //! | `layers` | what a launch waits for in earlier ones |
 //! | `builder` | settings |
 //! | `instance` | the state of one launch of a graph |
-//! | `worker` | what a unit's thread does |
+//! | `worker`, `completion` | what a unit's thread does; what follows when a task has ended |
 //! | `shared` | what all threads share |
 //! | `countdown`, `exit`, `sleep` | the lock-free primitives |
 //! | `driver` | how a unit executes a task |
 //! | `memory` | copies in other memories, transfers, eviction |
+//! | `network` | messages between the nodes of a cluster |
 //! | `values`, `guard` | how results are read, and what readers hold |
 //! | `tracer`, `clock` | what ran where and when |
 //! | `learn` | timings become estimates |
 //! | `perf_store` | performance models on disk |
 //! | `discover`, `topology`, `pin` | this computer; which worker gets which core |
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod builder;
 mod clock;
+mod completion;
 mod countdown;
 pub mod discover;
 pub mod driver;
@@ -33,6 +37,7 @@ mod instance;
 mod layers;
 mod learn;
 pub mod memory;
+pub mod network;
 pub mod perf_store;
 mod pin;
 mod prepare;

@@ -193,12 +193,6 @@ impl PerfStore {
         &self.model
     }
 
-    /// The model, to give it settings. Durations recorded here, not by [`PerfStore::record`], are
-    /// not saved.
-    pub fn model_mut(&mut self) -> &mut PerfModel {
-        &mut self.model
-    }
-
     /// Writes what is new, and takes in what others wrote. After an error nothing is lost: the next
     /// save tries again.
     pub fn save(&mut self) -> Result<Option<Warning>, StoreError> {

@@ -3,7 +3,7 @@
 /// Pins the calling thread to the core of worker `n`, among those it may use. False where that is not possible: the thread
 /// then runs wherever the system puts it.
 #[cfg(target_os = "linux")]
-pub fn to_core(n: usize) -> bool {
+pub(crate) fn to_core(n: usize) -> bool {
     use std::sync::OnceLock;
     static ORDER: OnceLock<Vec<usize>> = OnceLock::new();
     let root = std::path::Path::new("/");
@@ -22,19 +22,19 @@ pub fn to_core(n: usize) -> bool {
 
 /// Pins the calling thread to a core; not possible on this system.
 #[cfg(not(target_os = "linux"))]
-pub fn to_core(_: usize) -> bool {
+pub(crate) fn to_core(_: usize) -> bool {
     false
 }
 
 /// The cores this process may use.
 #[cfg(not(target_os = "linux"))]
-pub fn allowed_cores() -> Vec<usize> {
+pub(crate) fn allowed_cores() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
 /// The cores this process may use.
 #[cfg(target_os = "linux")]
-pub fn allowed_cores() -> Vec<usize> {
+pub(crate) fn allowed_cores() -> Vec<usize> {
     use std::sync::OnceLock;
     // Asked once: later a pinned thread would only see its own core.
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();

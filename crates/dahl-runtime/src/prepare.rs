@@ -47,8 +47,9 @@ impl Runtime {
             let real = self.shared.units.iter().any(|u| u.driver.executes());
             let able = |class, kind| kernels.choice(graph, class, kind).is_some();
             let classes = 0..graph.classes.len() as u32;
+            let network = self.place_in_cluster().map(|_| UnitKind::NET);
             let able: Vec<bool> = classes
-                .map(|c| kinds.iter().any(|&kind| able(c, kind)))
+                .map(|c| kinds.iter().chain(&network).any(|&kind| able(c, kind)))
                 .collect();
             let stuck = graph.tasks.iter().position(|t| !able[t.class as usize]);
             if real && let Some(task) = stuck {
@@ -75,6 +76,10 @@ impl Runtime {
             let planned = self.planned.as_ref().filter(|planned| {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
             });
+            if let Some(planned) = planned {
+                let fits = dahl_sched::policy::check_orders(graph, &planned.order);
+                fits.map_err(|e| RunError::Start(format!("the schedule: {e}")))?;
+            }
             let foreseen = self.foresee(graph, planned);
             let units = (&self.kinds()[..], &self.shared.machine.kernels);
             let mut prepared = Prepared::new(graph.clone(), units, planned.is_some(), foreseen);

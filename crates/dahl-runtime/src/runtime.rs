@@ -21,6 +21,7 @@ use crate::instance::Instance;
 use crate::layers::{Entry, Layer, register};
 use crate::learn::Learner;
 use crate::memory::Traffic;
+use crate::network::Transport;
 use crate::perf_store::PerfStore;
 use crate::prepare::{Planned, TransferList};
 use crate::shared::{Sample, Shared, UnitState};
@@ -76,6 +77,8 @@ pub struct Runtime {
     pub(crate) learner: Option<Learner>,
     log: Option<Log>,
     pub(crate) planned: Option<Planned>,
+    /// The number of this node and how many there are, in a cluster.
+    place: Option<(u16, u16)>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -88,6 +91,8 @@ pub(crate) struct Settings {
     pub store: Option<PerfStore>,
     /// What a schedule is for.
     pub planned: Option<Planned>,
+    /// How messages travel.
+    pub transport: Option<Box<dyn Transport>>,
 }
 
 /// A number that no other runtime of this process has: by it chunks know who leases them.
@@ -125,6 +130,7 @@ impl Runtime {
             watchdog,
             store,
             planned,
+            transport,
         } = settings;
         let learner = shared.timed.then(|| Learner::new(store, &shared.machine));
         let shared = Arc::new(shared);
@@ -156,7 +162,18 @@ impl Runtime {
             };
             threads.push(spawn(format!("dahl-copy-{i}"), body)?);
         }
+        let place = transport.as_ref().map(|t| (t.node(), t.nodes()));
+        if let Some(transport) = transport {
+            let shared = shared.clone();
+            let body = move || {
+                if let Some(network) = &shared.network {
+                    crate::network::serve(&shared, network, transport);
+                }
+            };
+            threads.push(spawn("dahl-network".into(), body)?);
+        }
         Ok(Runtime {
+            place,
             main: RefCell::new(main_works.then(|| Worker::new(UnitId(0), &shared))),
             threads,
             graphs: HashMap::default(),
@@ -178,6 +195,11 @@ impl Runtime {
     /// The machine it runs on.
     pub fn machine(&self) -> &Machine {
         &self.shared.machine
+    }
+
+    /// The number of this node, and how many there are, if the runtime has a network.
+    pub(crate) fn place_in_cluster(&self) -> Option<(u16, u16)> {
+        self.place
     }
 
     /// A handle that can stop what is in flight.
@@ -259,7 +281,7 @@ impl Runtime {
         units.map(|u| Seconds(nanos(u) as f64 * 1e-9)).collect()
     }
 
-    /// Tells, whoever asks and whenever, how long all units of a kind have worked so far.
+    /// Tells at any time and from any thread how long all units of a kind have worked so far.
     pub fn busy_clock(&self, kind: UnitKind) -> Clock {
         let shared = self.shared.clone();
         Clock::Told(Arc::new(move || {
@@ -289,21 +311,6 @@ impl Runtime {
     /// The moment that times of traces count from.
     pub fn trace_start(&self) -> Option<std::time::Instant> {
         self.shared.tracer.as_ref().map(|t| t.clock.start())
-    }
-
-    /// Sets how long tasks of a graph's class are expected to run on a unit, for policies that ask.
-    pub fn set_estimate(
-        &mut self,
-        graph: &Arc<Graph>,
-        class: u32,
-        unit: UnitId,
-        seconds: dahl_core::Seconds,
-    ) {
-        if let Ok(entry) = self.entry(graph) {
-            self.graphs[&entry]
-                .prepared
-                .set_estimate(class, unit, seconds);
-        }
     }
 
     /// Records a small program and executes it on the spot.
@@ -385,11 +392,7 @@ impl Runtime {
         if graph.len() == 0 {
             instance.account(0);
         }
-        let now = self.shared.now();
-        let none = self
-            .shared
-            .policy
-            .ready(&*self.shared, None, &self.roots, now);
+        let none = self.shared.ready(None, &mut self.roots);
         debug_assert!(none.is_none(), "nobody is there to run it at once");
         Ok(())
     }

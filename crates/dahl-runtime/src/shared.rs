@@ -10,12 +10,13 @@ use crate::driver::Driver;
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::memory::Memories;
+use crate::network::Network;
 use crate::sleep::Sleep;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::tracer::Tracer;
 
 /// A unit, as it is driven.
-pub struct UnitState {
+pub(crate) struct UnitState {
     /// How it executes tasks.
     pub driver: Box<dyn Driver>,
     /// The memory its operands must be in.
@@ -39,16 +40,16 @@ pub struct Sample {
 
 /// A thread that waits for single tasks; told through their exits.
 #[derive(Debug)]
-pub struct Waiter {
+pub(crate) struct Waiter {
     /// Tasks that have not ended.
     pub left: AtomicU32,
 }
 
 /// A message whose `what` is this is for a [`Waiter`], not for an instance.
-pub const FOR_WAITER: u32 = u32::MAX;
+pub(crate) const FOR_WAITER: u32 = u32::MAX;
 
 /// See the module.
-pub struct Shared {
+pub(crate) struct Shared {
     /// The machine.
     pub machine: Machine,
     /// Its units.
@@ -57,6 +58,8 @@ pub struct Shared {
     pub policy: Box<dyn Policy>,
     /// Memories other than the host's, if there are any.
     pub memories: Option<Memories>,
+    /// Connections to other nodes, if there are any.
+    pub network: Option<Network>,
     /// Where idle threads sleep. One slot per unit; the last is for a main thread that is not a unit.
     pub sleep: Arc<Sleep>,
     /// The slot of the main thread.
@@ -76,11 +79,13 @@ pub struct Shared {
 
 impl Shared {
     /// For a machine.
-    pub fn new(
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
         machine: Machine,
         units: Vec<UnitState>,
         policy: Box<dyn Policy>,
         memories: Option<Memories>,
+        network: Option<Network>,
         tracer: Option<Arc<Tracer>>,
         main_is_unit: bool,
     ) -> Self {
@@ -96,6 +101,7 @@ impl Shared {
             units,
             policy,
             memories: memories.map(|m| m.waking(sleep.clone())),
+            network,
             sleep,
             start: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -118,7 +124,7 @@ impl Shared {
     }
 
     /// The memory that a unit works in: its device's, or the host's if that is out of use.
-    pub fn memory(&self, unit: UnitId) -> MemoryId {
+    pub(crate) fn memory(&self, unit: UnitId) -> MemoryId {
         let unit = &self.units[usize::from(unit.0)];
         match self.is_lost(unit) {
             true => MemoryId::HOST,
@@ -128,7 +134,7 @@ impl Shared {
 
     /// Time since the runtime started, where anybody wants to know.
     #[inline]
-    pub fn now(&self) -> Seconds {
+    pub(crate) fn now(&self) -> Seconds {
         if self.timed {
             Seconds(self.start.elapsed().as_secs_f64())
         } else {
@@ -137,41 +143,44 @@ impl Shared {
     }
 
     /// How often to look for work before sleeping.
-    pub fn looks(&self, usual: u32) -> u32 {
+    pub(crate) fn looks(&self, usual: u32) -> u32 {
         // Under a model checker spinning only makes schedules longer.
         if cfg!(feature = "shuttle") { 1 } else { usual }
     }
 
     /// Whether workers should end.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// Lets workers end.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.sleep.wake_all();
+        if let Some(network) = &self.network {
+            network.wake();
+        }
     }
 
     /// Whether a task has failed and those in flight are only drained.
     #[inline]
-    pub fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }
 
     /// Notes the first error; tasks in flight are drained from now on.
-    pub fn fail(&self, error: RunError) {
+    pub(crate) fn fail(&self, error: RunError) {
         lock(&self.error).get_or_insert(error);
         self.failing.store(true, Ordering::Release);
     }
 
     /// Stops what is in flight. Safe to call in a signal handler: it only writes a flag.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.failing.store(true, Ordering::Release);
     }
 
     /// The error that stopped the launches in flight, which have all been drained.
-    pub fn take_error(&self) -> Option<RunError> {
+    pub(crate) fn take_error(&self) -> Option<RunError> {
         if !self.failing.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -179,12 +188,18 @@ impl Shared {
     }
 
     /// The error, left in place.
-    pub fn peek_error(&self) -> RunError {
+    pub(crate) fn peek_error(&self) -> RunError {
         lock(&self.error).clone().unwrap_or(RunError::Cancelled)
     }
 
     /// Hands over a message from an exit. If it makes a task ready, `note` hears the number of that task's launch.
-    pub fn tell(&self, who: usize, what: u32, released: &mut Vec<TaskRef>, note: impl FnOnce(u64)) {
+    pub(crate) fn tell(
+        &self,
+        who: usize,
+        what: u32,
+        released: &mut Vec<TaskRef>,
+        note: impl FnOnce(u64),
+    ) {
         if what == FOR_WAITER {
             // SAFETY: the waiter stays in place until it has been told of every task.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance::<Waiter>(who) };
@@ -205,23 +220,35 @@ impl Shared {
         }
     }
 
+    /// Tasks became ready, in this order, because one on unit `by` ended or because a graph was launched: messages are the
+    /// network's business, the rest is the policy's, which may return one for `by` to run at once.
+    pub(crate) fn ready(&self, by: Option<UnitId>, tasks: &mut Vec<TaskRef>) -> Option<TaskRef> {
+        if let Some(network) = &self.network {
+            network.take_messages(tasks);
+            if tasks.is_empty() {
+                return None;
+            }
+        }
+        self.policy.ready(self, by, tasks, self.now())
+    }
+
     /// A launch has ended: the main thread may be waiting for it.
-    pub fn launch_ended(&self) {
+    pub(crate) fn launch_ended(&self) {
         self.sleep.wake(self.main_slot);
     }
 
     /// Counts ended tasks, for the watchdog.
-    pub fn progress(&self, ended: usize) {
+    pub(crate) fn progress(&self, ended: usize) {
         self.ended.fetch_add(ended as u64, Ordering::Relaxed);
     }
 
     /// How many tasks have ended since the start.
-    pub fn ended(&self) -> u64 {
+    pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// Takes a worker's samples.
-    pub fn collect(&self, samples: &mut Vec<Sample>) {
+    pub(crate) fn collect(&self, samples: &mut Vec<Sample>) {
         let mut all = lock(&self.samples);
         if all.len() < 1 << 16 {
             all.append(samples);
@@ -231,7 +258,7 @@ impl Shared {
     }
 
     /// Hands all samples collected since the last call to `take`, and forgets them.
-    pub fn hand_samples(&self, take: impl FnOnce(&[Sample])) {
+    pub(crate) fn hand_samples(&self, take: impl FnOnce(&[Sample])) {
         // Workers collect under the same lock: leave it soon, and leave them the memory.
         let mut samples = std::mem::take(&mut *lock(&self.samples));
         take(&samples);
@@ -301,7 +328,7 @@ impl World for Shared {
 }
 
 /// A short pause between two looks for work, longer as they go on in vain.
-pub fn relax(looks: u32) {
+pub(crate) fn relax(looks: u32) {
     if cfg!(feature = "shuttle") {
         crate::sync::thread::yield_now();
         return;

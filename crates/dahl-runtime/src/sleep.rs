@@ -1,7 +1,7 @@
 //! Sleep: how idle threads stop using the processor, and how none of them misses its work.
 //!
 //! A thread that found nothing to do announces that it sleeps, *looks once more*, and only then parks.
-//! Whoever makes work available does so first and *then* looks for sleepers. Both put a sequentially
+//! A thread that makes work available does so first and *then* looks for sleepers. Both put a sequentially
 //! consistent fence between the two steps, so that at least one of them sees the other:
 //!
 //! ```text
@@ -21,7 +21,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Thread, fence, lock,
 
 /// Where threads sleep; each has a slot of its own.
 #[derive(Debug)]
-pub struct Sleep {
+pub(crate) struct Sleep {
     /// The first so many slots are for threads that take any work.
     workers: usize,
     asleep: CachePadded<AtomicUsize>,
@@ -36,7 +36,7 @@ struct ParkSlot {
 
 impl Sleep {
     /// Beds for so many threads, of which the first `workers` take any work.
-    pub fn new(threads: usize, workers: usize) -> Self {
+    pub(crate) fn new(threads: usize, workers: usize) -> Self {
         let slot = || {
             CachePadded::new(ParkSlot {
                 taken: AtomicBool::new(false),
@@ -52,7 +52,7 @@ impl Sleep {
 
     /// Sleeps in slot `me` until woken, unless `look` finds something to do after all; what it finds is
     /// returned. One thread per slot.
-    pub fn sleep<T>(&self, me: usize, look: impl FnOnce() -> Option<T>) -> Option<T> {
+    pub(crate) fn sleep<T>(&self, me: usize, look: impl FnOnce() -> Option<T>) -> Option<T> {
         let slot = &self.slots[me];
         *lock(&slot.thread) = Some(thread::current());
         slot.taken.store(true, Ordering::Relaxed);
@@ -92,19 +92,19 @@ impl Sleep {
 
     /// Wakes the thread of one slot, if it sleeps; true if it did. What it should find must be there
     /// already.
-    pub fn wake(&self, i: usize) -> bool {
+    pub(crate) fn wake(&self, i: usize) -> bool {
         fence(Ordering::SeqCst);
         self.wake_bed(i)
     }
 
     /// Wakes one worker, if any sleeps; true if one did.
-    pub fn wake_any(&self) -> bool {
+    pub(crate) fn wake_any(&self) -> bool {
         fence(Ordering::SeqCst);
         self.asleep.load(Ordering::Relaxed) > 0 && (0..self.workers).any(|i| self.wake_bed(i))
     }
 
     /// Wakes everybody.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         (0..self.slots.len()).for_each(|i| {
             self.wake_bed(i);
@@ -112,7 +112,7 @@ impl Sleep {
     }
 
     /// Which slots are taken.
-    pub fn asleep(&self) -> Vec<bool> {
+    pub(crate) fn asleep(&self) -> Vec<bool> {
         self.slots
             .iter()
             .map(|b| b.taken.load(Ordering::Relaxed))

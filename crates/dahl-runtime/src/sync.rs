@@ -4,19 +4,19 @@
 //! `tests/loom.rs` puts loom's in this place for the primitives alone.
 
 #[cfg(feature = "shuttle")]
-pub use shuttle::{
+pub(crate) use shuttle::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
 #[cfg(not(any(feature = "shuttle", feature = "helgrind")))]
-pub use std::{
+pub(crate) use std::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{self, Thread},
 };
 #[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
-pub use {
+pub(crate) use {
     crate::helgrind::sync::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
     },
@@ -25,7 +25,7 @@ pub use {
 };
 
 /// Locks, poisoned or not: see [`dahl_sched::lock`].
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)

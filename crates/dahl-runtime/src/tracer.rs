@@ -30,7 +30,7 @@ use crate::instance::Instance;
 /// | kind | first word's middle | second word |
 /// |---|---|---|
 /// | a task ran | its duration in ticks | its end in ticks |
-/// | a task began that runs for long | | its beginning; its end follows as a task that ran |
+/// | a task began that runs for long, or in the host's memory | 1 if the latter | its beginning; its end follows as a task that ran |
 /// | events from now on are of a launch | | its number |
 /// | the last task made another launch's task ready | | that launch's number |
 const RAN: u64 = 0;
@@ -61,20 +61,20 @@ pub(crate) struct GapEstimate {
 
 impl GapEstimate {
     /// The worker looked for work: the next task is asked.
-    pub fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         self.left = 0;
     }
 
     /// When the task that follows begins.
     #[inline]
-    pub fn start(&mut self, clock: &Clock) -> u64 {
+    pub(crate) fn start(&mut self, clock: &Clock) -> u64 {
         if self.left > 1 {
             self.left -= 1;
             return self.end + self.gap;
         }
         let now = clock.ticks();
         if self.left == 1 {
-            // An interruption in between is no rhythm.
+            // An interruption in between is no steady gap.
             self.gap = (3 * self.gap + now.saturating_sub(self.end).min(4 * self.gap + 64)) / 4;
         }
         self.left = ASKED;
@@ -137,14 +137,14 @@ impl TraceWriter {
 
     /// Records that a task ran.
     #[inline]
-    pub fn task(&mut self, launch: u64, task: u32, times: Times) {
+    pub(crate) fn task(&mut self, launch: u64, task: u32, times: Times, fell_back: bool) {
         if launch != self.launch || self.written >= self.again {
             self.push(LAUNCH, 0, 0, launch);
             (self.launch, self.again) = (launch, self.written + AGAIN);
         }
         let mut duration = times.end.saturating_sub(times.start);
-        if duration >= 1 << LONG {
-            self.push(BEGAN, 0, task, times.start);
+        if duration >= 1 << LONG || fell_back {
+            self.push(BEGAN, fell_back.into(), task, times.start);
             duration = 0;
         }
         let place = self.push(RAN, duration, task, times.end);
@@ -154,12 +154,12 @@ impl TraceWriter {
     }
 
     /// Records that the last task recorded made one of another launch ready.
-    pub fn release(&mut self, launch: u64, task: u32) {
+    pub(crate) fn release(&mut self, launch: u64, task: u32) {
         self.push(RELEASED, 0, task, launch);
     }
 
     /// Lets readers know how much there is; before the tasks are accounted for.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         self.ring.written.store(self.written, Ordering::Relaxed);
     }
 }
@@ -177,7 +177,7 @@ fn fetch(slot: &[AtomicU64; 2]) {
     let _ = slot;
 }
 
-/// What a launch was, for whoever reads the events.
+/// What a launch was, for reading the events.
 struct Launched {
     serial: u64,
     graph: u64,
@@ -203,7 +203,7 @@ const NOTES: usize = 1 << 18;
 
 impl Notes {
     /// Notes a copy; its times are ticks.
-    pub fn transfer(&mut self, transfer: Transfer) {
+    pub(crate) fn transfer(&mut self, transfer: Transfer) {
         if self.transfers.len() == NOTES {
             self.transfers.pop_front();
             self.dropped += 1;
@@ -212,7 +212,7 @@ impl Notes {
     }
 
     /// Notes how full a memory is; its time is in ticks.
-    pub fn memory(&mut self, sample: MemorySample) {
+    pub(crate) fn memory(&mut self, sample: MemorySample) {
         if self.memory.len() == NOTES {
             self.memory.pop_front();
         }
@@ -229,7 +229,7 @@ pub(crate) struct Tracer {
 impl Tracer {
     /// For so many units, each with room for so many events. `brings` says whether operands may have to
     /// be brought before a task begins.
-    pub fn new(units: usize, events: usize, brings: bool) -> Self {
+    pub(crate) fn new(units: usize, events: usize, brings: bool) -> Self {
         // A power of two: places in the ring are found without dividing.
         let events = events.max(LINE).next_power_of_two();
         let ring = |_| {
@@ -248,7 +248,7 @@ impl Tracer {
     }
 
     /// What the worker of a unit writes with; each unit has one worker.
-    pub fn writer(&self, unit: usize) -> TraceWriter {
+    pub(crate) fn writer(&self, unit: usize) -> TraceWriter {
         let ring = self.rings[unit].clone();
         TraceWriter {
             clock: self.clock,
@@ -270,7 +270,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Log {
             launches: VecDeque::with_capacity(LAUNCHES),
             graphs: VecDeque::new(),
@@ -279,7 +279,7 @@ impl Log {
     }
 
     /// Notes a launch.
-    pub fn launch(&mut self, graph: &Arc<Graph>, serial: u64, at: u64) {
+    pub(crate) fn launch(&mut self, graph: &Arc<Graph>, serial: u64, at: u64) {
         // The graph is nearly always one of the last few.
         if !self.graphs.iter().rev().any(|g| g.id == graph.id) {
             if self.graphs.len() == GRAPHS {
@@ -298,7 +298,7 @@ impl Log {
     }
 
     /// Makes a trace of everything recorded since the last one. No launch may be in flight.
-    pub fn take(&mut self, tracer: &Tracer, machine: &Machine, notes: Notes) -> Trace {
+    pub(crate) fn take(&mut self, tracer: &Tracer, machine: &Machine, notes: Notes) -> Trace {
         let mut trace = Trace::of(machine);
         let rate = tracer.clock.rate();
         let nanos = |ticks: u64| (ticks as f64 * rate).round() as u64;
@@ -322,13 +322,14 @@ impl Log {
                 let (task, middle) = (first as u32, first >> 32 & ((1 << LONG) - 1));
                 match first >> 62 {
                     LAUNCH => launch = Some(second),
-                    BEGAN => began = Some(second),
+                    BEGAN => began = Some((second, middle == 1)),
                     RELEASED => {
                         let released = places.find(second, task);
                         releases.extend(released.zip(last));
                     }
                     _ => {
-                        let start = began.take().unwrap_or(second - middle.min(second));
+                        let began = began.take();
+                        let start = began.map_or(second - middle.min(second), |b| b.0);
                         last = launch.and_then(|launch| places.find(launch, task));
                         let Some(id) = last else {
                             trace.dropped += 1;
@@ -350,6 +351,7 @@ impl Log {
                             taken: taken.unwrap_or(start).min(start),
                             start,
                             end,
+                            fell_back: began.is_some_and(|b| b.1),
                         });
                     }
                 }

@@ -122,7 +122,7 @@ impl Runtime {
     }
 
     /// The values of an array, to be changed. Waits for the tasks that use them, and for no others. Those
-    /// that were lost with a device are not-a-number: whoever writes them all need not care.
+    /// that were lost with a device are not-a-number: a caller that writes them all need not care.
     pub fn write<'r, T: Element, const R: usize>(
         &'r mut self,
         array: &'r mut Array<'_, T, R>,

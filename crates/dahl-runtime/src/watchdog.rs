@@ -9,19 +9,23 @@ use crate::shared::Shared;
 
 /// Watches waits, if it was asked to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     /// How long no task may end before it speaks; never if `None`.
     pub patience: Option<Duration>,
 }
 
 /// Ends the watch when dropped.
-pub struct Watch(#[allow(dead_code)] Option<Sender<()>>);
+pub(crate) struct Watch(#[allow(dead_code)] Option<Sender<()>>);
 
 impl Watchdog {
     /// Watches until the result is dropped. If no task ends for longer than the patience, prints the
     /// dump taken when the watch began, the state of the queues, and ends the process: a test that
     /// hangs fails, and says why.
-    pub fn watch(&self, shared: &std::sync::Arc<Shared>, dump: impl FnOnce() -> String) -> Watch {
+    pub(crate) fn watch(
+        &self,
+        shared: &std::sync::Arc<Shared>,
+        dump: impl FnOnce() -> String,
+    ) -> Watch {
         let Some(patience) = self.patience else {
             return Watch(None);
         };

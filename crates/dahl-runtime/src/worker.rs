@@ -9,12 +9,13 @@ use std::panic::AssertUnwindSafe;
 use dahl_core::{MemoryId, Seconds, UnitId, panic_message};
 use dahl_sched::policy::TaskRef;
 
+use crate::completion::Completion;
 use crate::driver::{Code, CpuDriver, Driver, DriverError, Job, Scratch};
 use crate::error::RunError;
 use crate::instance::Instance;
 use crate::memory::{Hold, Memories, Refusal};
 use crate::shared::{Sample, Shared};
-use crate::tracer::{GapEstimate, Times, TraceWriter};
+use crate::tracer::{GapEstimate, Times};
 
 /// How often an idle worker looks for work before it sleeps. About 20 µs: longer than the gaps inside
 /// a training step, much shorter than anything a person or a power meter notices.
@@ -24,42 +25,30 @@ const LOOKS: u32 = 400;
 const SAMPLES: usize = 4096;
 
 /// A unit's worker; owned by the one thread that drives the unit.
-pub struct Worker {
+pub(crate) struct Worker {
     unit: UnitId,
     scratch: Scratch,
-    /// Tasks that became ready when the last one ended.
-    released: Vec<TaskRef>,
-    /// Tasks ended and not yet accounted for, all of one instance.
-    ended: usize,
-    ended_of: usize,
+    completion: Completion,
     /// Timings not yet collected.
     samples: Vec<Sample>,
     /// When tasks begin and end, where that is recorded.
     gaps: GapEstimate,
-    writer: Option<TraceWriter>,
-    /// The number of the launch `ended_of`.
-    serial: u64,
 }
 
 impl Worker {
     /// The worker of a unit.
-    pub fn new(unit: UnitId, shared: &Shared) -> Self {
-        let tracer = shared.tracer.as_ref();
+    pub(crate) fn new(unit: UnitId, shared: &Shared) -> Self {
         Worker {
-            writer: tracer.map(|t| t.writer(usize::from(unit.0))),
             unit,
             scratch: Scratch::default(),
-            released: Vec::with_capacity(64),
-            ended: 0,
-            ended_of: 0,
+            completion: Completion::new(Some(unit), shared),
             samples: Vec::new(),
             gaps: GapEstimate::default(),
-            serial: 0,
         }
     }
 
     /// Works until the runtime stops: the body of a unit's thread.
-    pub fn run(&mut self, shared: &Shared) {
+    pub(crate) fn run(&mut self, shared: &Shared) {
         while !shared.is_stopping() {
             self.turn(shared, || shared.is_stopping());
         }
@@ -67,7 +56,7 @@ impl Worker {
     }
 
     /// Works until `until` holds or there is nothing to do; in that case sleeps until woken.
-    pub fn turn(&mut self, shared: &Shared, until: impl Fn() -> bool) {
+    pub(crate) fn turn(&mut self, shared: &Shared, until: impl Fn() -> bool) {
         let mut looks = 0;
         while !until() {
             if let Some(task) = shared.policy.next(shared, self.unit, shared.now()) {
@@ -135,7 +124,7 @@ impl Worker {
                 coming = shared.policy.next(shared, self.unit, shared.now());
             }
             self.execute(shared, task, coming);
-            next = self.complete(shared, task);
+            next = self.completion.complete(shared, task);
             if let Some(t) = coming
                 && let Some(handed) = next.replace(t)
             {
@@ -158,6 +147,11 @@ impl Worker {
         shared.memory(self.unit)
     }
 
+    /// The unit's memory, whether it is in use or not.
+    fn own_memory(&self, shared: &Shared) -> MemoryId {
+        shared.units[usize::from(self.unit.0)].memory
+    }
+
     /// Executes a task. The operands of the one that is `coming` are sent for once this one's are
     /// there, so that it does not take the room this one needs.
     fn execute(&mut self, shared: &Shared, task: TaskRef, coming: Option<TaskRef>) {
@@ -171,7 +165,7 @@ impl Worker {
         let instance = unsafe { Instance::of(task) };
         let unit = &shared.units[usize::from(self.unit.0)];
         if !unit.driver.executes() {
-            self.trace(instance, task.task, None);
+            self.trace(instance, task.task, None, false);
             return;
         }
         match self.run_task(shared, instance, task.task, coming) {
@@ -219,7 +213,8 @@ impl Worker {
             }
         }
         if let Some(memories) = &shared.memories {
-            memories.went_elsewhere();
+            let error = cannot.as_ref();
+            memories.went_elsewhere(instance, task, unit.memory, error);
         }
         let Some(code) = instance.prepared.host_code(task) else {
             let unable = |m: &Memories| m.unable(unit.memory, graph.describe(task), None);
@@ -247,7 +242,7 @@ impl Worker {
     ) -> Result<Seconds, Refusal> {
         let graph = instance.graph();
         // Where operands need not be brought, a unit turns to a task when it begins.
-        let turned = shared.memories.as_ref().and(self.writer.as_ref());
+        let turned = shared.memories.as_ref().and(self.completion.writer());
         let taken = turned.map(|p| p.clock.ticks());
         let record = &graph.tasks[task as usize];
         let hold = match &shared.memories {
@@ -274,7 +269,7 @@ impl Worker {
             unsafe { driver.execute(&job, scratch) }
         };
         if taken.is_some() {
-            self.gaps.pause(); // Operands were brought: no rhythm in that.
+            self.gaps.pause(); // Operands were brought: no steady gap in that.
         }
         let mut start = shared.now();
         let begun = shared
@@ -289,7 +284,7 @@ impl Worker {
             start = shared.now();
             caught = std::panic::catch_unwind(AssertUnwindSafe(&mut run));
         }
-        let end = self.writer.as_ref().map_or(0, |p| p.clock.ticks());
+        let end = self.completion.writer().map_or(0, |p| p.clock.ticks());
         let seconds = Seconds(shared.now().0 - start.0);
         let message = match caught {
             Ok(Ok(())) => None,
@@ -305,7 +300,9 @@ impl Worker {
             let lost = DriverError::Lost(crate::memory::DeviceLost(String::new()));
             return Err(give_back(shared, None, memory, lost, graph.describe(task)));
         }
-        self.trace(instance, task, Some((taken.unwrap_or(begun), begun, end)));
+        let fell_back = memory == MemoryId::HOST && memory != self.own_memory(shared);
+        let times = (taken.unwrap_or(begun), begun, end);
+        self.trace(instance, task, Some(times), fell_back);
         match message {
             None => Ok(seconds),
             Some(message) => Err(Refusal::Failed(RunError::Task {
@@ -318,8 +315,14 @@ impl Worker {
     /// Records a task that has ended, if anybody wants to know: when it was taken, begun and ended, or that
     /// it took no time.
     #[inline]
-    fn trace(&mut self, instance: &Instance, task: u32, at: Option<(u64, u64, u64)>) {
-        if let Some(writer) = &mut self.writer {
+    fn trace(
+        &mut self,
+        instance: &Instance,
+        task: u32,
+        at: Option<(u64, u64, u64)>,
+        fell_back: bool,
+    ) {
+        if let Some(writer) = self.completion.writer() {
             let now = || {
                 let now = writer.clock.ticks();
                 (now, now, now)
@@ -327,78 +330,13 @@ impl Worker {
             let (taken, start, end) = at.unwrap_or_else(now);
             self.gaps.end = end;
             let times = Times { taken, start, end };
-            // While tasks of a launch are not accounted for, it is the same launch; its number lies where
-            // others count.
-            let launch = std::ptr::from_ref(instance).addr();
-            if self.ended == 0 || self.ended_of != launch {
-                self.serial = instance.serial();
-            }
-            writer.task(self.serial, task, times);
-        }
-    }
-
-    /// A task has ended: counts down who waits for it and reports those that became ready.
-    fn complete(&mut self, shared: &Shared, task: TaskRef) -> Option<TaskRef> {
-        // SAFETY: as in `execute`.
-        let instance = unsafe { Instance::of(task) };
-        let number = task.task;
-        for &s in instance.graph().successors(number) {
-            if instance.release(s) {
-                self.released.push(TaskRef {
-                    launch: task.launch,
-                    task: s,
-                });
-            }
-        }
-        if let Some(exit) = instance.exit(number) {
-            exit.close(|who, what| {
-                let released = &mut self.released;
-                shared.tell(who, what, released, |launch| {
-                    if let Some(writer) = &mut self.writer {
-                        writer.release(launch, what);
-                    }
-                });
-            });
-        }
-        if shared.timed {
-            shared.policy.ended(shared, self.unit, task, shared.now());
-        }
-        if self.ended_of != task.launch {
-            self.settle_ended(shared);
-            self.ended_of = task.launch;
-        }
-        self.ended += 1;
-        if self.released.is_empty() {
-            return None;
-        }
-        let next = shared
-            .policy
-            .ready(shared, Some(self.unit), &self.released, shared.now());
-        self.released.clear();
-        next
-    }
-
-    fn settle_ended(&mut self, shared: &Shared) {
-        if self.ended > 0 {
-            if let Some(writer) = &self.writer {
-                writer.settle();
-            }
-            shared.progress(self.ended);
-            let any = TaskRef {
-                launch: self.ended_of,
-                task: 0,
-            };
-            // SAFETY: these tasks are not accounted for, so the launch has not ended.
-            if unsafe { Instance::of(any) }.account(self.ended) {
-                shared.launch_ended();
-            }
-            self.ended = 0;
+            self.completion.record(instance, task, times, fell_back);
         }
     }
 
     /// Accounts for everything done so far, before looking for work elsewhere.
-    pub fn settle(&mut self, shared: &Shared) {
-        self.settle_ended(shared);
+    pub(crate) fn settle(&mut self, shared: &Shared) {
+        self.completion.settle(shared);
         if !self.samples.is_empty() {
             shared.collect(&mut self.samples);
         }

@@ -1,4 +1,4 @@
-//! The same bits, whoever runs it: reductions whose sums depend on their order.
+//! The same bits on any number of workers: reductions whose sums depend on their order.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Random programs over overlapping, nested, multi-axis regions mean what running their tasks one
-//! after another means, whoever runs them.
+//! after another means, on any number of workers.
 
 mod common;
 

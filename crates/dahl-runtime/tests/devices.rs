@@ -239,7 +239,16 @@ fn a_task_larger_than_the_memory_runs_in_the_hosts() {
     let a = arena.full([10], 1.0f32).unwrap();
     let mut b = arena.zeros::<f32, 1>([10]).unwrap();
     let (large, small) = (chain(&x, &mut y, 2), chain(&a, &mut b, 2));
-    let mut runtime = build(0, "ws", &[fast(2, 6000)]);
+    let said = Arc::new(std::sync::Mutex::new(vec![]));
+    let heard = said.clone();
+    let builder = Runtime::builder().workers(0).policy("ws").trace(64);
+    let builder = builder.host_device(fast(2, 6000));
+    let builder = builder.on_no_room(move |name, needed, has| {
+        let said = (name.to_string(), needed.0, has.0);
+        heard.lock().unwrap().push(said);
+    });
+    let mut runtime = builder.build().unwrap();
+    let device = runtime.machine().memories[1].name.clone();
     for _ in 0..3 {
         runtime.launch(&large).unwrap();
         runtime.launch(&small).unwrap();
@@ -248,6 +257,19 @@ fn a_task_larger_than_the_memory_runs_in_the_hosts() {
     assert_eq!(runtime.read(&y).unwrap()[999], 6.0);
     assert_eq!(runtime.read(&b).unwrap()[9], 6.0);
     assert_eq!(runtime.traffic().elsewhere, 6, "the large ones alone");
+    assert_eq!(runtime.traffic().needed, 8000, "two arrays of 4000 bytes");
+    assert_eq!(*said.lock().unwrap(), [(device, 8000, 6000)], "once");
+    let trace = runtime.take_trace().unwrap();
+    assert_eq!(trace.tasks.len(), 12);
+    for run in &trace.tasks {
+        // The large graph was launched first, and every other time.
+        assert_eq!(run.fell_back, run.id.launch.is_multiple_of(2), "{run:?}");
+        let kind = trace.units[usize::from(run.unit)].kind;
+        assert_eq!(
+            trace.kind_of(run),
+            if run.fell_back { UnitKind::CPU } else { kind }
+        );
+    }
     assert_eq!(runtime.traffic().bytes_in, 80);
 }
 

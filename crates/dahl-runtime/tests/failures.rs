@@ -183,8 +183,8 @@ fn no_worker_is_lost() {
     runtime.wait().unwrap();
 }
 
-/// Tasks one after another, in a graph that takes longer than anybody is willing to wait.
-const LONG: usize = 4000;
+/// Tasks one after another, in a graph that takes minutes, however long the test itself has to wait for its turn.
+const LONG: usize = 40_000;
 
 /// As many tasks of 5 ms each, and how many of them have run.
 fn long(arena: &Arena) -> (Arc<Graph>, Arc<AtomicUsize>) {
@@ -227,9 +227,11 @@ fn cancelling_ends_a_wait_and_leaves_the_rest_undone() {
         let arena = Arena::new();
         let (graph, ran) = long(&arena);
         let mut runtime = build(2, "dmdas", main_works);
-        let canceller = runtime.canceller();
+        let (canceller, begun) = (runtime.canceller(), ran.clone());
         let cancelled = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(50));
+            while begun.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
             canceller.cancel();
         });
         runtime.launch(&graph).unwrap();

@@ -172,7 +172,7 @@ fn first_uses_are_not_learnt() {
         let slow = ran.clone();
         let codelet = Codelet::new("compiled").implement("reference", UnitKind::CPU, move |ops| {
             let new = slow[unit()].fetch_add(1, Ordering::Relaxed) == 0;
-            std::thread::sleep(Duration::from_millis(if new { 1000 } else { 1 }));
+            std::thread::sleep(Duration::from_millis(if new { 100 } else { 1 }));
             ops.write::<f64>(0).fill(1.0);
             Ok(())
         });

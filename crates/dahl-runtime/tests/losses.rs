@@ -7,11 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::frail::{FAULTS, Fate, Fault, device};
+use common::frail::{Fate, Fault, device};
 use dahl_core::{Arena, Graph, MemoryId, UnitKind};
 use dahl_runtime::{RunError, Runtime, Schedule};
 use dahl_test_support::plans;
 use dahl_test_support::program::Program;
+
+const FAULTS: [Fault; 5] = [
+    Fault::Execute,
+    Fault::Copy,
+    Fault::Allocate,
+    Fault::Full,
+    Fault::NoScratch,
+];
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +50,7 @@ fn plan(graph: &Graph, units: usize) -> Schedule {
     }
 }
 
-/// Copies that shared a start with another.
+/// Copies of certain cases that shared a start with another.
 static SHARED: AtomicU64 = AtomicU64::new(0);
 
 struct Case {
@@ -52,6 +60,13 @@ struct Case {
     second: bool,
     policy: &'static str,
     capacity: u64,
+}
+
+impl Case {
+    /// Whether one unit runs everything, so that no load decides where tasks go. Only these are counted.
+    fn is_certain(&self) -> bool {
+        self.workers == 0 && !self.second
+    }
 }
 
 fn run(case: &Case, fault: Fault, after: i64) -> End {
@@ -111,10 +126,10 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
     }
     errors.extend(runtime.wait().err());
     let traffic = runtime.traffic();
-    SHARED.fetch_add(
-        traffic.copies.saturating_sub(traffic.batches),
-        Ordering::Relaxed,
-    );
+    if case.is_certain() {
+        let shared = traffic.copies.saturating_sub(traffic.batches);
+        SHARED.fetch_add(shared, Ordering::Relaxed);
+    }
     let struck = frail.left.load(Ordering::Relaxed) < 0;
     let lost = frail.lost.load(Ordering::Relaxed);
     for e in &errors {
@@ -146,12 +161,12 @@ fn run(case: &Case, fault: Fault, after: i64) -> End {
     }
 }
 
-/// Runs a case with every fault at many positions; counts how it ended.
+/// Runs a case with every fault at many positions; counts how it ended, if that is certain.
 fn explore(case: &Case, ends: &mut [[usize; 3]; 5]) {
     for fault in FAULTS {
         for after in [0, 1, 2, 3, 5, 8, 13, 21, 34] {
             let end = run(case, fault, after);
-            ends[fault as usize][end as usize] += 1;
+            ends[fault as usize][end as usize] += usize::from(case.is_certain());
             if end == End::Untouched {
                 break;
             }
@@ -178,14 +193,15 @@ fn failures_end_in_right_results_or_clear_errors() {
     }
     println!("untouched, right, error: {ends:?}");
     let shared = SHARED.load(Ordering::Relaxed);
-    assert!(shared > 500, "only {shared} copies travelled with others");
+    println!("{shared} copies travelled with others");
+    assert!(shared > 300, "only {shared} copies travelled with others");
     for fault in [Fault::Execute, Fault::Copy, Fault::Allocate] {
         let [_, right, error] = ends[fault as usize];
-        assert!(right > 50 && error > 20, "{fault:?}: {ends:?}");
+        assert!(right > 30 && error > 20, "{fault:?}: {ends:?}");
     }
     for fault in [Fault::Full, Fault::NoScratch] {
         let [_, right, error] = ends[fault as usize];
-        assert!(right > 50 && error == 0, "{fault:?}: {ends:?}");
+        assert!(right > 30 && error == 0, "{fault:?}: {ends:?}");
     }
 }
 
@@ -212,7 +228,7 @@ fn failures_under_pressure_end_well_too() {
     assert!(ends.iter().all(|[_, right, _]| *right > 20), "{ends:?}");
 }
 
-/// What a device took with it reads as an error, and is not-a-number to whoever writes or comes later.
+/// What a device took with it reads as an error, and is not-a-number to later writers.
 #[test]
 fn lost_values_are_not_numbers() {
     let arena = Arena::new();

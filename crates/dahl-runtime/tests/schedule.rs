@@ -81,3 +81,26 @@ fn schedules_that_cannot_be_followed_are_refused() {
         }
     }
 }
+
+#[test]
+fn orders_that_wait_for_each_other_are_refused_before_anything_runs() {
+    let program = Program::random(3, true);
+    let arena = Arena::new();
+    let (graph, _) = program.record(&arena);
+    assert!(graph.edges().count() > 0);
+    let order: Vec<u32> = (0..graph.len() as u32).rev().collect();
+    let schedule = Schedule {
+        graph: graph.fingerprint(),
+        transfers: Vec::new(),
+        order: vec![order],
+    };
+    let builder = Runtime::builder().workers(1).pin(false);
+    let mut runtime = builder.schedule(schedule).build().unwrap();
+    match runtime.launch(&graph).err() {
+        Some(RunError::Start(message)) => assert!(
+            message.contains("cannot be executed") && message.contains("waits for"),
+            "{message}"
+        ),
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}

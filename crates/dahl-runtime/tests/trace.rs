@@ -51,6 +51,10 @@ fn consistent(trace: &Trace, launches: usize, what: &str) {
                 assert!(graph.successors_of(by.task).contains(&task), "{what}");
             } else {
                 assert!(by.launch < launch, "{what}: released by a later launch");
+                let storages = 0..graph.storages.len() as u32;
+                let earlier = trace.graph_of(by.launch);
+                let mut edges = storages.flat_map(|s| earlier.edges_to(s, graph, s));
+                assert!(edges.any(|e| e == (by.task, task)), "{what}: {run:?}");
             }
         }
     }

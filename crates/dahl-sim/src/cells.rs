@@ -88,13 +88,13 @@ impl Cells {
 
     /// Where the cells of an access are named.
     #[inline]
-    pub fn range(&self, access: usize) -> (u32, u32) {
+    pub(crate) fn range(&self, access: usize) -> (u32, u32) {
         self.of_access[access]
     }
 
     /// The cells that are named in a range.
     #[inline]
-    pub fn named(&self, (start, len): (u32, u32)) -> &[u32] {
+    pub(crate) fn named(&self, (start, len): (u32, u32)) -> &[u32] {
         &self.named[start as usize..][..len as usize]
     }
 
@@ -178,7 +178,7 @@ impl Cells {
     }
 
     /// The cells of an array that lie in a box.
-    pub fn inside(&self, array: usize, region: &Region, mut cell: impl FnMut(u32)) {
+    pub(crate) fn inside(&self, array: usize, region: &Region, mut cell: impl FnMut(u32)) {
         let axes = &self.axes[array];
         let whole = |axis: usize| {
             let from = axes[axis].partition_point(|&c| c < region.start()[axis]);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! with a standard normal `z` of every task in `f(sigma)`, and one of every unit and launch in `f(unit_sigma)`: a core
-//! that a stranger shares is slower for a while. Interruptions, by whoever else uses the machine, come `rate` times in a second of computing and take an
+//! that a stranger shares is slower for a while. Interruptions, by other users of the machine, come `rate` times in a second of computing and take an
 //! exponentially distributed time of mean `length` each. So the mean remains `d`, whatever the figures; what
 //! changes is how long others wait for the unlucky one. Draws depend on the seed, the task or unit, and
 //! the launch, but not on time.
@@ -44,7 +44,7 @@ pub struct Interruptions {
 
 impl Interruptions {
     /// What they take, as a part of what is computed meanwhile.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.rate * self.length
     }
 }

@@ -224,7 +224,7 @@ impl Times {
 
     /// Where that duration comes from.
     #[inline]
-    pub fn known(&self, class: u32, unit: UnitId) -> TimeSource {
+    pub(crate) fn known(&self, class: u32, unit: UnitId) -> TimeSource {
         self.known[self.place(class, unit)]
     }
 

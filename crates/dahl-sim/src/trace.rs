@@ -33,6 +33,7 @@ impl Prediction {
                 taken: nanos(run.taken),
                 start: nanos(run.start),
                 end: nanos(run.end),
+                fell_back: false,
             });
         }
         for t in &self.transfers {

@@ -185,7 +185,7 @@ impl Engine<'_> {
         next: Option<TaskRef>,
     ) -> Result<Option<TaskRef>, SimError> {
         match self.options.launcher {
-            // Whoever launches is this unit's thread, which leaves its task to others meanwhile.
+            // The thread that launches is this unit's, which leaves its task to others meanwhile.
             Some(launcher) if launcher.0 == unit => {
                 if let Some(task) = next {
                     let now = Seconds(self.now);

@@ -1,5 +1,5 @@
 //! What the tests of several crates share: skipping aloud, the number of random programs, random programs with
-//! their brute-force meaning, and plans for them.
+//! their brute-force meaning, plans for them, and training runs that PyTorch made.
 //!
 //! It depends on the crates it serves, which is fine for their integration tests. Unit tests see another copy
 //! of their own crate's types, so they use [`skip!`] and [`scaled`] alone.
@@ -7,6 +7,8 @@
 #[cfg(feature = "plans")]
 pub mod plans;
 pub mod program;
+#[cfg(feature = "runs")]
+pub mod runs;
 mod scale;
 #[doc(hidden)]
 pub mod skip;

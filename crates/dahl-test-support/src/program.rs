@@ -196,33 +196,35 @@ impl Program {
 
     /// The program as a graph, over arrays of this arena.
     pub fn record(&self, arena: &Arena) -> (Arc<Graph>, Vec<Handle>) {
-        let handles: Vec<Handle> = self
-            .arrays
-            .iter()
-            .map(|e| arena.alloc("", e, DType::F64).unwrap())
-            .collect();
-        let recorder = Recorder::new();
-        for step in &self.steps {
-            let parts: Vec<(Handle, Mode)> = step
-                .uses
-                .iter()
-                .map(|u| {
-                    (
-                        handles[u.array].reshape(&u.shape).unwrap().part(&u.region),
-                        u.mode,
-                    )
-                })
-                .collect();
-            let operands: Vec<_> = parts.iter().map(|(h, m)| h.with(*m)).collect();
-            let params = [Param::Int(step.salt)];
-            recorder.submit(
-                Task::new(&MIX, &operands)
-                    .params(&params)
-                    .priority(step.priority),
-            );
-        }
-        (recorder.finish().unwrap(), handles)
+        let alloc = |e: &Vec<usize>| arena.alloc("", e, DType::F64).unwrap();
+        let handles: Vec<Handle> = self.arrays.iter().map(alloc).collect();
+        (record(&self.steps, &handles), handles)
     }
+}
+
+/// Steps as a graph, over these arrays.
+pub fn record(steps: &[Step], handles: &[Handle]) -> Arc<Graph> {
+    let recorder = Recorder::new();
+    for step in steps {
+        let parts: Vec<(Handle, Mode)> = step
+            .uses
+            .iter()
+            .map(|u| {
+                (
+                    handles[u.array].reshape(&u.shape).unwrap().part(&u.region),
+                    u.mode,
+                )
+            })
+            .collect();
+        let operands: Vec<_> = parts.iter().map(|(h, m)| h.with(*m)).collect();
+        let params = [Param::Int(step.salt)];
+        recorder.submit(
+            Task::new(&MIX, &operands)
+                .params(&params)
+                .priority(step.priority),
+        );
+    }
+    recorder.finish().unwrap()
 }
 
 fn pick<'a>(dice: &mut Dice, family: &[&'a [usize]]) -> &'a [usize] {

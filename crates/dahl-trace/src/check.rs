@@ -4,7 +4,7 @@
 //! Files are checked when they are read and when they are written, so that everything else may index
 //! without looking. Whether the events are *plausible* is not asked.
 
-use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceGraph, Transfer};
+use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceEnd, TraceGraph, Transfer};
 
 /// Finds the first thing that does not hold, as a text that says where and what.
 pub fn check(trace: &Trace) -> Result<(), String> {
@@ -95,7 +95,28 @@ fn graph(g: &TraceGraph) -> Result<(), String> {
             })
             .map_err(|e| format!("tasks[{i}]: {e}"))?;
     }
+    ends(g, &g.inlets).map_err(|e| format!("inlets{e}"))?;
+    ends(g, &g.outlets).map_err(|e| format!("outlets{e}"))?;
     edges(g)
+}
+
+/// Ends of a graph's boundary: by storage, of tasks that exist, inside their shapes.
+fn ends(g: &TraceGraph, ends: &[TraceEnd]) -> Result<(), String> {
+    let mut last = 0;
+    for (i, e) in ends.iter().enumerate() {
+        let (dims, upto) = (e.shape.dims4(), e.edge.region.end());
+        let inside = (0..dims.len()).all(|a| upto[a] <= dims[a]);
+        below(e.storage as usize, g.storages.len(), "storage")
+            .and_then(|()| below(e.edge.task as usize, g.tasks.len(), "task"))
+            .and_then(|()| match inside && e.storage >= last {
+                true => Ok(()),
+                false if inside => Err("not by storage".into()),
+                false => Err(format!("a part outside of {}", e.shape)),
+            })
+            .map_err(|e| format!("[{i}]: {e}"))?;
+        last = e.storage;
+    }
+    Ok(())
 }
 
 /// Successors of each task: a proper table, and all of them later tasks.
@@ -204,7 +225,7 @@ mod tests {
     #[test]
     fn broken_traces_are_found() {
         type Break = fn(&mut Trace);
-        let cases: [(&str, Break); 19] = [
+        let cases: [(&str, Break); 22] = [
             ("units[0]", |t| t.units[0].memory = 9),
             ("launches[1]", |t| t.launches[1].graph = 1),
             ("tasks[5]: unit 40", |t| t.tasks[5].unit = 40),
@@ -227,6 +248,15 @@ mod tests {
             ("power[2]: NaN", |t| t.power[2].watts = f64::NAN),
             ("graphs[0]: classes[0]", |t| {
                 t.graphs[0].classes[0].flops = -1.0
+            }),
+            ("inlets[0]: task", |t| {
+                t.graphs[0].inlets[0].edge.task = 1 << 30
+            }),
+            ("outlets[0]: storage", |t| {
+                t.graphs[0].outlets[0].storage = 1 << 30
+            }),
+            ("inlets[1]: a part outside", |t| {
+                t.graphs[0].inlets[1].shape = dahl_core::Shape::SCALAR
             }),
             ("does not come later", |t| t.graphs[0].successors[0] = 0),
             ("table of successors", |t| {

@@ -41,7 +41,7 @@ impl Index {
     }
 
     /// Numbers of all runs, by launch and task: an order in which dependencies lead forwards.
-    pub fn by_task(&self) -> &[u32] {
+    pub(crate) fn by_task(&self) -> &[u32] {
         &self.order
     }
 
@@ -57,7 +57,7 @@ impl Index {
 
     /// The number of the run of a task, or `None` where the trace has none: it never ran, its event was
     /// given up, or `id` is nobody.
-    pub fn find(&self, trace: &Trace, id: TaskId) -> Option<u32> {
+    pub(crate) fn find(&self, trace: &Trace, id: TaskId) -> Option<u32> {
         if id.launch as usize + 1 >= self.starts.len() {
             return None;
         }

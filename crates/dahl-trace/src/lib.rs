@@ -3,6 +3,8 @@
 //! The events themselves are [`dahl_core::trace`]; who records them is the runtime or the simulator.
 //! Everything here is a pure function of a trace: no clock, no thread, no terminal.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod check;
 pub mod export;
 mod file;

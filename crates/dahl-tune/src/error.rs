@@ -20,7 +20,7 @@ pub enum TuneError {
     #[error("no folder to keep measurements in: set DAHL_HOME to one")]
     NoFolder,
     /// A file that is no calibration profile, or one of another version.
-    #[error("{path} is not a profile ({why}); remove it, or make a new one with `dahl calibrate`", path = .path.display())]
+    #[error("{path} is not a calibration profile ({why}); give one that `dahl calibrate` wrote", path = .path.display())]
     Profile {
         /// The file.
         path: PathBuf,
@@ -44,6 +44,9 @@ pub enum TuneError {
     /// A setting that makes no sense, with the remedy.
     #[error("{0}")]
     Option(String),
+    /// A request to stop came before there was anything to keep.
+    #[error("stopped")]
+    Stopped,
     /// A machine's description that cannot be used.
     #[error("{0}")]
     Machine(String),

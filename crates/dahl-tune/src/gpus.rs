@@ -1,9 +1,13 @@
 //! GPUs as units of a run: found, opened once, measured once, added to runtimes and machines.
 //!
-//! Devices stay open as long as the process, whoever makes another runtime: opening one compiles its
+//! Devices stay open as long as the process, also if another runtime is made: opening one compiles its
 //! kernels. The kernels are kept on disk beside the measurements. A program built without the feature `gpu`
-//! finds none, and says how to have them.
+//! has no engine for them: it finds none, and says how to have them.
 
+#[cfg(feature = "gpu")]
+mod engine;
+
+use dahl_check::Subject;
 use dahl_core::{Bytes, DType, KernelSet, Machine, Rated, Seconds};
 use dahl_runtime::Builder;
 use serde::Serialize;
@@ -81,19 +85,70 @@ struct Listed {
     accelerator: bool,
 }
 
+/// What finds, opens and measures devices.
+trait Engine: Sync {
+    fn listed(&self) -> Vec<Listed>;
+
+    /// Why there are not more.
+    fn missing(&self) -> Vec<String>;
+
+    /// The kernels that every device has.
+    fn kernels(&self) -> KernelSet;
+
+    /// See [`equip`].
+    fn equip(&self, machine: &mut Machine, here: bool);
+
+    /// A device with quick figures, and on request its highest rates.
+    fn look(&self, number: usize, rated: bool, this: &ThisMachine) -> Gpu;
+
+    /// See [`attach`].
+    fn attach(
+        &self,
+        builder: Builder,
+        numbers: &[usize],
+        limit: Option<Bytes>,
+        dtype: DType,
+        this: &ThisMachine,
+    ) -> Result<Builder, TuneError>;
+
+    /// See [`subject`].
+    fn subject(
+        &self,
+        number: usize,
+        dtype: DType,
+        this: &ThisMachine,
+        f: &mut dyn FnMut(Subject<'_>),
+    ) -> Result<(), TuneError>;
+}
+
+/// The engine of this build, if it has one.
+const ENGINES: &[&dyn Engine] = &[
+    #[cfg(feature = "gpu")]
+    &engine::Native,
+];
+
+fn engine() -> Option<&'static dyn Engine> {
+    ENGINES.first().copied()
+}
+
+fn listed() -> Vec<Listed> {
+    engine().map_or_else(Vec::new, |e| e.listed())
+}
+
 /// The numbers of all devices.
 pub fn all() -> Vec<usize> {
-    (0..engine::listed().len()).collect()
+    (0..listed().len()).collect()
 }
 
 /// Why there are not more of them: libraries that are missing, and what to do.
 pub fn missing() -> Vec<String> {
-    engine::missing()
+    let none = "this program was built without GPUs: build it with `--features gpu`";
+    engine().map_or_else(|| vec![none.into()], |e| e.missing())
 }
 
 /// The numbers of those that are not the processor under another name.
 pub fn accelerators() -> Vec<usize> {
-    let listed = engine::listed();
+    let listed = listed();
     (0..listed.len())
         .filter(|&n| listed[n].accelerator)
         .collect()
@@ -116,7 +171,7 @@ pub fn numbers(gpus: &Gpus) -> Result<Vec<usize>, TuneError> {
     if numbers.is_empty() {
         return Ok(numbers);
     }
-    let listed = engine::listed();
+    let listed = listed();
     if let Some(n) = numbers.iter().find(|n| **n >= listed.len()) {
         if listed.is_empty() {
             return Err(TuneError::Gpu(format!("gpu:{n}: {}", none())));
@@ -134,198 +189,47 @@ pub fn numbers(gpus: &Gpus) -> Result<Vec<usize>, TuneError> {
 }
 
 /// Adds devices, opened for this element type, to a runtime that is being built.
-pub fn attach(
+pub(crate) fn attach(
     builder: Builder,
     numbers: &[usize],
     limit: Option<Bytes>,
     dtype: DType,
     this: &ThisMachine,
 ) -> Result<Builder, TuneError> {
-    engine::attach(builder, numbers, limit, dtype, this)
+    match engine() {
+        Some(engine) => engine.attach(builder, numbers, limit, dtype, this),
+        None => Ok(builder),
+    }
 }
 
 /// The kernels that every device has; none in a build without GPUs.
 pub fn kernels() -> KernelSet {
-    engine::kernels()
+    engine().map(|e| e.kernels()).unwrap_or_default()
 }
 
 /// Calls `f` with a device as conformance checks see it.
-#[cfg(feature = "gpu")]
 pub fn subject<R>(
     number: usize,
     dtype: DType,
     this: &ThisMachine,
-    f: impl FnOnce(dahl_check::Subject<'_>) -> R,
+    f: impl Fn(Subject<'_>) -> R,
 ) -> Result<R, TuneError> {
-    engine::subject(number, dtype, this, f)
+    let mut result = None;
+    if let Some(engine) = engine() {
+        engine.subject(number, dtype, this, &mut |s| result = Some(f(s)))?;
+    }
+    result.ok_or_else(|| TuneError::Gpu(format!("gpu:{number}: {}", missing().join("; "))))
 }
 
 /// Tells a described machine, which may be this one, what its GPUs can execute.
 pub(crate) fn equip(machine: &mut Machine, here: bool) {
-    engine::equip(machine, here);
+    if let Some(engine) = engine() {
+        engine.equip(machine, here);
+    }
 }
 
 /// Describes devices, with quick figures of each, and on request the highest rates that they reach.
 pub fn look(numbers: &[usize], rated: bool, this: &ThisMachine) -> Vec<Gpu> {
-    engine::look(numbers, rated, this)
-}
-
-/// Without the feature: no device, and how to have some.
-#[cfg(not(feature = "gpu"))]
-mod engine {
-    use super::*;
-
-    pub fn listed() -> Vec<Listed> {
-        Vec::new()
-    }
-
-    pub fn missing() -> Vec<String> {
-        vec!["this program was built without GPUs: build it with `--features gpu`".into()]
-    }
-
-    pub fn kernels() -> KernelSet {
-        KernelSet::default()
-    }
-
-    pub fn equip(_: &mut Machine, _: bool) {}
-
-    pub fn look(_: &[usize], _: bool, _: &ThisMachine) -> Vec<Gpu> {
-        Vec::new()
-    }
-
-    pub fn attach(
-        builder: Builder,
-        _: &[usize],
-        _: Option<Bytes>,
-        _: DType,
-        _: &ThisMachine,
-    ) -> Result<Builder, TuneError> {
-        Ok(builder)
-    }
-}
-
-#[cfg(feature = "gpu")]
-mod engine {
-    use dahl_check::Subject;
-    use dahl_gpu::device::LinkSpeed;
-    use dahl_gpu::devices::{self, Found};
-    use dahl_gpu::{GpuDriver, GpuMemory, Opened, Opening, measure};
-
-    use super::*;
-
-    fn found() -> &'static [Found] {
-        &devices::list().devices
-    }
-
-    pub fn listed() -> Vec<Listed> {
-        let one = |d: &Found| Listed {
-            name: d.name.clone(),
-            accelerator: d.accelerator,
-        };
-        found().iter().map(one).collect()
-    }
-
-    pub fn missing() -> Vec<String> {
-        let all = devices::list().missing.iter();
-        all.map(ToString::to_string).collect()
-    }
-
-    pub fn kernels() -> KernelSet {
-        dahl_gpu::kernels(None)
-    }
-
-    pub fn equip(machine: &mut Machine, here: bool) {
-        dahl_gpu::equip(machine, here);
-    }
-
-    fn opening(limit: Option<Bytes>, dtype: DType, this: &ThisMachine) -> Opening {
-        Opening {
-            dtype,
-            limit,
-            cache: this.folder().ok().map(|f| f.join("kernels")),
-        }
-    }
-
-    /// Opens a device and measures its links, once.
-    fn open(number: usize, dtype: DType, this: &ThisMachine) -> Result<Opened, TuneError> {
-        dahl_gpu::open(number, &opening(None, dtype, this))
-            .map_err(|e| TuneError::Gpu(format!("cannot open gpu:{number}: {e}")))
-    }
-
-    pub fn subject<R>(
-        number: usize,
-        dtype: DType,
-        this: &ThisMachine,
-        f: impl FnOnce(Subject<'_>) -> R,
-    ) -> Result<R, TuneError> {
-        let Opened { device, links } = open(number, dtype, this)?;
-        Ok(f(Subject {
-            driver: &GpuDriver::new(device.clone()),
-            memory: &GpuMemory::new(device, links),
-        }))
-    }
-
-    pub fn attach(
-        builder: Builder,
-        numbers: &[usize],
-        limit: Option<Bytes>,
-        dtype: DType,
-        this: &ThisMachine,
-    ) -> Result<Builder, TuneError> {
-        dahl_gpu::attach(builder, numbers, &opening(limit, dtype, this))
-            .map_err(|e| TuneError::Gpu(e.to_string()))
-    }
-
-    pub fn look(numbers: &[usize], rated: bool, this: &ThisMachine) -> Vec<Gpu> {
-        let one = |&n: &usize| {
-            let d = &found()[n];
-            Gpu {
-                unit: format!("gpu:{n}"),
-                name: d.name.clone(),
-                library: d.library.to_string(),
-                driver: d.driver.clone(),
-                accelerator: d.accelerator,
-                memory_bytes: d.memory as u64,
-                shared_memory: d.shared,
-                compute_units: d.units,
-                clock_mhz: d.clock,
-                f64: d.doubles,
-                state: match figures(n, rated, this) {
-                    Ok(figures) => GpuState::Measured(Box::new(figures)),
-                    Err(e) => GpuState::Failure(e.to_string()),
-                },
-            }
-        };
-        numbers.iter().map(one).collect()
-    }
-
-    fn figures(number: usize, rated: bool, this: &ThisMachine) -> Result<GpuFigures, TuneError> {
-        let failed = |e: dahl_gpu::GpuError| TuneError::Gpu(e.to_string());
-        let opened = open(number, DType::F32, this)?;
-        let device = &*opened.device;
-        let figures = |l: LinkSpeed| LinkFigures {
-            bytes_per_second: l.bandwidth,
-            latency_seconds: l.latency,
-        };
-        let [to_device, from_device] = opened.links.map(figures);
-        let flops = |dtype| measure::product(device, dtype).map_err(failed);
-        Ok(GpuFigures {
-            to_device,
-            from_device,
-            launch_seconds: measure::launch(device).map_err(failed)?,
-            capacity_bytes: opened.capacity(),
-            rated: match rated {
-                false => None,
-                true => Some(Rated {
-                    flops: flops(DType::F32)?,
-                    flops_f64: match found()[number].doubles {
-                        true => flops(DType::F64)?,
-                        // A rate must be positive; nothing will be asked to run at it.
-                        false => 1.0,
-                    },
-                    bandwidth: measure::copying(device).map_err(failed)?,
-                }),
-            },
-        })
-    }
+    let one = |e: &'static dyn Engine| numbers.iter().map(move |&n| e.look(n, rated, this));
+    engine().into_iter().flat_map(one).collect()
 }

@@ -33,7 +33,7 @@ pub(crate) struct GrainSearch<'a> {
 
 impl<'a> GrainSearch<'a> {
     /// Looks for a grain of the step that costs little, while `keep_going` says so.
-    pub fn new(
+    pub(crate) fn new(
         step: &'a Step,
         margin: f64,
         cost: &'a mut Cost<'a>,
@@ -50,12 +50,12 @@ impl<'a> GrainSearch<'a> {
     }
 
     /// The best grain so far, and its cost.
-    pub fn best(self) -> Option<(f64, Grain)> {
+    pub(crate) fn best(self) -> Option<(f64, Grain)> {
         self.best
     }
 
     /// Asks about a grain, unless its graph was asked about before, and keeps it if it is better.
-    pub fn improves(&mut self, grain: &Grain) -> Result<bool, TuneError> {
+    pub(crate) fn improves(&mut self, grain: &Grain) -> Result<bool, TuneError> {
         let lowered = self.step.clone().grain(grain.clone()).lower()?;
         if !self.seen.insert(lowered.graph.fingerprint()) {
             return Ok(false);
@@ -75,7 +75,7 @@ impl<'a> GrainSearch<'a> {
 
     /// Cuts of the whole model: the batch in up to so many parts, then the other dimensions from the best of
     /// these. Tries one cut in any case.
-    pub fn whole_model(&mut self, most: usize) -> Result<(), TuneError> {
+    pub(crate) fn whole_model(&mut self, most: usize) -> Result<(), TuneError> {
         let uniform = batch_cuts(self.step.batch.min(most)).map(Grain::Fixed);
         // Those with few tasks first, which take little time to try.
         for grain in uniform.chain([Grain::Auto]) {
@@ -97,7 +97,7 @@ impl<'a> GrainSearch<'a> {
     }
 
     /// From the best grain so far, each layer in turn is cut otherwise, as long as that helps.
-    pub fn by_layer(&mut self) -> Result<(), TuneError> {
+    pub(crate) fn by_layer(&mut self) -> Result<(), TuneError> {
         let layers = self.step.model.layers.len();
         let mut now: Vec<Option<Parts>> = match self.best.as_ref().map(|b| &b.1) {
             None => return Ok(()),

@@ -18,6 +18,8 @@
 //! Everything here takes a [`Step`](dahl_nn::Step), so what is measured, predicted and planned is what will run.
 //! Nothing prints: long work tells through [`Progress`], and errors are [`TuneError`]s.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 mod calibrate;
 mod describe;
 mod error;
@@ -28,6 +30,7 @@ mod machine_model;
 mod overheads;
 mod perf;
 mod plan;
+mod plot;
 mod profile;
 mod progress;
 mod run;
@@ -48,14 +51,15 @@ pub use machine_model::{MachineModel, TimesFrom, load_machine};
 pub use overheads::{RunOverheads, Variation};
 pub use perf::{PerfRow, perf_rows, variations};
 pub use plan::{FrontierPoint, PlanOptions, Planned, plan};
+pub use plot::draw_durations;
 pub use profile::{Profile, Speeds};
 pub use progress::{Progress, Tell};
-pub use run::{OnDeviceLost, ResolvedRun, RunConfig};
+pub use run::{OnDeviceLost, OnNoRoom, ResolvedRun, RunConfig};
 pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};
 pub use step_bench::StepBench;
 pub use this_machine::ThisMachine;
 pub use tune::{Tuned, tune};
-pub use units::{Cpus, Gpus, Units, UnitsError, size, units_text};
+pub use units::{Cpus, Gpus, Units, UnitsError, arithmetic, size, units_text};
 pub use validate::{Measurement, TIE, Validation, validate};
 pub use watts::core_watts;
 pub use windows::{WINDOW_SECONDS, mean_without_outliers};

@@ -2,7 +2,7 @@
 //! against what the machine can do at best.
 
 use dahl_core::graph::Choices;
-use dahl_core::{DType, UnitKind};
+use dahl_core::{DType, UnitKind, several};
 use dahl_sched::model::{Key, PerfModel};
 
 use crate::profile::{Profile, Speeds};
@@ -146,8 +146,11 @@ pub fn variations(rows: &[PerfRow]) -> Vec<String> {
             if (ratio - 1.0).abs() > 0.1 {
                 let working = other.unit.rsplit('/').next().unwrap_or_default();
                 lines.push(format!(
-                    "{} {}: {ratio:.2}x as long with {working} units working: concurrent load",
-                    row.implementation, row.shapes
+                    "{} {}: takes {:.0} % {} while {working} units work than alone",
+                    row.implementation,
+                    row.shapes,
+                    100.0 * (ratio - 1.0).abs(),
+                    if ratio > 1.0 { "longer" } else { "less time" }
                 ));
             }
         }
@@ -156,19 +159,22 @@ pub fn variations(rows: &[PerfRow]) -> Vec<String> {
         let seen = row.count + row.rejected;
         if row.rejected * 20 > seen {
             lines.push(format!(
-                "{} on {} {}: {} of {seen} far from the others and put aside: interrupted, or cold data",
+                "{} on {} {}: {} of {seen} were left out, being far from the others: interrupted, or cold data",
                 row.implementation, row.unit, row.shapes, row.rejected
             ));
         }
         if row.restarts > 0 {
             lines.push(format!(
-                "{} on {} {}: the level shifted {} times: another clock rate, or another load",
-                row.implementation, row.unit, row.shapes, row.restarts
+                "{} on {} {}: its usual time changed {}: another clock rate, or another load",
+                row.implementation,
+                row.unit,
+                row.shapes,
+                several(row.restarts, "time")
             ));
         }
         if row.spread > 0.25 {
             lines.push(format!(
-                "{} on {} {}: half of all differ by more than {:.0} %; `dahl trace summary` says what with",
+                "{} on {} {}: half of its times are more than {:.0} % off; `dahl trace summary` looks for the cause",
                 row.implementation,
                 row.unit,
                 row.shapes,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use dahl_core::{Bytes, DType, Machine};
+use dahl_core::{Bytes, DType, Machine, Stop};
 use dahl_energy::WattsModel;
 use dahl_runtime::perf_store::Warning;
 use dahl_runtime::{Builder, Runtime};
@@ -20,6 +20,10 @@ use crate::watts::gpu_watts;
 
 /// Called with the name of a device that failed and was taken out, and why.
 pub type OnDeviceLost = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Called with the name of a device that lacks room for some tasks, which run in the host's memory, with the bytes
+/// it would have to hold and those it holds.
+pub type OnNoRoom = Arc<dyn Fn(&str, Bytes, Bytes) + Send + Sync>;
 
 /// What was asked for.
 #[derive(Clone, Default)]
@@ -36,6 +40,10 @@ pub struct RunConfig {
     pub trace_events: Option<usize>,
     /// Told of devices that fail.
     pub on_device_lost: Option<OnDeviceLost>,
+    /// Told of devices that lack room.
+    pub on_no_room: Option<OnNoRoom>,
+    /// Ends long work early: training after the step in flight, tuning with the best so far.
+    pub stop: Stop,
 }
 
 impl RunConfig {
@@ -92,13 +100,23 @@ impl ResolvedRun {
     }
 
     /// The plan to follow.
-    pub fn follow(&self) -> Option<&StepPlan> {
+    pub(crate) fn follow(&self) -> Option<&StepPlan> {
         self.config.follow.as_deref()
     }
 
+    /// The request to stop that it obeys.
+    pub fn stop(&self) -> &Stop {
+        &self.config.stop
+    }
+
     /// The computer.
-    pub fn this(&self) -> &ThisMachine {
+    pub(crate) fn this(&self) -> &ThisMachine {
         &self.this
+    }
+
+    /// Whether some of its units are GPUs.
+    pub fn has_gpus(&self) -> bool {
+        !self.gpus.is_empty()
     }
 
     /// What its GPUs draw, where they cannot be measured: as the machine says, or stated defaults. None if all of
@@ -151,6 +169,9 @@ impl ResolvedRun {
         }
         if let Some(told) = config.on_device_lost.clone() {
             builder = builder.on_device_lost(move |name, why| told(name, why));
+        }
+        if let Some(told) = config.on_no_room.clone() {
+            builder = builder.on_no_room(move |name, needed, has| told(name, needed, has));
         }
         Ok((builder, warning))
     }

@@ -93,7 +93,7 @@ impl ThisMachine {
     }
 
     /// Opens the performance model for adding to it; the warning says if a damaged one was put aside.
-    pub fn open_times(&self) -> Result<(PerfStore, Option<Warning>), TuneError> {
+    pub(crate) fn open_times(&self) -> Result<(PerfStore, Option<Warning>), TuneError> {
         Ok(PerfStore::open(&self.times_path()?, 1)?)
     }
 

@@ -41,6 +41,8 @@ pub struct Tuned {
     pub predicted: Option<Seconds>,
     /// Grains that were predicted.
     pub tried: usize,
+    /// Whether a request to stop ended the search: the grain is the best so far.
+    pub stopped: bool,
 }
 
 /// What measurements leave behind: durations, and what runs added to them.
@@ -49,7 +51,8 @@ struct Learnt {
     seen: Vec<Observation>,
 }
 
-/// Finds a grain for a step, whatever grain it has, in runs of this kind.
+/// Finds a grain for a step, whatever grain it has, in runs of this kind. A request to stop the run ends the search
+/// with the best so far.
 pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned, TuneError> {
     let run = &run.recording(Some(1 << 16));
     // Without a folder to keep them in, durations serve this run alone.
@@ -68,6 +71,7 @@ pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned
         seen: Vec::new(),
     };
     let with = |grain: &Grain| step.clone().grain(grain.clone());
+    let stop = run.stop();
     let mut best = (f64::INFINITY, Grain::Auto);
     let mut machine = Machine::cpus(1);
     let uniform = batch_cuts(step.batch.min(MOST_PARTS)).map(Grain::Fixed);
@@ -76,6 +80,9 @@ pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned
         (seconds, machine) = measure(&with(&grain), run, Some(&mut learnt))?;
         if seconds < best.0 {
             best = (seconds, grain);
+        }
+        if stop.is_requested() {
+            break;
         }
     }
     let Learnt { mut store, seen } = learnt;
@@ -86,14 +93,15 @@ pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned
     let overheads = overheads.collect::<Result<_, _>>()?;
     let times = store.model().clone();
     let model = MachineModel::measured(machine, times, overheads);
-    let (predicted, grain, tried) = search(step, &model, run.policy(), &best.1)?;
+    let (predicted, grain, tried) = search(step, &model, run, &best.1)?;
     let mut found = Tuned {
         grain: best.1.clone(),
         seconds: Seconds(best.0),
         predicted: None,
         tried,
+        stopped: stop.is_requested(),
     };
-    if grain != best.1 {
+    if grain != best.1 && !found.stopped {
         // Alternating, so that a disturbance meets both.
         let (mut old, mut new) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..2 {
@@ -113,16 +121,16 @@ pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned
 fn search(
     step: &Step,
     machine: &MachineModel,
-    policy: &str,
+    run: &ResolvedRun,
     from: &Grain,
 ) -> Result<(f64, Grain, usize), TuneError> {
     let mut tried = 0;
     let best = {
         let mut predict = |_: &Grain, lowered: &dahl_nn::step::Lowered| {
             tried += 1;
-            steady(&lowered.graph, machine, policy, [2, 5]).map(Some)
+            steady(&lowered.graph, machine, run.policy(), [2, 5]).map(Some)
         };
-        let mut keep_going = || true;
+        let mut keep_going = || !run.stop().is_requested();
         let mut search = GrainSearch::new(step, MARGIN, &mut predict, &mut keep_going);
         search.improves(from)?;
         search.by_layer()?;

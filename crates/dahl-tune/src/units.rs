@@ -44,7 +44,7 @@ pub enum Gpus {
 
 impl Gpus {
     /// None at all.
-    pub const NONE: Gpus = Gpus::These(Vec::new());
+    pub(crate) const NONE: Gpus = Gpus::These(Vec::new());
 }
 
 impl Default for Units {
@@ -68,7 +68,7 @@ impl Units {
     }
 
     /// The units of these names, as plans have them: `cpu:0`, `cpu:1`, `gpu:0`.
-    pub fn named<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, UnitsError> {
+    pub(crate) fn named<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, UnitsError> {
         let (mut cpus, mut gpus) = (0, Vec::new());
         for name in names {
             match name.split_once(':') {
@@ -192,6 +192,24 @@ pub fn units_text(machine: &Machine) -> String {
         n => parts.insert(0, format!("{n} workers")),
     }
     parts.join(" and ")
+}
+
+/// What computes on a runtime's machine, as far as it decides on the last bits of results: the instruction set of
+/// CPU kernels, and which GPUs. Counts and policies do not.
+pub fn arithmetic(machine: &Machine) -> String {
+    let mut parts = std::collections::BTreeSet::new();
+    for unit in &machine.units {
+        let memory = &machine.memories[usize::from(unit.memory.0)].name;
+        parts.insert(match unit.kind {
+            UnitKind::CPU => format!("cpu {}", dahl_ops::simd::level()),
+            _ => memory
+                .strip_prefix(&unit.name)
+                .unwrap_or(memory)
+                .trim()
+                .to_owned(),
+        });
+    }
+    parts.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// An amount of memory with its unit: `512MiB`, `2GiB`, `1.5GB`, or bytes.

@@ -42,12 +42,12 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Another window.
-    pub fn add(&mut self, seconds: f64, trace: Option<Trace>) {
+    pub(crate) fn add(&mut self, seconds: f64, trace: Option<Trace>) {
         self.all.push((seconds, trace));
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
@@ -58,13 +58,13 @@ impl Windows {
     }
 
     /// Mean seconds of a step.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         let all: Vec<f64> = self.all.iter().map(|s| s.0).collect();
         mean_without_outliers(&all)
     }
 
     /// The mean's standard error, as a part of it.
-    pub fn error(&self) -> f64 {
+    pub(crate) fn error(&self) -> f64 {
         let (mean, n) = (self.seconds(), self.usual().count() as f64);
         let squares: f64 = self.usual().map(|s| (s.0 - mean).powi(2)).sum();
         match n > 1.0 && mean > 0.0 {
@@ -74,12 +74,12 @@ impl Windows {
     }
 
     /// Seconds of a step in the best one.
-    pub fn best(&self) -> f64 {
+    pub(crate) fn best(&self) -> f64 {
         self.all.iter().map(|s| s.0).fold(f64::INFINITY, f64::min)
     }
 
     /// What was recorded in those that count.
-    pub fn traces(&self) -> Vec<&Trace> {
+    pub(crate) fn traces(&self) -> Vec<&Trace> {
         self.usual().filter_map(|s| s.1.as_ref()).collect()
     }
 }

@@ -21,7 +21,7 @@ fn main() -> Result<(), dahl::Error> {
             "epoch {}: loss {:.4}, validation accuracy {:.1} %, {:.2} s, {}",
             epoch.epoch,
             epoch.train.mean_loss(),
-            100.0 * validation.accuracy(),
+            100.0 * validation.accuracy().unwrap_or_default(),
             epoch.seconds,
             epoch.energy,
         );

@@ -47,6 +47,22 @@ pub enum Error {
     /// A trace's file.
     #[error(transparent)]
     Trace(#[from] crate::trace::TraceError),
+    /// A file that cannot be written.
+    #[error("cannot write {}: {why}", path.display())]
+    File {
+        /// Which.
+        path: std::path::PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// A file of metrics that this run must not change.
+    #[error("{}: {problem}", path.display())]
+    Metrics {
+        /// Which.
+        path: std::path::PathBuf,
+        /// Why not, and what to do.
+        problem: &'static str,
+    },
     /// A setting of a [`Trainer`](crate::Trainer) that came when training had begun.
     #[error(
         "{setting} was set after the trainer began to work: set it before fit, evaluate and predict"

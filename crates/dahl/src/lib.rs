@@ -52,6 +52,8 @@
 
 mod dataset;
 mod error;
+mod lost;
+mod metrics;
 mod trainer;
 
 pub use dahl_check as check;
@@ -72,6 +74,8 @@ pub use dahl_tune as tune;
 pub use dahl_tune::{calibrate, plan, simulate, tune};
 pub use dataset::Data;
 pub use error::Error;
+pub use lost::after_loss;
+pub use metrics::Metrics;
 pub use trainer::{Epoch, Trainer};
 
 /// What almost every program needs: `use dahl::prelude::*;`.

@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dahl_core::Joules;
 use dahl_core::trace::Trace;
+use dahl_core::{Joules, Stop};
 use dahl_data::{Samples, Source};
 use dahl_energy::{Energy, Sampler};
 use dahl_nn::Step;
-use dahl_nn::checkpoint::Checkpoint;
+use dahl_nn::checkpoint::CheckpointFolder;
 use dahl_nn::losses::Loss;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::optim::Optimizer;
 use dahl_nn::schedule::Schedule;
 use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, Training};
-use dahl_nn::weights::{self, Weights};
+use dahl_nn::weights::{self, Loaded, Weights};
 use dahl_runtime::{Builder, Runtime};
-use dahl_tune::{RunConfig, StepPlan, ThisMachine, Units};
+use dahl_tune::{RunConfig, StepPlan, ThisMachine, Units, arithmetic};
 
 use crate::{Data, Error};
 
@@ -47,7 +47,8 @@ pub struct Trainer {
     run: RunConfig,
     adjust: Option<Adjust>,
     first: First,
-    checkpoints: Option<(PathBuf, Option<u64>)>,
+    checkpoints: Option<CheckpointFolder>,
+    overwrite: bool,
     opened: Option<Opened>,
     /// A setting that came too late, told at the next use.
     late: Option<&'static str>,
@@ -56,7 +57,7 @@ pub struct Trainer {
 /// Where the first weights come from.
 enum First {
     Seed,
-    Weights(Weights),
+    Weights(Loaded),
     Checkpoint(PathBuf),
 }
 
@@ -86,6 +87,11 @@ impl Epoch {
     pub fn joules(&self) -> Option<Joules> {
         self.energy.joules()
     }
+
+    /// Samples trained per second, validation included.
+    pub fn samples_per_second(&self) -> f64 {
+        self.train.samples as f64 / self.seconds.max(1e-9)
+    }
 }
 
 impl Trainer {
@@ -99,6 +105,7 @@ impl Trainer {
             adjust: None,
             first: First::Seed,
             checkpoints: None,
+            overwrite: false,
             opened: None,
             late: None,
         }
@@ -204,19 +211,61 @@ impl Trainer {
 
     /// Begins with these weights.
     pub fn init(self, weights: Weights) -> Trainer {
-        self.set("init", |t| t.first = First::Weights(weights))
+        self.init_from(Loaded {
+            weights,
+            class_names: Vec::new(),
+        })
     }
 
-    /// Goes on from a checkpoint as if the run had not stopped.
+    /// Begins with the weights of a file or checkpoint ([`weights::load`]), and with its names of classes.
+    pub fn init_from(self, loaded: Loaded) -> Trainer {
+        self.set("init", |t| t.first = First::Weights(loaded))
+    }
+
+    /// Goes on from the checkpoint in a folder as if the run had not stopped. Another model, other data and other
+    /// settings are refused.
     pub fn resume(self, folder: impl Into<PathBuf>) -> Trainer {
         let folder = folder.into();
         self.set("resume", |t| t.first = First::Checkpoint(folder))
     }
 
-    /// Writes a checkpoint into a folder at the end of every epoch and, if asked for, every so many steps.
+    /// Writes a checkpoint into a folder at the end of every epoch, where a run is stopped and, if asked for, every so
+    /// many steps. A folder with a checkpoint that the run does not go on from is refused.
     pub fn checkpoint(self, folder: impl Into<PathBuf>, every: Option<u64>) -> Trainer {
-        let folder = folder.into();
-        self.set("checkpoint", |t| t.checkpoints = Some((folder, every)))
+        let folder = CheckpointFolder::new(folder).every(every);
+        self.set("checkpoint", |t| t.checkpoints = Some(folder))
+    }
+
+    /// Whether checkpoints may replace another run's.
+    pub fn overwrite(self, overwrite: bool) -> Trainer {
+        self.set("overwrite", |t| t.overwrite = overwrite)
+    }
+
+    /// By which another thread or a signal handler stops training: after the steps in flight, with a checkpoint if
+    /// they are written. Calling [`Trainer::fit`] again goes on.
+    ///
+    /// ```
+    /// use dahl::prelude::*;
+    ///
+    /// let data = Data::open_first("fashion-mnist-small", [1, 28, 28], 320, 100)?;
+    /// let mut trainer = Trainer::new(models::first()).epochs(2);
+    /// let stop = trainer.stop_handle();
+    /// std::thread::spawn(move || stop.stop()); // at any moment
+    /// let mut history = trainer.fit(&data)?;
+    /// while trainer.interrupted() {
+    ///     history.extend(trainer.fit(&data)?);
+    /// }
+    /// assert_eq!(history.len(), 2);
+    /// # Ok::<(), dahl::Error>(())
+    /// ```
+    pub fn stop_handle(&self) -> Stop {
+        self.run.stop.clone()
+    }
+
+    /// Whether a request to stop ended the last run before its end.
+    pub fn interrupted(&self) -> bool {
+        let opened = self.opened.as_ref();
+        opened.is_some_and(|o| o.session.interrupted())
     }
 
     /// What a step is.
@@ -251,19 +300,23 @@ impl Trainer {
         }
         let mut runtime = builder.build()?;
         let mut session = Session::new(step, self.training.clone())?;
+        session.stop_by(self.run.stop.clone());
+        session.computed_by(arithmetic(runtime.machine()));
         match &self.first {
             First::Seed => session.initialise(&mut runtime)?,
-            First::Weights(weights) => session.set_weights(&mut runtime, weights)?,
-            First::Checkpoint(folder) => {
-                session.resume(&mut runtime, &Checkpoint::load(folder)?)?;
+            First::Weights(loaded) => {
+                session.set_weights(&mut runtime, &loaded.weights)?;
+                session.name_classes(loaded.class_names.clone());
             }
+            First::Checkpoint(folder) => session.resume_from(&mut runtime, folder)?,
         }
-        if let Some((folder, every)) = self.checkpoints.clone() {
-            session.checkpoint_to(folder, every);
+        if let Some(folder) = self.checkpoints.clone() {
+            session.checkpoint_to(folder.overwrite(self.overwrite));
         }
         let gpus = run.gpu_watts(None);
         let options = dahl_energy::Options {
             clock: runtime.busy_clock(dahl_core::UnitKind::CPU),
+            cards: run.has_gpus(),
             gpus: gpus.map(|watts| (watts, runtime.busy_clock(dahl_core::UnitKind::GPU))),
             ..dahl_energy::Options::default()
         };
@@ -274,7 +327,8 @@ impl Trainer {
         })
     }
 
-    /// Trains on the data; an entry per epoch.
+    /// Trains on the data; an entry per epoch. Where the last checkpoint could not be written, that is an error, but
+    /// training went on to its end and the weights are here.
     pub fn fit(&mut self, data: &Data) -> Result<Vec<Epoch>, Error> {
         self.fit_with(data, |_, _| ControlFlow::Continue(()))
     }
@@ -340,7 +394,10 @@ impl Trainer {
             data.validation.clone(),
             &mut tell,
         )?;
-        Ok(history)
+        match session.take_unsaved() {
+            Some(error) => Err(error.into()),
+            None => Ok(history),
+        }
     }
 
     /// Loss and accuracy on a set, with the weights as they are.
@@ -367,16 +424,32 @@ impl Trainer {
         Ok(opened.session.weights(&mut opened.runtime)?)
     }
 
-    /// Writes the weights as safetensors with PyTorch's keys, whole or not at all.
-    pub fn save(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
-        let weights = self.weights()?;
-        Ok(weights::write(path.as_ref(), &weights)?)
+    /// The names of the classes that the model tells apart, where data or weights have said them.
+    pub fn class_names(&mut self) -> Result<&[String], Error> {
+        Ok(self.open()?.session.class_names())
     }
 
-    /// Takes weights from a file of safetensors.
+    /// Gives the classes names, which are kept with weights and checkpoints.
+    pub fn name_classes(&mut self, names: &[&str]) -> Result<(), Error> {
+        let names = names.iter().map(|n| n.to_string()).collect();
+        self.open()?.session.name_classes(names);
+        Ok(())
+    }
+
+    /// Writes the weights as safetensors with PyTorch's keys, whole or not at all, and with the names of classes.
+    pub fn save(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let weights = self.weights()?;
+        let names = self.class_names()?;
+        Ok(weights::write_named(path.as_ref(), &weights, names)?)
+    }
+
+    /// Takes weights and names of classes from a file of safetensors, a checkpoint's file or its folder;
+    /// `module.` and what else wrappers put before names is taken off.
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
-        let weights = weights::read(path.as_ref())?;
+        let loaded = weights::load(path.as_ref())?;
         let opened = self.open()?;
+        let weights = weights::fit(loaded.weights, opened.session.model()).weights;
+        opened.session.name_classes(loaded.class_names);
         Ok(opened.session.set_weights(&mut opened.runtime, &weights)?)
     }
 

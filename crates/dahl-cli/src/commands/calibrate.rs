@@ -9,7 +9,7 @@ use dahl::tune::{self, CalibrateOptions, Calibration, Progress, Speeds, ThisMach
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::step_args::{StepArgs, model};
-use crate::print;
+use crate::{interrupt, print};
 
 /// Arguments of `dahl calibrate`.
 #[derive(clap::Args)]
@@ -79,6 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         gpu_memory: args.gpu_memory,
         seconds: args.seconds,
         again: args.again,
+        stop: interrupt::stop(),
     };
     let bar = progress();
     let mut tell = |told| match told {
@@ -89,12 +90,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let done = tune::calibrate(&options, &this, &mut tell)?;
     bar.finish_and_clear();
+    let (complete, stopped) = (done.steps, done.stopped);
     let report = Report::of(done);
-    if args.json {
-        return print::json(&report);
+    match args.json {
+        true => print::json(&report)?,
+        false => report.show(),
     }
-    report.show();
-    Ok(())
+    if !stopped {
+        return Ok(());
+    }
+    eprintln!(
+        "stopped by {}: {complete} of {} models are calibrated, and all durations measured so far are kept; the same \
+         command measures the rest",
+        interrupt::name(),
+        named.len()
+    );
+    Err(super::stopped())
 }
 
 fn progress() -> ProgressBar {

@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .filter(|c| args.codelet.as_ref().is_none_or(|name| c.name == *name))
         .collect();
     if let (Some(name), true) = (&args.codelet, codelets.is_empty()) {
-        anyhow::bail!("there is no codelet {name:?}: `dahl ops` lists them");
+        anyhow::bail!(dahl::ops::codelets::unknown(name));
     }
     let dtypes = match args.dtype {
         Some(dtype) => vec![dtype],
@@ -171,7 +171,6 @@ fn on_gpu(
     unit
 }
 
-#[cfg(feature = "gpu")]
 fn rows(
     number: usize,
     this: &ThisMachine,
@@ -183,18 +182,6 @@ fn rows(
         let one = |c: &&Codelet| check::check(subject, c, dtype, seed).into();
         codelets.iter().map(one).collect()
     })
-}
-
-/// No device is ever listed.
-#[cfg(not(feature = "gpu"))]
-fn rows(
-    _: usize,
-    _: &ThisMachine,
-    _: &[&Codelet],
-    _: DType,
-    _: u64,
-) -> Result<Vec<Row>, TuneError> {
-    Ok(Vec::new())
 }
 
 impl Unit {

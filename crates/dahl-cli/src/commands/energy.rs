@@ -4,18 +4,17 @@
 //! program's.
 
 mod check;
-mod child;
-mod export;
 mod summary;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
-use dahl::core::Seconds;
-use dahl::energy::{Clock, Options, Report, WattsModel};
+use anyhow::bail;
+use dahl::energy::{Options, ProgramRun, WattsModel, export, run_program};
 use dahl::tune::{core_watts, load_machine};
+
+use crate::print;
 
 /// Arguments of `dahl energy`.
 #[derive(clap::Args)]
@@ -53,16 +52,6 @@ pub struct Args {
     sysfs: PathBuf,
 }
 
-/// What is known of a program that ended.
-struct Run<'a> {
-    command: &'a [OsString],
-    code: i32,
-    cpu: Option<Seconds>,
-    began: SystemTime,
-    report: Report,
-    carbon: Option<f64>,
-}
-
 /// Runs the command. Ends the process itself where the program's exit code is not 0.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.sysfs.is_dir() {
@@ -73,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let machine = args.machine.as_deref().map(load_machine).transpose()?;
     let cores = machine.as_ref().map(core_watts).transpose()?;
-    let mut options = Options {
+    let options = Options {
         sysfs: args.sysfs.clone(),
         interval: args.interval,
         model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
@@ -83,66 +72,31 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return check::run(&options, args.json);
     }
     for path in [&args.csv, &args.prometheus].into_iter().flatten() {
-        can_be_written(path)?;
+        super::check_writable(path)?;
     }
-    options.clock = Clock::Children;
-    options.epoch = Some(Instant::now());
-    let began = SystemTime::now();
-    let sampler = options.start();
-    let code = match child::run(&args.command) {
-        Ok(code) => code,
-        Err((code, error)) => {
-            eprintln!("error: {error:#}");
-            std::process::exit(code);
-        }
-    };
-    let run = Run {
-        command: &args.command,
-        code,
-        cpu: Clock::Children.busy().ok(),
-        report: sampler.finish(),
-        began,
-        carbon: args.carbon,
-    };
-    summary::print(&run, args.json)?;
+    let run = run_program(&options, &args.command).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        std::process::exit(error.exit_code());
+    });
+    summary::print(&run, args.carbon, args.json)?;
     let written = write(&run, args);
-    if code != 0 {
+    if run.code != 0 {
         if let Err(error) = written {
             eprintln!("error: {error:#}");
         }
-        std::process::exit(code);
+        std::process::exit(run.code);
     }
     written
 }
 
-fn write(run: &Run, args: &Args) -> anyhow::Result<()> {
+fn write(run: &ProgramRun, args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.csv {
-        export::replace(path, &export::csv(run))?;
+        let text = export::csv(&run.report, run.began);
+        print::write(path, |out| out.write_all(text.as_bytes()))?;
     }
     if let Some(path) = &args.prometheus {
-        export::replace(path, &export::prometheus(run))?;
-    }
-    Ok(())
-}
-
-/// Said before the program runs for hours.
-fn can_be_written(path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if path.is_dir() || path.file_name().is_none() {
-        bail!("{} is a folder: name a file to write to", path.display());
-    }
-    let meta = std::fs::metadata(folder);
-    let meta = meta.with_context(|| {
-        let folder = folder.display();
-        format!("cannot write {}: create {folder} first", path.display())
-    })?;
-    if !meta.is_dir() {
-        bail!(
-            "cannot write {}: {} is not a folder",
-            path.display(),
-            folder.display()
-        );
+        let text = export::prometheus(&run.report, args.carbon, run.code);
+        print::write(path, |out| out.write_all(text.as_bytes()))?;
     }
     Ok(())
 }

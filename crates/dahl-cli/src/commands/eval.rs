@@ -1,36 +1,17 @@
 //! `dahl eval`: loss and accuracy of trained weights.
 
-use std::path::PathBuf;
-
-use dahl::data::Split;
-use dahl::nn::optim::Sgd;
-use dahl::nn::train::{Session, Training};
-use dahl::nn::weights;
-use dahl::tune::ThisMachine;
-
-use super::run_args::RunArgs;
-use super::step_args::{GraphArgs, model};
-use super::train::DataOptions;
+use super::inference::InferenceArgs;
+use super::step_args::LossArgs;
 use crate::print;
 
 /// Arguments of `dahl eval`.
 #[derive(clap::Args)]
 #[command(mut_arg("batch", |a| a.default_value("64")))]
 pub struct Args {
-    /// The model: a file, or the name of a shipped one
-    model: PathBuf,
-    /// Its weights
-    #[arg(long, value_name = "F.safetensors")]
-    weights: PathBuf,
     #[command(flatten)]
-    data: DataOptions,
-    /// Evaluate on the training images instead of the validation images
-    #[arg(long)]
-    train: bool,
+    on: InferenceArgs,
     #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    run: RunArgs,
+    loss: LossArgs,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -38,34 +19,40 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let this = ThisMachine::look();
-    let step = args.graph.step(model(Some(&args.model))?, &this, true)?;
-    let split = match args.train {
-        true => Split::Train,
-        false => Split::Validation,
-    };
-    let data = args.data.open(&step.model, split)?;
-    let weights = weights::read(&args.weights)?;
-    // Nothing is updated: the optimiser with the least state.
-    let step = step.optimizer(Sgd::default());
-    let run = args.run.prepare(this, step, &args.graph, None)?;
-    let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
-    let mut session = Session::new(run.step.clone(), Training::default())?;
-    session.set_weights(&mut runtime, &weights)?;
-    let totals = session.evaluate(&mut runtime, data)?;
-    let trace = run.finish(&mut runtime);
-    run.save(trace.as_ref())?;
+    let model = args.on.model()?;
+    let data = args.on.open(&model)?;
+    let mut ready = args.on.ready(model, args.loss.loss.clone())?;
+    let totals = ready.session.evaluate(&mut ready.runtime, data.clone())?;
+    let counts = ready
+        .session
+        .count_classes(&mut ready.runtime, data.clone())?;
+    let names = ready.class_names(Some(&*data));
+    ready.finish()?;
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());
+    // Classes that do not occur have no accuracy.
+    let classes = names.iter().zip(&counts).filter(|(_, c)| c.samples > 0);
     if args.json {
-        let images = totals.samples;
-        return print::json(
-            &serde_json::json!({ "loss": loss, "accuracy": accuracy, "images": images }),
-        );
+        let classes = classes.map(|(name, c)| {
+            serde_json::json!({ "class": name, "images": c.samples, "accuracy": c.accuracy() })
+        });
+        return print::json(&serde_json::json!({
+            "loss": loss,
+            "accuracy": accuracy,
+            "images": totals.samples,
+            "classes": classes.collect::<Vec<_>>(),
+        }));
     }
     println!(
-        "loss {loss:.6}, accuracy {:.2} % of {} images",
-        100.0 * accuracy,
+        "loss {loss:.6}{} of {} images\n",
+        print::accuracy("accuracy ", accuracy),
         totals.samples
     );
+    let mut table = print::table(&["class", "images", "accuracy"]);
+    for (name, count) in classes {
+        let accuracy = format!("{:.2} %", 100.0 * count.accuracy());
+        table.add_row([name.clone(), count.samples.to_string(), accuracy]);
+    }
+    print::align_right(&mut table, 1..=2);
+    println!("{table}");
     Ok(())
 }

@@ -162,12 +162,6 @@ fn describe(args: &Args) -> anyhow::Result<()> {
         Format::Toml => header + &machine.to_toml(),
         Format::Simgrid => dahl::sim::simgrid::write(&machine),
     };
-    match &args.output {
-        None => print!("{text}"),
-        Some(path) => {
-            dahl::core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
-                .with_context(|| format!("cannot write {}", path.display()))?
-        }
-    }
-    Ok(())
+    let output = args.output.as_deref().unwrap_or("-".as_ref());
+    print::write(output, |out| out.write_all(text.as_bytes()))
 }

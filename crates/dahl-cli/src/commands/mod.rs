@@ -7,6 +7,7 @@ pub mod energy;
 pub mod eval;
 mod follow;
 pub mod graph;
+mod inference;
 pub mod machine;
 pub mod ops;
 pub mod perf;
@@ -20,19 +21,36 @@ pub mod train;
 
 use anyhow::Context;
 
-/// Refuses a path in a folder that does not exist or cannot be written.
+/// A whole number for options that cannot be 0.
+pub fn at_least_one(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|&n| n > 0);
+    number.ok_or_else(|| "it must be a whole number, 1 or more".into())
+}
+
+/// Refuses a path in a folder that does not exist or cannot be written, and standard output, which cannot be replaced.
 pub fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(std::path::Path::new("."));
-    let data =
-        std::fs::metadata(folder).with_context(|| format!("cannot write {}", path.display()))?;
-    if !data.is_dir() || data.permissions().readonly() || path.is_dir() {
+    if crate::print::is_stdout(path) {
         anyhow::bail!(
-            "cannot write {}: not a file in a folder that can be written",
-            path.display()
+            "- is standard output; what is replaced whole or not at all needs a file: name one"
         );
     }
-    Ok(())
+    dahl::core::file::check_writable(path)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The end of a command that has said everything: only its exit code is left.
+#[derive(Debug)]
+pub struct Exit(pub u8);
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+/// The end of work that a signal cut short, once that has been said.
+pub fn stopped() -> anyhow::Error {
+    Exit(crate::interrupt::exit_code().unwrap_or(1)).into()
 }

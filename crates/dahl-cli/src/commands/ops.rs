@@ -34,10 +34,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wanted = |c: &&&codelets::Listed| args.name.as_ref().is_none_or(|n| c.name == *n);
     let found: Vec<_> = codelets::TABLE.iter().filter(wanted).collect();
     if found.is_empty() {
-        bail!(
-            "there is no operation `{}`; `dahl ops` lists them",
-            args.name.as_deref().unwrap_or("")
-        );
+        bail!(codelets::unknown(args.name.as_deref().unwrap_or("")));
     }
     let kernels = dahl::tune::gpus::kernels();
     let all = |c: &Codelet| -> Vec<(&'static str, UnitKind)> {
@@ -151,7 +148,7 @@ fn shape(text: &str) -> anyhow::Result<Shape> {
 
 fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
     let Some(codelet) = codelets::by_name(name) else {
-        bail!("there is no operation `{name}`; `dahl ops` lists them");
+        bail!(codelets::unknown(name));
     };
     let shapes = shapes
         .split(',')

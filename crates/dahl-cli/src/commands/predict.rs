@@ -3,16 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use dahl::core::file::write_atomically;
-use dahl::data::{Samples, Split};
-use dahl::nn::optim::Sgd;
-use dahl::nn::train::{Scores, Session, Training};
-use dahl::nn::weights;
-use dahl::tune::ThisMachine;
+use dahl::data::Samples;
+use dahl::nn::losses::Loss;
+use dahl::nn::train::Scores;
 
-use super::run_args::RunArgs;
-use super::step_args::{GraphArgs, model};
-use super::train::DataOptions;
+use super::inference::InferenceArgs;
 use crate::print;
 
 /// Classes that a table shows of each image.
@@ -22,26 +17,14 @@ const SHOWN: usize = 3;
 #[derive(clap::Args)]
 #[command(mut_arg("batch", |a| a.default_value("64")))]
 pub struct Args {
-    /// The model: a file, or the name of a shipped one
-    model: PathBuf,
-    /// Its weights
-    #[arg(long, value_name = "F.safetensors")]
-    weights: PathBuf,
+    #[command(flatten)]
+    on: InferenceArgs,
     /// Pictures to classify: JPEG or PNG of any size [default: the validation images of --data]
     #[arg(value_name = "IMAGE", conflicts_with_all = ["data", "limit", "val_limit", "train"])]
     images: Vec<PathBuf>,
-    #[command(flatten)]
-    data: DataOptions,
-    /// Predict the training images instead of the validation images
-    #[arg(long)]
-    train: bool,
     /// Write all class scores (logits) as CSV, a line per image [default: the likeliest classes as a table]
     #[arg(long, value_name = "F.csv")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    run: RunArgs,
     /// Print a line of JSON per image: its name, class, probability and scores
     #[arg(long, conflicts_with = "out")]
     json: bool,
@@ -59,9 +42,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let predicted = predict(args)?;
     match &args.out {
         Some(path) => {
-            write_atomically(path, |out| predicted.csv(out))
-                .map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
-            println!("{}: {} images", path.display(), predicted.names.len());
+            print::write(path, |out| predicted.csv(out))?;
+            if !print::is_stdout(path) {
+                println!("{}: {} images", path.display(), predicted.names.len());
+            }
             Ok(())
         }
         None if args.json => predicted.json(),
@@ -73,41 +57,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn predict(args: &Args) -> anyhow::Result<Predicted> {
-    let this = ThisMachine::look();
-    let step = args.graph.step(model(Some(&args.model))?, &this, true)?;
-    let (shape, count) = (step.model.input, step.model.classes());
-    let weights = weights::read(&args.weights)?;
+    let model = args.on.model()?;
     // Pictures are read first: a bad one is told before anything is computed.
     let mut pixels = Vec::new();
     for path in &args.images {
-        pixels.extend(dahl::data::read_picture(path, shape)?);
+        pixels.extend(dahl::data::read_picture(path, model.input)?);
     }
-    // Nothing is updated: the optimiser with the least state.
-    let step = step.optimizer(Sgd::default());
-    let run = args.run.prepare(this, step, &args.graph, None)?;
-    let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
-    let mut session = Session::new(run.step.clone(), Training::default())?;
-    session.set_weights(&mut runtime, &weights)?;
-    let mut classes: Vec<String> = (0..count).map(|c| c.to_string()).collect();
-    let (names, scores) = if args.images.is_empty() {
-        let split = match args.train {
-            true => Split::Train,
-            false => Split::Validation,
-        };
-        let data = args.data.open(&run.step.model, split)?;
-        for (i, class) in classes.iter_mut().enumerate() {
-            if let Some(name) = data.class_name(i) {
-                *class = name.to_owned();
-            }
-        }
-        let names = (0..data.len()).map(|i| format!("{} {i}", data.name()));
-        (names.collect(), session.predict_all(&mut runtime, data)?)
-    } else {
-        let names = args.images.iter().map(|p| p.display().to_string());
-        let samples = Samples::from(pixels);
-        (names.collect(), session.predict(&mut runtime, samples)?)
+    let data = match args.images.is_empty() {
+        true => Some(args.on.open(&model)?),
+        false => None,
     };
-    run.save(run.finish(&mut runtime).as_ref())?;
+    let mut ready = args.on.ready(model, Loss::default())?;
+    let (session, runtime) = (&mut ready.session, &mut ready.runtime);
+    let (names, scores) = match &data {
+        Some(data) => {
+            let names = (0..data.len()).map(|i| format!("{} {i}", data.name()));
+            let scores = session.predict_all(runtime, data.clone())?;
+            (names.collect(), scores)
+        }
+        None => {
+            let names = args.images.iter().map(|p| p.display().to_string());
+            let scores = session.predict(runtime, Samples::from(pixels))?;
+            (names.collect(), scores)
+        }
+    };
+    let classes = ready.class_names(data.as_deref());
+    ready.finish()?;
     Ok(Predicted {
         names,
         classes,
@@ -147,6 +122,7 @@ impl Predicted {
                 "class_name": self.classes[class],
                 "probability": self.scores.probabilities(i)[class],
                 "scores": self.scores.row(i),
+                "classes": self.classes,
             }))?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context;
 use dahl::core::Bytes;
 use dahl::core::trace::Trace;
 use dahl::nn::Step;
@@ -82,9 +83,18 @@ impl RunArgs {
             policy: self.policy.clone(),
             follow: plan.clone(),
             trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
+            stop: interrupt::stop(),
             on_device_lost: Some(Arc::new(|name, why| {
                 print::warning(&format!(
                     "{name} failed and is taken out, others go on: {why}"
+                ));
+            })),
+            on_no_room: Some(Arc::new(|name, needed, has| {
+                let needed = needed.rounded_up();
+                let option = needed.to_string().replace(' ', "");
+                print::warning(&format!(
+                    "{name} holds {has}, and some tasks need at least {needed} there: the CPU runs them \
+                     instead; use --gpu-memory {option} or more, a smaller --batch or a finer --grain"
                 ));
             })),
         };
@@ -109,20 +119,23 @@ fn tuned(step: &Step, run: &ResolvedRun) -> anyhow::Result<dahl::nn::lower::grai
         format!(" ({s} predicted, best of {} predictions)", tuned.tried)
     });
     let (time, grain) = (tuned.seconds, tuned.grain);
-    eprintln!("tuned: {time} per step{predicted}; to repeat this run: --grain {grain}");
+    let early = if tuned.stopped {
+        ", the best so far"
+    } else {
+        ""
+    };
+    eprintln!("tuned: {time} per step{predicted}{early}; to repeat this run: --grain {grain}");
     Ok(grain)
 }
 
 impl Run {
-    /// A runtime; Ctrl-C stops it.
+    /// A runtime.
     pub fn runtime(&self, settings: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Runtime> {
         let (builder, damaged) = self.run.builder(self.step.dtype)?;
         if let Some(damaged) = damaged {
             print::warning(&damaged.to_string());
         }
-        let runtime = settings(builder).build()?;
-        interrupt::cancels(runtime.canceller());
-        Ok(runtime)
+        Ok(settings(builder).build()?)
     }
 
     /// The end of a run: keeps what policies have learnt, and returns what was recorded.
@@ -146,7 +159,8 @@ impl Run {
     /// Writes a trace, where a file was asked for.
     pub fn save(&self, trace: Option<&Trace>) -> anyhow::Result<()> {
         if let (Some(path), Some(trace)) = (&self.trace, trace) {
-            dahl::trace::save(trace, path)?;
+            dahl::trace::save(trace, path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }

@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::Context;
 use dahl::core::DType;
+use dahl::nn::losses::Loss;
 use dahl::nn::lower::grain::Grain;
-use dahl::nn::optim::{Given, Optimizer};
+use dahl::nn::optim::{Given, OPTIMIZERS, Optimizer};
 use dahl::nn::step::Kernels;
+use dahl::nn::weights::{self, Loaded};
 use dahl::nn::{Model, Step, models};
 use dahl::tune::{Profile, ThisMachine};
+
+use super::run_args::Run;
 
 /// What decides on a graph, beside the model and what is trained.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,13 +34,29 @@ pub struct GraphArgs {
     pub profile: Option<PathBuf>,
 }
 
+/// What is made smaller.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LossArgs {
+    /// The loss: cross_entropy, mse, l1 or bce_with_logits, with keys behind a colon such as
+    /// cross_entropy:label_smoothing=0.1,weight=[1,2,0.5]. Data sets of images have classes, which
+    /// cross_entropy takes; the others compare with numbers, of a program's own data
+    #[arg(
+        long,
+        default_value = "cross_entropy",
+        value_name = "NAME[:KEY=VALUE,…]"
+    )]
+    pub loss: Loss,
+}
+
 /// What one training step is, beside its model.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StepArgs {
     #[command(flatten)]
     pub graph: GraphArgs,
-    /// How weights are updated
-    #[arg(long, value_parser = ["sgd", "adam", "adamw"], default_value = "adam")]
+    #[command(flatten)]
+    loss: LossArgs,
+    /// How weights are updated: sgd, adam or adamw
+    #[arg(long, value_parser = optimizer, default_value = "adam")]
     optimizer: String,
     /// Momentum of sgd [default: 0]
     #[arg(long)]
@@ -97,6 +116,22 @@ impl GraphArgs {
             .kernels(profile.map_or(Kernels::Static, |p| p.choices.into())))
     }
 
+    /// Who chose the implementations of a run, for people.
+    pub fn chosen_by(&self, run: &Run) -> String {
+        let kernels = &run.step.kernels;
+        if run.plan.is_some() {
+            return format!("the plan, {kernels}");
+        }
+        match (kernels, &self.profile) {
+            (Kernels::Static, _) => kernels.to_string(),
+            (_, Some(path)) => format!("{kernels}, {}", path.display()),
+            (_, None) => match run.this.profile_path() {
+                Ok(path) => format!("{kernels}, {}", path.display()),
+                Err(_) => kernels.to_string(),
+            },
+        }
+    }
+
     /// Whether the grain is to be measured.
     pub fn tuned(&self) -> bool {
         self.grain == Some(GrainChoice::Tuned)
@@ -122,6 +157,7 @@ impl StepArgs {
         let step = self.graph.step(model, this, here)?;
         Ok(step
             .optimizer(Optimizer::parse(&self.optimizer, &given)?)
+            .loss(self.loss.loss.clone())
             .clip_norm(self.clip_norm)
             .seed(self.seed))
     }
@@ -138,6 +174,11 @@ impl StepArgs {
             }
         };
         let number = |n: Option<f64>| n.map(|n| n.to_string());
+        let loss = &self.loss.loss;
+        add(
+            "loss",
+            (*loss != Loss::default()).then(|| format!("'{loss}'")),
+        );
         add("momentum", number(self.momentum));
         add("weight-decay", number(self.weight_decay));
         add("clip-norm", number(self.clip_norm));
@@ -156,15 +197,31 @@ pub fn model(path: Option<&Path>) -> anyhow::Result<Model> {
     let Some(path) = path else {
         return Ok(models::first());
     };
-    let shipped = path.to_str().and_then(models::by_name);
-    if let Some(model) = shipped.filter(|_| !path.exists()) {
-        return Ok(model);
-    }
-    Model::load(path).with_context(|| {
-        format!(
-            "cannot use {} (shipped models: {})",
-            path.display(),
-            models::NAMES.join(", ")
-        )
+    Ok(models::find(path)?)
+}
+
+/// The weights in a file, for a model; says what was changed in their names.
+pub fn weights_for(model: &Model, path: &Path) -> anyhow::Result<Loaded> {
+    let loaded = weights::load(path)?;
+    let fitted = weights::fit(loaded.weights, model);
+    say(path, &fitted.notes);
+    Ok(Loaded {
+        weights: fitted.weights,
+        class_names: loaded.class_names,
     })
+}
+
+/// What was done with the weights of a file.
+pub fn say(path: &Path, notes: &[String]) {
+    for note in notes {
+        eprintln!("{}: {note}", path.display());
+    }
+}
+
+fn optimizer(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = OPTIMIZERS.iter().map(|o| o.name).collect();
+    match known.contains(&name) {
+        true => Ok(name.into()),
+        false => Err(dahl::core::text::unknown("optimizer", name, &known)),
+    }
 }

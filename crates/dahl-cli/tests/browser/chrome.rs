@@ -186,12 +186,12 @@ impl Chrome {
         }
     }
 
-    /// Waits until the view stands still and what it shows is drawn.
+    /// Waits until the view stands still and what it shows is drawn: two frames at least, so that a new size of
+    /// the window has come through.
     pub fn settle(&mut self) {
         self.eval(
-            "new Promise((done) => { let last = null; const look = () => { \
-             const now = [dahl.from, dahl.to, dahl.frames].join(); \
-             if (now === last) done(); else { last = now; setTimeout(look, 80); } }; look(); })",
+            "new Promise((done) => { let frames = 0; const look = () => \
+             frames++ > 1 && dahl.still ? done() : requestAnimationFrame(look); look(); })",
         );
     }
 

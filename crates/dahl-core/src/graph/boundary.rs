@@ -53,20 +53,28 @@ impl Boundary {
         self.storages[storage as usize].overwritten
     }
 
+    /// All inlets, by storage, each with the shape it is seen under.
+    pub(crate) fn all_inlets(&self) -> impl Iterator<Item = (u32, Shape, Edge)> + '_ {
+        (0..).zip(&self.storages).flat_map(|(s, side)| {
+            let inlets = side.inlets.iter();
+            inlets.map(move |&(shape, edge)| (s, shape, edge))
+        })
+    }
+
+    /// All outlets, as [`Boundary::all_inlets`].
+    pub(crate) fn all_outlets(&self) -> impl Iterator<Item = (u32, Shape, Edge)> + '_ {
+        (0..).zip(&self.storages).flat_map(|(s, side)| {
+            let (shape, outlets) = (side.outlet_shape, side.outlets.iter());
+            outlets.filter_map(move |&edge| Some((s, shape?, edge)))
+        })
+    }
+
     /// Tasks that other launches may have to wait for.
     pub fn outlets(&self, storage: u32) -> impl Iterator<Item = u32> + '_ {
         self.storages[storage as usize]
             .outlets
             .iter()
             .map(|e| e.task)
-    }
-
-    /// Tasks that may have to wait for other launches.
-    pub fn inlets(&self, storage: u32) -> impl Iterator<Item = u32> + '_ {
-        self.storages[storage as usize]
-            .inlets
-            .iter()
-            .map(|(_, e)| e.task)
     }
 
     /// Calls `user` with the tasks after which a part of a storage is as this graph leaves it: its last
@@ -102,9 +110,20 @@ pub fn edges_between(earlier: &Graph, from: u32, later: &Graph, to: u32) -> Vec<
     let Some(out_shape) = &out.outlet_shape else {
         return Vec::new();
     };
+    meetings(
+        out.outlets.iter().map(|e| (out_shape, e)),
+        inn.inlets.iter().map(|(shape, e)| (shape, e)),
+    )
+}
+
+/// Pairs of a task with an outlet and a task with an inlet that must wait for it, of one storage.
+pub(crate) fn meetings<'a>(
+    outlets: impl Iterator<Item = (&'a Shape, &'a Edge)>,
+    inlets: impl Iterator<Item = (&'a Shape, &'a Edge)> + Clone,
+) -> Vec<(u32, u32)> {
     let mut edges = Vec::new();
-    for o in &out.outlets {
-        for (shape, i) in &inn.inlets {
+    for (out_shape, o) in outlets {
+        for (shape, i) in inlets.clone() {
             if (o.writes || i.writes) && runs::overlap((out_shape, &o.region), (shape, &i.region)) {
                 edges.push((o.task, i.task));
             }

@@ -7,7 +7,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::codelet::{Call, Codelet, Cost};
+use crate::codelet::{Call, Codelet, Cost, Implementation};
 use crate::machine::UnitKind;
 
 use super::Task;
@@ -104,6 +104,36 @@ impl Recording {
         self.last_class = self.classes.len() as u32 - 1;
         self.class_of.entry(hash).or_default().push(self.last_class);
         Ok(self.last_class)
+    }
+
+    /// The class of a task that the graph adds by itself, with a codelet that has one implementation for a kind.
+    pub(super) fn plain_class(&mut self, codelet: &Arc<Codelet>, call: Call) -> u32 {
+        let hash = {
+            let mut h = crate::hash::FastHasher::default();
+            (Arc::as_ptr(codelet) as usize, &call).hash(&mut h);
+            h.finish()
+        };
+        let codelet = self.intern(codelet);
+        let known = self.class_of.get(&hash).into_iter().flatten();
+        let same = |c: &Class| c.codelet == codelet && c.call == call;
+        if let Some(&class) = known
+            .into_iter()
+            .find(|&&c| same(&self.classes[c as usize]))
+        {
+            return class;
+        }
+        let of = &self.codelets[codelet as usize];
+        let place = |(i, each): (usize, &Implementation)| (each.kind, i as u8);
+        self.classes.push(Class {
+            codelet,
+            cost: (of.cost)(&call),
+            choices: of.implementations.iter().enumerate().map(place).collect(),
+            call,
+            pin: None,
+        });
+        let class = self.classes.len() as u32 - 1;
+        self.class_of.entry(hash).or_default().push(class);
+        class
     }
 
     /// The index of a codelet.

@@ -91,7 +91,7 @@ fn items(graph: &Graph) -> Vec<Item> {
         .iter()
         .filter(|s| s.temporary.is_some())
         .map(|s| Item {
-            size: (s.storage.bytes() as u64).next_multiple_of(ALIGNMENT),
+            size: s.planned_bytes().next_multiple_of(ALIGNMENT),
             first_users: Vec::new(),
             last_users: Vec::new(),
         })

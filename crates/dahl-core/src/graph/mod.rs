@@ -11,11 +11,12 @@
 //! | `choices` | which implementation calibration chose, call by call |
 //! | `recorder` | takes tasks, checks them |
 //! | `class` | tasks that are alike, and which implementation they use |
-//! | `deps` | edges from regions |
+//! | `fragments`, `deps` | facts by region; edges from them |
 //! | `runs` | regions under another shape of the same data |
 //! | `reduce` | private accumulators and their merging |
 //! | `memory` | temporaries packed into one block |
 //! | `boundary` | what one launch must wait for in another |
+//! | `partition` | one graph on several nodes |
 //! | `export` | DOT and JSON |
 //! | `program` | a graph's program as JSON, to read back |
 
@@ -24,7 +25,9 @@ mod choices;
 mod class;
 pub mod deps;
 pub mod export;
+mod fragments;
 pub mod memory;
+pub mod partition;
 pub mod program;
 mod recorder;
 mod reduce;
@@ -57,6 +60,10 @@ pub struct GraphStorage {
     pub storage: Arc<Storage>,
     /// For a temporary, its place in the memory plan.
     pub temporary: Option<u32>,
+    /// Whether the program has marked its rows as independent of each other ([`Recorder::by_rows`]).
+    pub by_rows: bool,
+    /// From which element to which tasks touch a temporary: the rest has no memory.
+    pub span: (usize, usize),
 }
 
 /// A storage under a shape: what accesses refer to.
@@ -114,6 +121,8 @@ pub struct Graph {
     pub memory: MemoryPlan,
     /// What other launches must wait for.
     pub boundary: Boundary,
+    /// Tasks that stand for messages, in the order of the tasks: of a part of a graph ([`partition`]) alone.
+    pub messages: Vec<partition::Message>,
 }
 
 impl Graph {
@@ -164,6 +173,13 @@ impl Graph {
     fn chosen(&self, class: &Class, kind: UnitKind) -> Option<&Implementation> {
         let i = class.choice(kind)?;
         Some(&self.codelets[class.codelet as usize].implementations[usize::from(i)])
+    }
+
+    /// The message that a task stands for, if it is one.
+    #[inline]
+    pub fn message(&self, task: u32) -> Option<&partition::Message> {
+        let place = self.messages.binary_search_by_key(&task, |m| m.task);
+        place.ok().map(|i| &self.messages[i])
     }
 
     /// What a task is, for people: `task 12, add(x[0..4], y[0..4])`.
@@ -225,6 +241,9 @@ impl Graph {
         self.tasks.hash(h);
         self.accesses.hash(h);
         self.sections.hash(h);
+        if !self.messages.is_empty() {
+            self.messages.hash(h);
+        }
     }
 }
 
@@ -243,6 +262,7 @@ impl PartialEq for Graph {
             && self.accesses == other.accesses
             && self.arrays == other.arrays
             && self.sections == other.sections
+            && self.messages == other.messages
             && self
                 .storages
                 .iter()
@@ -257,6 +277,18 @@ impl PartialEq for Graph {
 }
 
 impl GraphStorage {
+    /// Bytes of its place in the memory plan, for a temporary: those of its span, from an aligned one on.
+    pub(crate) fn planned_bytes(&self) -> u64 {
+        let size = self.storage.dtype.size();
+        (self.span.1 * size - self.skipped_bytes()) as u64
+    }
+
+    /// Bytes of a temporary that lie before its place in the memory plan.
+    pub fn skipped_bytes(&self) -> usize {
+        let start = self.span.0 * self.storage.dtype.size();
+        start / crate::arena::ALIGNMENT * crate::arena::ALIGNMENT
+    }
+
     /// Where the storage lives if it is persistent.
     pub fn place(&self) -> Option<&crate::arena::Place> {
         match &self.storage.home {

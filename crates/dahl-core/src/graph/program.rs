@@ -112,6 +112,7 @@ impl Program {
             .enumerate()
             .map(|(i, a)| self.handle(i, a, &arena, &recorder))
             .collect::<Result<_, _>>()?;
+        let mut failed = recorder.locate(false, || "arrays".into());
         let mut codelets: std::collections::HashMap<&str, Arc<Codelet>> = Default::default();
         for (i, task) in self.tasks.iter().enumerate() {
             let wrong = |problem: String| ProgramError::Task { task: i, problem };
@@ -130,8 +131,14 @@ impl Program {
                     .params(&task.params)
                     .priority(task.priority),
             );
+            failed = recorder.locate(failed, || format!("tasks[{i}]"));
         }
-        Ok(recorder.finish()?)
+        recorder.finish().map_err(|mut error| {
+            if !failed {
+                error.place = "tasks".into();
+            }
+            error.into()
+        })
     }
 
     fn handle(

@@ -4,7 +4,7 @@
 //! the place in the program that made it, ignores what follows, and [`Recorder::finish`] returns it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use super::boundary::Boundary;
 use super::class::{Chooser, NO_CLASS};
 use super::deps::Tracker;
 use super::memory::MemoryPlan;
+use super::partition::Message;
 use super::reduce::Groups;
 use super::task::Task;
 use super::{Class, Graph, GraphArray, GraphStorage, TaskRecord, runs};
@@ -83,13 +84,17 @@ pub(super) struct Recording {
     storage_of: HashMap<u64, u32, FastBuild>,
     /// For every storage, the arrays that are views of it.
     views: Vec<Vec<u32>>,
-    sections: Vec<String>,
+    pub(super) sections: Vec<String>,
+    /// Their places, by name.
+    section_of: HashMap<String, u32>,
     pub(super) section: u32,
     pub(super) tracker: Tracker,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) boundary: Boundary,
     pub(super) groups: Groups,
     temporaries: u32,
+    /// Storages whose rows are independent of each other.
+    by_rows: HashSet<u64, FastBuild>,
     pub(super) chooser: Option<Chooser>,
     error: Option<GraphError>,
 }
@@ -106,27 +111,7 @@ impl Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Recorder {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            inner: RefCell::new(Recording {
-                codelets: Vec::new(),
-                classes: Vec::new(),
-                class_of: HashMap::default(),
-                last_class: NO_CLASS,
-                tasks: Vec::new(),
-                accesses: Vec::new(),
-                arrays: Vec::new(),
-                storages: Vec::new(),
-                storage_of: HashMap::default(),
-                views: Vec::new(),
-                sections: vec![String::new()],
-                section: 0,
-                tracker: Tracker::default(),
-                edges: Vec::new(),
-                boundary: Boundary::default(),
-                groups: Groups::default(),
-                temporaries: 0,
-                chooser: None,
-                error: None,
-            }),
+            inner: RefCell::new(Recording::new()),
         }
     }
 
@@ -146,11 +131,13 @@ impl Recorder {
     /// Tasks submitted from now on belong to this section (a layer, a phase); traces and errors say it.
     pub fn section(&self, name: &str) {
         let mut r = self.inner.borrow_mut();
-        r.section = match r.sections.iter().position(|s| s == name) {
-            Some(i) => i as u32,
+        r.section = match r.section_of.get(name) {
+            Some(&i) => i,
             None => {
+                let i = r.sections.len() as u32;
                 r.sections.push(name.to_string());
-                r.sections.len() as u32 - 1
+                r.section_of.insert(name.to_string(), i);
+                i
             }
         };
     }
@@ -187,6 +174,22 @@ impl Recorder {
         ))
     }
 
+    /// Says that the rows of an array (places on its first axis, such as samples of a batch) are computed independently of
+    /// each other: a hint for placing tasks on nodes, with no influence on what is computed.
+    pub fn by_rows(&self, array: &Handle) {
+        self.inner.borrow_mut().by_rows.insert(array.storage.id);
+    }
+
+    /// Says of the first mistake, if there was one and no such place is known yet, where it was in a program that is
+    /// data: lines of ours mean nothing to its author.
+    pub(crate) fn locate(&self, before: bool, place: impl FnOnce() -> String) -> bool {
+        let error = &mut self.inner.borrow_mut().error;
+        if let Some(error) = error.as_mut().filter(|_| !before) {
+            error.place = place();
+        }
+        error.is_some()
+    }
+
     fn fail(&self, codelet: &str, problem: String, place: &Location<'_>) {
         self.inner.borrow_mut().fail(codelet, problem, place);
     }
@@ -206,7 +209,6 @@ impl Recorder {
     /// The graph of all tasks submitted, or the first mistake.
     #[track_caller]
     pub fn finish(self) -> Result<Arc<Graph>, GraphError> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut r = self.inner.into_inner();
         if r.error.is_none()
             && let Err(problem) = super::reduce::close_all(&mut r)
@@ -216,9 +218,48 @@ impl Recorder {
         if let Some(error) = r.error {
             return Err(error);
         }
+        Ok(Arc::new(r.into_graph(Vec::new())))
+    }
+}
+
+impl Recording {
+    /// Nothing recorded.
+    pub(super) fn new() -> Self {
+        Recording {
+            codelets: Vec::new(),
+            classes: Vec::new(),
+            class_of: HashMap::default(),
+            last_class: NO_CLASS,
+            tasks: Vec::new(),
+            accesses: Vec::new(),
+            arrays: Vec::new(),
+            storages: Vec::new(),
+            storage_of: HashMap::default(),
+            views: Vec::new(),
+            sections: vec![String::new()],
+            section_of: HashMap::from([(String::new(), 0)]),
+            section: 0,
+            tracker: Tracker::default(),
+            edges: Vec::new(),
+            boundary: Boundary::default(),
+            groups: Groups::default(),
+            temporaries: 0,
+            by_rows: HashSet::default(),
+            chooser: None,
+            error: None,
+        }
+    }
+
+    /// The graph of what has been recorded, with its edges, boundary and memory plan.
+    pub(super) fn into_graph(self, messages: Vec<Message>) -> Graph {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let mut r = self;
         if r.groups.closed {
             r.edges.sort_unstable();
             r.edges.dedup();
+        }
+        for s in &mut r.storages {
+            s.by_rows = r.by_rows.contains(&s.storage.id);
         }
         let n = r.tasks.len();
         let mut in_degree = vec![0u32; n];
@@ -259,13 +300,12 @@ impl Recorder {
             roots,
             memory: MemoryPlan::default(),
             boundary: r.boundary,
+            messages,
         };
         graph.memory = MemoryPlan::pack(&graph);
-        Ok(Arc::new(graph))
+        graph
     }
-}
 
-impl Recording {
     fn fail(&mut self, codelet: &str, problem: String, place: &Location<'_>) {
         let section = &self.sections[self.section as usize];
         let error = GraphError {
@@ -383,14 +423,14 @@ impl Recording {
         Ok(self.add_view(number, handle.whole))
     }
 
-    fn add_view(&mut self, storage: u32, shape: Shape) -> u32 {
+    pub(super) fn add_view(&mut self, storage: u32, shape: Shape) -> u32 {
         self.arrays.push(GraphArray { storage, shape });
         let view = self.arrays.len() as u32 - 1;
         self.views[storage as usize].push(view);
         view
     }
 
-    fn add_storage(&mut self, storage: Arc<Storage>) -> u32 {
+    pub(super) fn add_storage(&mut self, storage: Arc<Storage>) -> u32 {
         let temporary = matches!(storage.home, Home::Temporary { .. }).then(|| {
             self.temporaries += 1;
             self.temporaries - 1
@@ -400,7 +440,13 @@ impl Recording {
         self.tracker.add_array(storage.shape);
         self.boundary.add_storage();
         self.groups.add_storage();
-        self.storages.push(GraphStorage { storage, temporary });
+        let span = (0, storage.shape.len());
+        self.storages.push(GraphStorage {
+            storage,
+            temporary,
+            by_rows: false,
+            span,
+        });
         self.views.push(Vec::new());
         number
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use crate::access::{Access, Merge, Mode};
-use crate::codelet::{Call, Codelet, Cost, Implementation, Param, TaskError};
+use crate::codelet::{Call, Codelet, Cost, Param, TaskError};
 use crate::dtype::{DType, Element};
 use crate::machine::UnitKind;
 use crate::operands::Operands;
@@ -21,7 +21,7 @@ use crate::split::{By, cut};
 use crate::view::for_rows;
 
 use super::recorder::Recording;
-use super::{Class, TaskRecord, runs};
+use super::{TaskRecord, runs};
 
 /// Elements one merging task adds up, about: enough to be worth a task, few enough to share the work.
 const MERGE_GRAIN: usize = 32 << 10;
@@ -140,7 +140,7 @@ pub(super) fn close_all(r: &mut Recording) -> Result<(), String> {
 }
 
 /// Tells the tracker of an access, and notes its edges.
-fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), String> {
+pub(super) fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), String> {
     let array = r.arrays[a.array as usize];
     let (edges, boundary) = (&mut r.edges, &mut r.boundary);
     let temporary = r.storages[array.storage as usize].temporary.is_some();
@@ -282,26 +282,7 @@ fn merge_class(r: &mut Recording, merge: Merge, shape: Shape, private: usize, dt
         dtype,
         params: Vec::<Param>::new(),
     };
-    let codelet = r.intern(merge);
-    if let Some(i) = r
-        .classes
-        .iter()
-        .position(|c| c.codelet == codelet && c.call == call)
-    {
-        return i as u32;
-    }
-    let cost = (merge.cost)(&call);
-    let all = &r.codelets[codelet as usize].implementations;
-    let place = |(i, each): (usize, &Implementation)| (each.kind, i as u8);
-    let choices = all.iter().enumerate().map(place).collect();
-    r.classes.push(Class {
-        codelet,
-        call,
-        cost,
-        choices,
-        pin: None,
-    });
-    r.classes.len() as u32 - 1
+    r.plain_class(merge, call)
 }
 
 /// The codelet that joins accumulators.
@@ -314,15 +295,15 @@ fn codelet(merge: Merge) -> &'static Arc<Codelet> {
 }
 
 /// Adds operands 1, 2, … to operand 0, in this order.
-pub static MERGE: LazyLock<Arc<Codelet>> =
+pub(super) static MERGE: LazyLock<Arc<Codelet>> =
     LazyLock::new(|| joining("merge", |a, b| a + b, |a, b| a + b));
 
 /// The smallest of all operands, to operand 0; not-a-number stays.
-pub static MERGE_MIN: LazyLock<Arc<Codelet>> =
+pub(super) static MERGE_MIN: LazyLock<Arc<Codelet>> =
     LazyLock::new(|| joining("merge_min", smaller, smaller));
 
 /// The largest of all operands, to operand 0; not-a-number stays.
-pub static MERGE_MAX: LazyLock<Arc<Codelet>> =
+pub(super) static MERGE_MAX: LazyLock<Arc<Codelet>> =
     LazyLock::new(|| joining("merge_max", larger, larger));
 
 /// The smaller of two; not-a-number if either is.

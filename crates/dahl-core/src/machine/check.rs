@@ -159,16 +159,20 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(),
     Ok(())
 }
 
+/// Seconds, watts and joules per byte: more than a billion of any is a mistake in the unit.
 fn at_least_zero(what: &str, value: f64) -> Result<(), String> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(());
+    match value {
+        0.0..=1e9 => Ok(()),
+        v if v > 1e9 => Err(format!("{what} is {v:e}: it must be at most 1e9")),
+        v => Err(format!("{what} is {v}: it must be zero or more")),
     }
-    Err(format!("{what} is {value}: it must be zero or more"))
 }
 
+/// Flops, bandwidths and ratios: from what no machine is slower than to far more than any has.
 fn positive(what: &str, value: f64) -> Result<(), String> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
+    match value {
+        1e-6..=1e21 => Ok(()),
+        v if v > 0.0 => Err(format!("{what} is {v:e}: it must be from 1e-6 to 1e21")),
+        v => Err(format!("{what} is {v}: it must be more than zero")),
     }
-    Err(format!("{what} is {value}: it must be more than zero"))
 }

@@ -1,6 +1,6 @@
 //! The keys of one TOML table: read by name and type, each mistake with its line.
 //!
-//! Whoever reads asks for every key it knows; keys that nobody asked for are refused with the list of
+//! A reader asks for every key it knows; keys that nobody asked for are refused with the list of
 //! those that exist, since a misspelt key must not pass for a default.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(super) struct Lines<'t> {
 
 impl Lines<'_> {
     /// An error at a place of the text.
-    pub fn error(&self, message: String, span: Range<usize>) -> MachineError {
+    pub(super) fn error(&self, message: String, span: Range<usize>) -> MachineError {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         MachineError {
             file: self.file.to_owned(),
@@ -40,7 +40,7 @@ pub(super) struct Fields<'a, 'i> {
 }
 
 impl<'a, 'i> Fields<'a, 'i> {
-    pub fn new(
+    pub(super) fn new(
         table: &'a DeTable<'i>,
         span: Range<usize>,
         label: String,
@@ -60,18 +60,18 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// Whether a key is there; asking does not make it one that exists.
-    pub fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
     /// An error about this table.
-    pub fn error(&self, message: impl std::fmt::Display) -> MachineError {
+    pub(super) fn error(&self, message: impl std::fmt::Display) -> MachineError {
         self.lines
             .error(self.with_label(message), self.span.clone())
     }
 
     /// An error about one of its keys.
-    pub fn error_at(&self, key: &str, message: impl std::fmt::Display) -> MachineError {
+    pub(super) fn error_at(&self, key: &str, message: impl std::fmt::Display) -> MachineError {
         let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
         self.lines.error(self.with_label(message), span)
     }
@@ -101,12 +101,12 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A text.
-    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, MachineError> {
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>, MachineError> {
         self.get(key, "a text in quotes", |v| v.as_str().map(str::to_owned))
     }
 
     /// A number.
-    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, MachineError> {
+    pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, MachineError> {
         self.get(key, "a number", |value| match value {
             DeValue::Float(x) => x.as_str().parse().ok(),
             DeValue::Integer(n) => i128::from_str_radix(n.as_str(), n.radix())
@@ -117,17 +117,17 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A whole number, zero or more.
-    pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
+    pub(super) fn whole(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
         self.get(key, "a whole number, 0 or more", whole)
     }
 
     /// True or false.
-    pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, MachineError> {
+    pub(super) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, MachineError> {
         self.get(key, "true or false", |v| v.as_bool())
     }
 
     /// An amount of memory: bytes, or a text such as "8 GiB".
-    pub fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
+    pub(super) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
         let must_be = "a number of bytes or a text such as \"8 GiB\" or \"800 MB\"";
         self.get(key, must_be, |value| match value.as_str() {
             Some(text) => bytes(text),
@@ -136,7 +136,7 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A list of tables, each with its place; none if the key is missing.
-    pub fn tables(
+    pub(super) fn tables(
         &mut self,
         key: &'static str,
     ) -> Result<Vec<(&'a DeTable<'i>, Range<usize>)>, MachineError> {
@@ -158,12 +158,12 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A value that must be there.
-    pub fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, MachineError> {
+    pub(super) fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, MachineError> {
         value.ok_or_else(|| self.error(format!("`{key}` is missing")))
     }
 
     /// Refuses keys that nobody asked for.
-    pub fn finish(self) -> Result<(), MachineError> {
+    pub(super) fn finish(self) -> Result<(), MachineError> {
         let unknown = |key: &&Spanned<_>| {
             let name: &std::borrow::Cow<'_, str> = key.get_ref();
             !self.asked.contains(name.as_ref())
@@ -172,11 +172,7 @@ impl<'a, 'i> Fields<'a, 'i> {
             return Ok(());
         };
         let known: Vec<&str> = self.asked.iter().copied().collect();
-        let message = format!(
-            "unknown key {:?}; there are: {}",
-            key.get_ref(),
-            known.join(", ")
-        );
+        let message = crate::text::unknown("key", key.get_ref(), &known);
         Err(self.lines.error(self.with_label(message), key.span()))
     }
 }

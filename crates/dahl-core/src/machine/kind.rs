@@ -38,6 +38,9 @@ impl UnitKind {
     /// A GPU.
     pub const GPU: UnitKind = UnitKind::new("gpu");
 
+    /// A connection to other nodes: sends and receives.
+    pub const NET: UnitKind = UnitKind::new("net");
+
     /// The kind of this name, for constants; names from outside are parsed.
     ///
     /// # Panics

@@ -239,7 +239,27 @@ fn mistakes_name_the_entry_and_the_line() {
         (
             "both_ways = true",
             "both = true",
-            "link: unknown key \"both\"; there are: at_once, bandwidth, both_ways, from, joules_per_byte, latency, to (m.toml:34)",
+            "link: unknown key \"both\": did you mean \"both_ways\"? (m.toml:34)",
+        ),
+        (
+            "both_ways = true",
+            "duplex = true",
+            "link: unknown key \"duplex\"; there are: at_once, bandwidth, both_ways, from, joules_per_byte, latency, to (m.toml:34)",
+        ),
+        (
+            "count = 2",
+            "overhead = 1e300",
+            "unit \"cpu\": overhead is 1e300: it must be at most 1e9 (m.toml)",
+        ),
+        (
+            "busy_watts = 8.5",
+            "busy_watts = inf",
+            "unit \"cpu:0\": busy watts is inf: it must be at most 1e9 (m.toml)",
+        ),
+        (
+            "bandwidth = 12e9",
+            "bandwidth = 1e-300",
+            "link \"host\" to \"card\": bandwidth is 1e-300: it must be from 1e-6 to 1e21 (m.toml)",
         ),
         (
             "capacity = \"8 GB\"",

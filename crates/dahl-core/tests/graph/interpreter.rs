@@ -44,28 +44,76 @@ pub fn order(graph: &Graph, dice: &mut Dice) -> Vec<u32> {
 }
 
 /// Memory of a run: arrays of the program, and the block that all temporaries lie in.
-struct Values<'g> {
+pub struct Values<'g> {
     graph: &'g Graph,
     /// By storage; empty for temporaries.
-    arrays: Vec<Vec<f64>>,
+    pub arrays: Vec<Vec<f64>>,
     block: Vec<f64>,
 }
 
-impl Values<'_> {
+impl<'g> Values<'g> {
+    /// A run of a graph on these values of a program's arrays.
+    pub fn new(graph: &'g Graph, handles: &[Handle], initial: &[Vec<f64>]) -> Self {
+        let mut arrays = vec![Vec::new(); graph.storages.len()];
+        for (handle, values) in handles.iter().zip(initial) {
+            if let Some(at) = place(graph, handle) {
+                arrays[at].clone_from(values);
+            }
+        }
+        Values {
+            graph,
+            arrays,
+            // Rubbish that would be seen.
+            block: vec![f64::NAN; graph.memory.bytes as usize / 8],
+        }
+    }
+
+    /// Gives the arrays back.
+    pub fn leave(mut self, handles: &[Handle], result: &mut [Vec<f64>]) {
+        for (handle, end) in handles.iter().zip(result) {
+            if let Some(at) = place(self.graph, handle) {
+                *end = std::mem::take(&mut self.arrays[at]);
+            }
+        }
+    }
+
+    /// The values of a task's operand, in order.
+    pub fn operand(&mut self, task: u32, operand: usize) -> Vec<f64> {
+        let access = self.graph.accesses_of(task)[operand];
+        let shape = &self.graph.arrays[access.array as usize].shape;
+        let places = elements(shape, &access.region);
+        places.iter().map(|&e| *self.at(&access, e)).collect()
+    }
+
+    /// Sets the values of a task's operand.
+    pub fn set_operand(&mut self, task: u32, operand: usize, values: &[f64]) {
+        let access = self.graph.accesses_of(task)[operand];
+        let shape = &self.graph.arrays[access.array as usize].shape;
+        for (e, &value) in elements(shape, &access.region).into_iter().zip(values) {
+            *self.at(&access, e) = value;
+        }
+    }
+
     /// An element of what an access touches.
     fn at(&mut self, access: &Access, element: usize) -> &mut f64 {
         let storage = self.graph.arrays[access.array as usize].storage as usize;
         match self.graph.storages[storage].temporary {
             Some(t) => {
-                let offset = self.graph.memory.offsets[t as usize] as usize / 8;
-                &mut self.block[offset + element]
+                let skipped = self.graph.storages[storage].skipped_bytes();
+                let place = self.graph.memory.offsets[t as usize] as usize + element * 8;
+                &mut self.block[(place - skipped) / 8]
             }
             None => &mut self.arrays[storage][element],
         }
     }
 
-    fn run(&mut self, task: u32) {
+    /// Runs a task.
+    pub fn run(&mut self, task: u32) {
         let graph = self.graph;
+        if graph.codelet_of(task).name == "pack" {
+            let values = self.operand(task, 0);
+            return self.set_operand(task, 1, &values);
+        }
         let accesses: Vec<(&Access, Vec<usize>)> = graph
             .accesses_of(task)
             .iter()
@@ -118,30 +166,17 @@ pub fn interpret(
     (graph, handles): (&Graph, &[Handle]),
     order: &[u32],
 ) -> Vec<Vec<f64>> {
-    // A graph has the storages that it uses, in the order in which it came across them.
-    let place = |handle: &Handle| {
-        let mut all = graph.storages.iter();
-        all.position(|s| Arc::ptr_eq(&s.storage, &handle.storage))
-    };
-    let mut values = Values {
-        graph,
-        arrays: vec![Vec::new(); graph.storages.len()],
-        // Rubbish that would be seen.
-        block: vec![f64::NAN; graph.memory.bytes as usize / 8],
-    };
     let mut result = program.initial();
-    for (handle, initial) in handles.iter().zip(&result) {
-        if let Some(at) = place(handle) {
-            values.arrays[at].clone_from(initial);
-        }
-    }
+    let mut values = Values::new(graph, handles, &result);
     order.iter().for_each(|&task| values.run(task));
-    for (handle, end) in handles.iter().zip(&mut result) {
-        if let Some(at) = place(handle) {
-            *end = std::mem::take(&mut values.arrays[at]);
-        }
-    }
+    values.leave(handles, &mut result);
     result
+}
+
+/// Where a graph has an array: it has the storages that it uses, in the order in which it came across them.
+fn place(graph: &Graph, handle: &Handle) -> Option<usize> {
+    let mut all = graph.storages.iter();
+    all.position(|s| Arc::ptr_eq(&s.storage, &handle.storage))
 }
 
 /// For every task, which tasks it leads to.

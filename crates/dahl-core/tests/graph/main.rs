@@ -4,4 +4,5 @@
 mod edges;
 mod interpreter;
 mod memory;
+mod partition;
 mod reductions;

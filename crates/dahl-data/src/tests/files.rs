@@ -67,7 +67,7 @@ fn all_spellings_give_the_same_images() {
         assert!(train.view(3).unwrap().is_err());
         assert!(check_classes(&*train, 5).is_ok());
         let e = check_classes(&*train, 4).unwrap_err().to_string();
-        assert!(e.contains("5 classes, the model tells 4"), "{e}");
+        assert!(e.contains("5 classes, the model only 4"), "{e}");
 
         let validation = open_idx(&dir, Split::Validation, None).unwrap();
         assert_eq!((validation.len(), validation.classes()), (1, 5));

@@ -56,7 +56,6 @@ fn collect(batches: &Batches<f32>, options: Prefetch) -> Vec<(u64, usize, Vec<f3
         .unwrap()
         .map(|b| {
             let b = b.unwrap();
-            assert_eq!(b.is_last(), b.batch() + 1 == batches.per_epoch());
             assert_eq!(b.samples(), b.targets().len());
             (
                 b.epoch(),
@@ -140,6 +139,19 @@ fn misuse_is_an_error() {
     assert!(fill(2).is_err());
     assert!(fill(usize::MAX).is_err());
     assert_eq!(fill(1).unwrap(), 1);
+}
+
+#[test]
+fn a_batch_that_memory_cannot_hold_is_an_error_with_its_size() {
+    let spec = DataSpec::parse("synthetic:1x16384x16384:1000000000").unwrap();
+    let data = open(&spec, Split::Train, [1, 16384, 16384], None, &[]).unwrap();
+    let data: Arc<dyn Dataset> = Arc::from(data);
+    let batches = Batches::<f64>::new(data, 1_000_000_000).unwrap();
+    let mut source = Prefetcher::start(&batches, Prefetch::default()).unwrap();
+    let error = source.next().unwrap().err().unwrap();
+    assert!(matches!(error, DataError::Memory { .. }), "{error}");
+    // 2³¹ bytes an image, a billion images.
+    assert!(error.to_string().contains("PiB"), "{error}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_closed_counter_says_how_to_open_it() {
         Ok(text.len())
     };
     let tree = Tree::with_reader(sys.root(), Arc::new(refuse));
-    let mut ledger = Ledger::new(Meters::discover(&tree), None, Seconds(0.1));
+    let mut ledger = Ledger::new(Meters::discover(&tree, true), None, Seconds(0.1));
     ledger.sample(Seconds(0.0));
     let source = ledger.energy().source();
     assert!(

@@ -55,7 +55,7 @@ impl Sys {
 
     /// A ledger over this tree, without a model.
     pub fn ledger(&self) -> Ledger {
-        Ledger::new(Meters::discover(&self.tree()), None, Seconds(0.1))
+        Ledger::new(Meters::discover(&self.tree(), true), None, Seconds(0.1))
     }
 }
 

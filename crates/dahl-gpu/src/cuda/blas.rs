@@ -14,7 +14,7 @@ use crate::error::GpuError;
 use crate::launch::Slot;
 
 /// A handle of cuBLAS, bound to a stream.
-pub struct Blas(cublasHandle_t);
+pub(super) struct Blas(cublasHandle_t);
 
 // SAFETY: a handle may move between threads; it is used by one at a time, behind a lock.
 unsafe impl Send for Blas {}
@@ -48,7 +48,7 @@ impl Factor {
 
 impl Blas {
     /// A handle whose products run on a stream of the current context.
-    pub fn new(device: &str, stream: CUstream) -> Result<Self, GpuError> {
+    pub(super) fn new(device: &str, stream: CUstream) -> Result<Self, GpuError> {
         let failed = |e: cublas::CublasError| GpuError::Call {
             device: device.into(),
             what: "starting cuBLAS".into(),
@@ -64,7 +64,7 @@ impl Blas {
     ///
     /// # Safety
     /// The operands are on the device, and stay as they are until the stream has come so far.
-    pub unsafe fn product(
+    pub(super) unsafe fn product(
         &self,
         device: &str,
         slots: &[Slot],

@@ -1,7 +1,7 @@
 //! A CUDA device: its context, two streams, modules and memory.
 //!
 //! As the OpenCL device, on NVIDIA's driver: one thread computes at a time, copies go by the other
-//! stream through pinned memory, and whoever asked waits for an event.
+//! stream through pinned memory, and the caller waits for an event.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -105,7 +105,7 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// Makes it the calling thread's.
-    pub fn bind(&self) -> Result<(), cu::DriverError> {
+    pub(super) fn bind(&self) -> Result<(), cu::DriverError> {
         // SAFETY: retained as long as this value.
         unsafe { cu::ctx::set_current(self.raw) }
     }
@@ -156,7 +156,7 @@ pub struct CudaDevice {
 
 impl CudaDevice {
     /// Opens device `number` of [`devices`].
-    pub fn open(number: usize, settings: Settings) -> Result<Arc<Self>, GpuError> {
+    pub(crate) fn open(number: usize, settings: Settings) -> Result<Arc<Self>, GpuError> {
         let mut all = devices()?;
         if number >= all.len() {
             return Err(GpuError::NoDevice {
@@ -227,16 +227,6 @@ impl CudaDevice {
         let folder = self.settings.cache.as_deref();
         self.store.count(Count::Programs);
         Module::new(&self.context, &self.info, dtype, &self.tuning, folder)
-    }
-
-    /// The device, described.
-    pub fn info(&self) -> &Info {
-        &self.info
-    }
-
-    /// Makes something fail, for tests.
-    pub fn inject(&self, fault: Fault, after: u32) {
-        self.store.faults.inject(fault, after);
     }
 
     fn ready<'m>(&self, modules: &'m mut Modules, dtype: DType) -> Result<&'m Module, GpuError> {

@@ -12,7 +12,7 @@ fn present(once: &'static OnceLock<bool>, look: impl FnOnce() -> bool) -> bool {
 }
 
 /// Refuses if the driver is missing.
-pub fn driver_present() -> Result<(), GpuError> {
+pub(crate) fn driver_present() -> Result<(), GpuError> {
     static ONCE: OnceLock<bool> = OnceLock::new();
     // SAFETY: loads the driver's library, whose initialisers are NVIDIA's.
     match present(&ONCE, || unsafe { driver::sys::is_culib_present() }) {
@@ -48,7 +48,7 @@ pub fn compiler_present() -> Result<(), GpuError> {
 }
 
 /// Whether cuBLAS is there.
-pub fn blas_present() -> bool {
+pub(crate) fn blas_present() -> bool {
     static ONCE: OnceLock<bool> = OnceLock::new();
     // SAFETY: loads cuBLAS, whose initialisers are NVIDIA's.
     present(&ONCE, || unsafe { cublas::sys::is_culib_present() })

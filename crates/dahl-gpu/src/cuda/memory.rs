@@ -12,14 +12,14 @@ use super::device::Context;
 use crate::chunks::{HALF, Piece, carry};
 
 /// A buffer on the device, released when dropped.
-pub struct Slab {
+pub(super) struct Slab {
     at: sys::CUdeviceptr,
     context: Arc<Context>,
 }
 
 impl Slab {
     /// So many bytes.
-    pub fn new(context: &Arc<Context>, len: usize) -> Result<Self, cu::DriverError> {
+    pub(super) fn new(context: &Arc<Context>, len: usize) -> Result<Self, cu::DriverError> {
         context.bind()?;
         // SAFETY: nothing looks at the memory before something is written there.
         let at = unsafe { cu::malloc_sync(len)? };
@@ -30,7 +30,7 @@ impl Slab {
     }
 
     /// Its first address.
-    pub fn base(&self) -> usize {
+    pub(super) fn base(&self) -> usize {
         self.at as usize
     }
 }
@@ -44,7 +44,7 @@ impl Drop for Slab {
 }
 
 /// Pinned memory for copies in one direction.
-pub struct Staging {
+pub(super) struct Staging {
     at: *mut u8,
     context: Arc<Context>,
 }
@@ -64,7 +64,7 @@ impl Drop for Event {
 
 impl Staging {
     /// Pins memory. The context must be current.
-    pub fn new(context: Arc<Context>) -> Result<Self, cu::DriverError> {
+    pub(super) fn new(context: Arc<Context>) -> Result<Self, cu::DriverError> {
         // SAFETY: nothing looks at the memory before something is written there.
         let at = unsafe { cu::malloc_host(2 * HALF, 0)? };
         Ok(Staging {
@@ -78,7 +78,7 @@ impl Staging {
     ///
     /// # Safety
     /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
-    pub unsafe fn copy(
+    pub(super) unsafe fn copy(
         &mut self,
         stream: CUstream,
         all: &[Cargo<'_>],

@@ -12,4 +12,5 @@ mod module;
 
 pub use compile::ptx;
 pub use device::{CudaDevice, Info, devices};
-pub use library::{blas_present, compiler_present, driver_present};
+pub use library::compiler_present;
+pub(crate) use library::{blas_present, driver_present};

@@ -17,7 +17,7 @@ use crate::source::{self, Language};
 use crate::tuning::Tuning;
 
 /// The kernels for one element type.
-pub struct Module {
+pub(super) struct Module {
     raw: CUmodule,
     functions: HashMap<&'static str, CUfunction>,
     /// Most items of a group that every kernel can be launched with.
@@ -30,7 +30,7 @@ unsafe impl Send for Module {}
 
 impl Module {
     /// Takes the PTX from the cache, or compiles it and puts it there; then loads it.
-    pub fn new(
+    pub(super) fn new(
         context: &Arc<Context>,
         info: &Info,
         dtype: DType,
@@ -80,7 +80,7 @@ impl Module {
     }
 
     /// A kernel by name.
-    pub fn function(&self, name: &str) -> Result<CUfunction, GpuError> {
+    pub(super) fn function(&self, name: &str) -> Result<CUfunction, GpuError> {
         let found = self.functions.get(name).copied();
         found.ok_or_else(|| GpuError::Unsupported(format!("there is no kernel {name:?}")))
     }

@@ -15,7 +15,7 @@ use super::handle::{Owned, event};
 use crate::chunks::{HALF, Piece, carry};
 
 /// Pinned memory for copies in one direction.
-pub struct Staging {
+pub(super) struct Staging {
     pinned: Owned<cl_mem>,
     at: *mut u8,
     queue: cl_command_queue,
@@ -26,7 +26,7 @@ unsafe impl Send for Staging {}
 
 impl Staging {
     /// Pins and maps a buffer. The queue must outlive it.
-    pub fn new(context: cl_context, queue: cl_command_queue) -> Result<Self, cl_int> {
+    pub(super) fn new(context: cl_context, queue: cl_command_queue) -> Result<Self, cl_int> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
         let mut at: *mut c_void = std::ptr::null_mut();
         // SAFETY: valid context and queue; no host pointer is given, so none must be valid.
@@ -62,7 +62,7 @@ impl Staging {
     ///
     /// # Safety
     /// The ranges are inside both; nothing else writes them, nor reads the destination, meanwhile.
-    pub unsafe fn copy(
+    pub(super) unsafe fn copy(
         &mut self,
         places: &[(cl_mem, usize)],
         all: &[Cargo<'_>],

@@ -1,7 +1,7 @@
 //! An OpenCL device: its context, its two queues, its programs and its memory.
 //!
 //! One thread computes at a time (the unit's worker); copies come from other threads and go by the
-//! other queue. Whoever asked waits for the event of the last command, so nothing is ever read before
+//! other queue. The caller waits for the event of the last command, so nothing is ever read before
 //! it has arrived.
 
 use std::collections::HashMap;
@@ -125,11 +125,6 @@ impl OpenClDevice {
         Program::new(self.context.raw(), &self.info, dtype, &self.tuning, folder)
     }
 
-    /// The device, described.
-    pub fn info(&self) -> &Info {
-        &self.info
-    }
-
     /// Makes something fail, for tests.
     pub fn inject(&self, fault: Fault, after: u32) {
         self.store.faults.inject(fault, after);
@@ -193,7 +188,7 @@ impl OpenClDevice {
         self.store.count(Count::Launches);
         let global: [usize; 3] = std::array::from_fn(|a| launch.groups[a] * launch.items[a]);
         // SAFETY: all arguments are set; recipes and kernels agree on extents, which lie inside the
-        // operands. Conflicting tasks do not run meanwhile, by the contract of whoever runs tasks.
+        // operands. Conflicting tasks do not run meanwhile, by the contract of the caller.
         let enqueued = unsafe {
             queue::enqueue_nd_range_kernel(
                 self.queue.raw(),

@@ -19,7 +19,7 @@ use crate::tuning::Tuning;
 const OPTIONS: &std::ffi::CStr = c"-cl-std=CL1.2";
 
 /// The kernels of a program for one element type.
-pub struct Program {
+pub(super) struct Program {
     kernels: HashMap<&'static str, Owned<cl_kernel>>,
     /// Most items of a group that every kernel can be launched with.
     pub limit: usize,
@@ -27,7 +27,7 @@ pub struct Program {
 
 impl Program {
     /// Takes the program from the cache, or compiles it and puts it there.
-    pub fn new(
+    pub(super) fn new(
         context: cl_context,
         info: &Info,
         dtype: DType,
@@ -73,7 +73,7 @@ impl Program {
     }
 
     /// A kernel by name.
-    pub fn kernel(&self, name: &str) -> Option<cl_kernel> {
+    pub(super) fn kernel(&self, name: &str) -> Option<cl_kernel> {
         self.kernels.get(name).map(Owned::raw)
     }
 }

@@ -6,7 +6,7 @@
 
 /// A range of addresses, given back when dropped.
 #[derive(Debug)]
-pub struct Reserved {
+pub(super) struct Reserved {
     base: *mut u8,
     len: usize,
 }
@@ -18,7 +18,7 @@ unsafe impl Sync for Reserved {}
 
 impl Reserved {
     /// The first address.
-    pub fn base(&self) -> usize {
+    pub(super) fn base(&self) -> usize {
         self.base.expose_provenance()
     }
 }
@@ -26,7 +26,7 @@ impl Reserved {
 #[cfg(unix)]
 impl Reserved {
     /// Reserves so many addresses; `None` if the system refuses.
-    pub fn new(len: usize) -> Option<Self> {
+    pub(super) fn new(len: usize) -> Option<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping anywhere, without access rights: nothing that exists is affected.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
@@ -48,7 +48,7 @@ impl Drop for Reserved {
 #[cfg(not(unix))]
 impl Reserved {
     /// Reserves so many addresses: not known how on this system.
-    pub fn new(_: usize) -> Option<Self> {
+    pub(crate) fn new(_: usize) -> Option<Self> {
         None
     }
 }

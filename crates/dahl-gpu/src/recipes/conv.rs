@@ -32,14 +32,14 @@ fn convolve(
 }
 
 /// The convolution.
-pub fn forward(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
     let plain::Forward { x, w, bias, y } = plain::Forward::of(t.tensors);
     let given = plain::Params::of(t.params);
     convolve([x, w, y], bias, given.relu, given.window, s);
 }
 
 /// Where matrices overlap fully.
-pub fn correlate(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn correlate(t: &Task<'_>, s: &mut Steps) {
     let Correlate { x, kernel, y } = Correlate::of(t.tensors);
     let [_, _, h, w] = kernel.dims;
     let window = Window {
@@ -57,7 +57,7 @@ fn write_input_grad([dy, w, dx]: [Tensor; 3], window: Window, s: &mut Steps) {
 }
 
 /// The gradient by the input.
-pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
     let plain::InputGrad { dy, w, dx } = plain::InputGrad::of(t.tensors);
     write_input_grad([dy, w, dx], plain::Slide::of(t.params).window, s);
 }
@@ -90,7 +90,7 @@ fn add_filter_grad(x: Tensor, dy: Tensor, dw: Tensor, window: Window, s: &mut St
 }
 
 /// The gradient by the filters.
-pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn filter_grad(t: &Task<'_>, s: &mut Steps) {
     let plain::FilterGrad { x, dy, dw } = plain::FilterGrad::of(t.tensors);
     add_filter_grad(x, dy, dw, plain::Slide::of(t.params).window, s);
 }
@@ -102,7 +102,7 @@ fn unpooled(y: Tensor, side: usize) -> [usize; 4] {
 }
 
 /// With pooling behind it: the convolution goes to scratch memory, then is pooled.
-pub fn pooled(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn pooled(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (fused::Forward::of(t.tensors), fused::Params::of(t.params));
     let (y, side) = (all.y, given.side.max(1));
     let whole = s.scratch(unpooled(y, side));
@@ -118,7 +118,7 @@ pub fn pooled(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradients by filters and bias: the one by the output is expanded in scratch memory.
-pub fn pooled_filter_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn pooled_filter_grad(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (
         fused::FilterGrad::of(t.tensors),
         fused::Params::of(t.params),
@@ -133,7 +133,7 @@ pub fn pooled_filter_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient by the input: the one by the output is expanded in scratch memory.
-pub fn pooled_input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn pooled_input_grad(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (fused::InputGrad::of(t.tensors), fused::Params::of(t.params));
     let side = given.side.max(1);
     let whole = s.scratch(unpooled(all.dy, side));

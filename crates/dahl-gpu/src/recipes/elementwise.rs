@@ -8,7 +8,7 @@ use dahl_ops::elementwise::{Binary, Unary};
 use crate::launch::{Arg, Steps, Task};
 
 /// One input; in place if there is no other operand.
-pub fn unary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn unary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     let Unary { x, y } = Unary::of(t.tensors);
     let (y, [p, q]) = (y.unwrap_or(x), t.values());
     let args = [x.into(), y.into(), x.len().into(), p.into(), q.into()];
@@ -16,7 +16,7 @@ pub fn unary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
 }
 
 /// Two inputs; the first is changed if there is no third operand.
-pub fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     let Binary { a, b, c } = Binary::of(t.tensors);
     let y = c.unwrap_or(a);
     s.items(
@@ -27,7 +27,7 @@ pub fn binary(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`binary`] with a parameter.
-pub fn binary_with(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn binary_with(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     let Binary { a, b, c } = Binary::of(t.tensors);
     let (y, [p, _]) = (c.unwrap_or(a), t.values());
     let args = [a.into(), b.into(), y.into(), a.len().into(), p.into()];
@@ -35,19 +35,19 @@ pub fn binary_with(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
 }
 
 /// `x = value`
-pub fn filled(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn filled(t: &Task<'_>, s: &mut Steps) {
     super::fill(Filled::of(t.tensors).x, Value::of(t.params).value, s);
 }
 
 /// `total = total + x`
-pub fn add_assign(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn add_assign(t: &Task<'_>, s: &mut Steps) {
     let Added { x, total } = Added::of(t.tensors);
     let args = [total.into(), x.into(), total.into(), x.len().into()];
     s.items("add", args, x.len());
 }
 
 /// Joins operands 1, 2, … with operand 0, in this order.
-pub fn merge(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn merge(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
     let to = t.tensors[0];
     for &part in &t.tensors[1..] {
         let args = [to.into(), part.into(), to.into(), to.len().into()];
@@ -56,7 +56,7 @@ pub fn merge(kernel: &'static str, t: &Task<'_>, s: &mut Steps) {
 }
 
 /// Elements dropped at random, by their place in the whole array.
-pub fn dropout(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn dropout(t: &Task<'_>, s: &mut Steps) {
     let (Dropped { x, step, y }, given) = (Dropped::of(t.tensors), Dropout::of(t.params));
     let (p, seed, layer) = (given.probability, given.seed, given.layer);
     // A word below the threshold drops its element; 2³² drops all of them.

@@ -18,7 +18,7 @@ fn args(g: &Grouping) -> [Arg; 4] {
 }
 
 /// [`Grouped`].
-pub fn forward(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
     let o = Grouped::of(t.tensors);
     let params = GroupedParams::of(t.params);
     let [window, dh, dw, groups] = args(&Grouping::from(&params));
@@ -39,7 +39,7 @@ pub fn forward(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`GroupedInputGrad`].
-pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
     let o = GroupedInputGrad::of(t.tensors);
     let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
     let args = [
@@ -56,7 +56,7 @@ pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`GroupedFilterGrad`].
-pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn filter_grad(t: &Task<'_>, s: &mut Steps) {
     let o = GroupedFilterGrad::of(t.tensors);
     let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
     let args = [

@@ -45,7 +45,7 @@ const PART: usize = 256;
 
 /// Into how many parts to cut a sum of `terms` terms when there are so many blocks of results, and how
 /// many terms each has.
-pub fn parts(blocks: usize, terms: usize) -> (usize, usize) {
+pub(super) fn parts(blocks: usize, terms: usize) -> (usize, usize) {
     let parts = (BUSY / blocks.max(1)).clamp(1, terms.div_ceil(PART).max(1));
     let each = terms.div_ceil(parts).max(1);
     (terms.div_ceil(each).max(1), each)
@@ -129,7 +129,7 @@ fn by_library(
 }
 
 /// `c = a · b`
-pub fn matmul(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn matmul(t: &Task<'_>, s: &mut Steps) {
     let (Matmul { a, b, c }, turned) = (Matmul::of(t.tensors), Transposed::of(t.params));
     let a = Factor::new(a).turned_if(turned.a);
     let b = Factor::new(b).turned_if(turned.b);
@@ -137,56 +137,56 @@ pub fn matmul(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// `c = a · bᵀ` of vectors.
-pub fn outer(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn outer(t: &Task<'_>, s: &mut Steps) {
     let Outer { a, b, c } = Outer::of(t.tensors);
     let (a, b, add) = (Factor::new(a), Factor::new(b), adds(Outer::of(t.modes).c));
     product(a.turned(), b, None, c, add, s);
 }
 
 /// `y = m · x`
-pub fn matvec(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn matvec(t: &Task<'_>, s: &mut Steps) {
     let Matvec { m, x, y } = Matvec::of(t.tensors);
     product(Factor::new(x), Factor::new(m).turned(), None, y, false, s);
 }
 
 /// `y = x · m`
-pub fn vecmat(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn vecmat(t: &Task<'_>, s: &mut Steps) {
     let Vecmat { x, m, y } = Vecmat::of(t.tensors);
     product(Factor::new(x), Factor::new(m), None, y, false, s);
 }
 
 /// `y = x · wᵀ (+ bias)`
-pub fn linear(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn linear(t: &Task<'_>, s: &mut Steps) {
     let Forward { x, w, bias, y } = Forward::of(t.tensors);
     product(Factor::new(x), Factor::new(w).turned(), bias, y, false, s);
 }
 
 /// `dx = dy · w`
-pub fn linear_input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn linear_input_grad(t: &Task<'_>, s: &mut Steps) {
     let InputGrad { dy, w, dx } = InputGrad::of(t.tensors);
     product(Factor::new(dy), Factor::new(w), None, dx, false, s);
 }
 
 /// `dw += dyᵀ · x`
-pub fn linear_weight_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn linear_weight_grad(t: &Task<'_>, s: &mut Steps) {
     let WeightGrad { dy, x, dw } = WeightGrad::of(t.tensors);
     product(Factor::new(dy).turned(), Factor::new(x), None, dw, true, s);
 }
 
 /// The last two axes exchanged.
-pub fn transpose(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn transpose(t: &Task<'_>, s: &mut Steps) {
     let Transpose { x, y } = Transpose::of(t.tensors);
     s.items("transpose", [x.into(), y.into(), y.len().into()], y.len());
 }
 
 /// A diagonal matrix.
-pub fn diag(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn diag(t: &Task<'_>, s: &mut Steps) {
     let Diag { x, y } = Diag::of(t.tensors);
     s.items("diag", [x.into(), y.into(), x.len().into()], y.len());
 }
 
 /// The diagonal of a matrix.
-pub fn diagonal(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn diagonal(t: &Task<'_>, s: &mut Steps) {
     let Diagonal { x, y } = Diagonal::of(t.tensors);
     s.items("diagonal", [x.into(), y.into(), y.len().into()], y.len());
 }

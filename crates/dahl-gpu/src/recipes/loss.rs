@@ -12,20 +12,20 @@ fn rows(t: Tensor) -> usize {
 }
 
 /// Each row normalised.
-pub fn softmax(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn softmax(t: &Task<'_>, s: &mut Steps) {
     let Softmax { x, y } = Softmax::of(t.tensors);
     s.groups("softmax", [x.into(), y.into()], rows(x), x.dims[3]);
 }
 
 /// The gradient by the input.
-pub fn softmax_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn softmax_grad(t: &Task<'_>, s: &mut Steps) {
     let SoftmaxGrad { y, dy, dx } = SoftmaxGrad::of(t.tensors);
     let args = [y.into(), dy.into(), dx.into()];
     s.groups("softmax_grad", args, rows(y), y.dims[3]);
 }
 
 /// The Jacobian of one row.
-pub fn softmax_jacobian(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn softmax_jacobian(t: &Task<'_>, s: &mut Steps) {
     let Jacobian { y, j: out } = Jacobian::of(t.tensors);
     let args = [y.into(), out.into(), y.dims[3].into()];
     s.items("softmax_jacobian", args, out.len());
@@ -48,7 +48,7 @@ fn losses(all: Evaluate<Tensor>, grad: Option<Tensor>, scale: f64, s: &mut Steps
 }
 
 /// Losses, correct predictions and gradient.
-pub fn train(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn train(t: &Task<'_>, s: &mut Steps) {
     let Train {
         logits,
         labels,
@@ -66,6 +66,6 @@ pub fn train(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// Losses and correct predictions.
-pub fn evaluate(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn evaluate(t: &Task<'_>, s: &mut Steps) {
     losses(Evaluate::of(t.tensors), None, 1.0, s);
 }

@@ -42,14 +42,14 @@ fn compare(
 }
 
 /// [`ValuesTrain`].
-pub fn train(distance: Distance, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn train(distance: Distance, t: &Task<'_>, s: &mut Steps) {
     let o = ValuesTrain::of(t.tensors);
     let gradient = Some((Scale::of(t.params).scale, o.gradient));
     compare(distance, [o.scores, o.targets, o.losses], gradient, s);
 }
 
 /// [`ValuesEvaluate`].
-pub fn evaluate(distance: Distance, t: &Task<'_>, s: &mut Steps) {
+pub(super) fn evaluate(distance: Distance, t: &Task<'_>, s: &mut Steps) {
     let o = ValuesEvaluate::of(t.tensors);
     compare(distance, [o.scores, o.targets, o.losses], None, s);
 }
@@ -83,7 +83,7 @@ fn smooth(
 }
 
 /// [`SmoothTrain`].
-pub fn smooth_train(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn smooth_train(t: &Task<'_>, s: &mut Steps) {
     let o = SmoothTrain::of(t.tensors);
     let p = SmoothTrainParams::of(t.params);
     let gradient = Some((p.scale, o.gradient));
@@ -100,7 +100,7 @@ pub fn smooth_train(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`SmoothEvaluate`].
-pub fn smooth_evaluate(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn smooth_evaluate(t: &Task<'_>, s: &mut Steps) {
     smooth(
         SmoothEvaluate::of(t.tensors),
         SmoothParams::of(t.params),
@@ -110,7 +110,7 @@ pub fn smooth_evaluate(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`WeightsTotal`].
-pub fn weights_total(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn weights_total(t: &Task<'_>, s: &mut Steps) {
     let o = WeightsTotal::of(t.tensors);
     let each = s.scratch(o.labels.dims);
     let args = [

@@ -157,7 +157,7 @@ pub static TABLE: &[(&str, Recipe)] = &[
 ];
 
 /// Codelets that are products of matrices, which a device's library may compute.
-pub static PRODUCTS: &[&str] = &[
+pub(crate) static PRODUCTS: &[&str] = &[
     "matmul",
     "linear",
     "linear_input_grad",

@@ -12,7 +12,7 @@ fn per_channel(dims: [usize; 4]) -> usize {
 }
 
 /// The moments of a tile.
-pub fn moments(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn moments(t: &Task<'_>, s: &mut Steps) {
     let Moments { x, moments } = Moments::of(t.tensors);
     s.groups(
         "bn_moments",
@@ -23,7 +23,7 @@ pub fn moments(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// Statistics from all moments.
-pub fn finish(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn finish(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (Finish::of(t.tensors), Kept::of(t.params));
     let channels = all.moments.dims[3];
     let args = [
@@ -40,7 +40,7 @@ pub fn finish(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// Statistics from running mean and variance.
-pub fn running(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn running(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (Running::of(t.tensors), Epsilon::of(t.params));
     let channels = all.running_mean.dims[3];
     let args = [
@@ -54,7 +54,7 @@ pub fn running(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// A tile normalised.
-pub fn normalise(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn normalise(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (Normalise::of(t.tensors), Normalised::of(t.params));
     let x = all.x;
     let args = [
@@ -70,7 +70,7 @@ pub fn normalise(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The sums that the gradients need, of a tile.
-pub fn sums(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn sums(t: &Task<'_>, s: &mut Steps) {
     let all = Sums::of(t.tensors);
     let (x, y) = (all.x, all.y);
     let args = [
@@ -85,7 +85,7 @@ pub fn sums(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient by the input.
-pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (InputGrad::of(t.tensors), PerChannel::of(t.params));
     let (x, y) = (all.x, all.y);
     let args = [

@@ -5,7 +5,7 @@ use dahl_ops::optim::{Adam, Clip, Decay, Momentum, Norm, Sgd, SgdMomentum};
 use crate::launch::{Steps, Task};
 
 /// One step without momentum.
-pub fn sgd(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn sgd(t: &Task<'_>, s: &mut Steps) {
     let Sgd {
         values,
         gradient: g,
@@ -19,7 +19,7 @@ pub fn sgd(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// One step with momentum.
-pub fn sgd_momentum(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn sgd_momentum(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (SgdMomentum::of(t.tensors), Momentum::of(t.params));
     let p = all.param;
     let args = [
@@ -34,7 +34,7 @@ pub fn sgd_momentum(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// One step of Adam or AdamW.
-pub fn adam(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn adam(t: &Task<'_>, s: &mut Steps) {
     let (all, given) = (Adam::of(t.tensors), Decay::of(t.params));
     let p = all.param;
     let shared = s.scratch([1, 1, 1, 8]);
@@ -55,7 +55,7 @@ pub fn adam(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// A gradient scaled so that the norm of all is bounded.
-pub fn clip(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn clip(t: &Task<'_>, s: &mut Steps) {
     let Clip { total, gradient: g } = Clip::of(t.tensors);
     let most = Norm::of(t.params).most;
     let args = [total.into(), g.into(), most.into(), g.len().into()];

@@ -8,7 +8,7 @@ use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
 
 /// Each window's largest element, and where it is.
-pub fn max(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn max(t: &Task<'_>, s: &mut Steps) {
     let Max { x, y, places } = Max::of(t.tensors);
     let args = [
         x.into(),
@@ -22,7 +22,7 @@ pub fn max(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient goes to where the largest elements were.
-pub fn max_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn max_grad(t: &Task<'_>, s: &mut Steps) {
     let MaxGrad { dy, places, dx } = MaxGrad::of(t.tensors);
     let args = [
         dy.into(),
@@ -41,25 +41,25 @@ fn windowed(kernel: &'static str, from: Tensor, to: Tensor, t: &Task<'_>, s: &mu
 }
 
 /// Each window's mean.
-pub fn average(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn average(t: &Task<'_>, s: &mut Steps) {
     let Average { x, y } = Average::of(t.tensors);
     windowed("avg_pool", x, y, t, s);
 }
 
 /// The gradient is shared among each window's elements.
-pub fn average_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn average_grad(t: &Task<'_>, s: &mut Steps) {
     let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
     windowed("avg_pool_grad", dy, dx, t, s);
 }
 
 /// The mean of each plane.
-pub fn planes(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn planes(t: &Task<'_>, s: &mut Steps) {
     let Average { x, y } = Average::of(t.tensors);
     sum_axes(x, y, false, (x.dims[2] * x.dims[3]) as f64, s);
 }
 
 /// The gradient is shared among each plane's elements.
-pub fn planes_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn planes_grad(t: &Task<'_>, s: &mut Steps) {
     let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
     let count = (dx.dims[2] * dx.dims[3]) as f64;
     let args = [dy.into(), dx.into(), dx.len().into(), count.into()];
@@ -67,7 +67,7 @@ pub fn planes_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient of what was pooled, from that of the pooled and the codes.
-pub fn write_expanded(dy: Tensor, codes: Tensor, out: Tensor, side: usize, s: &mut Steps) {
+pub(super) fn write_expanded(dy: Tensor, codes: Tensor, out: Tensor, side: usize, s: &mut Steps) {
     let args = [
         dy.into(),
         codes.into(),
@@ -79,7 +79,7 @@ pub fn write_expanded(dy: Tensor, codes: Tensor, out: Tensor, side: usize, s: &m
 }
 
 /// The gradient by the convolution's output.
-pub fn expand(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn expand(t: &Task<'_>, s: &mut Steps) {
     let (Expand { dy, codes, full }, given) = (Expand::of(t.tensors), Side::of(t.params));
     write_expanded(dy, codes, full, given.side.max(1), s);
 }

@@ -16,7 +16,7 @@ use crate::tensor::{Base, Tensor, row_major};
 const FEW: usize = 64;
 
 /// `y (+)= Σ x / divisor` over the axes along which `y` has extent 1.
-pub fn sum_axes(x: Tensor, y: Tensor, add: bool, divisor: f64, s: &mut Steps) {
+pub(super) fn sum_axes(x: Tensor, y: Tensor, add: bool, divisor: f64, s: &mut Steps) {
     let kept = x.with_dims(y.dims);
     let over: [usize; 4] = std::array::from_fn(|a| if y.dims[a] == 1 { x.dims[a] } else { 1 });
     let terms: usize = over.iter().product();
@@ -84,7 +84,7 @@ fn fold(op: Fold, [a, b]: [Tensor; 2], y: Tensor, join: bool, divisor: f64, s: &
 }
 
 /// Sums over axes, or of all elements.
-pub fn sum(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn sum(t: &Task<'_>, s: &mut Steps) {
     let (Sums { x, total }, add) = (Sums::of(t.tensors), adds(Sums::of(t.modes).total));
     if total.len() == 1 {
         fold(Fold::Sum, [x; 2], total, add, 1.0, s);
@@ -99,53 +99,53 @@ fn to_one(op: Fold, divisor: f64, t: &Task<'_>, s: &mut Steps) {
 }
 
 /// `y += Σ x`, a single value.
-pub fn add_all(x: Tensor, y: Tensor, s: &mut Steps) {
+pub(super) fn add_all(x: Tensor, y: Tensor, s: &mut Steps) {
     fold(Fold::Sum, [x; 2], y, true, 1.0, s);
 }
 
 /// The mean.
-pub fn mean(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn mean(t: &Task<'_>, s: &mut Steps) {
     let elements = ToOne::of(t.tensors).x.len() as f64;
     let count = Count::of(t.params).count.unwrap_or(elements);
     to_one(Fold::Sum, count, t, s);
 }
 
 /// The smallest.
-pub fn min(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn min(t: &Task<'_>, s: &mut Steps) {
     to_one(Fold::Min, 1.0, t, s);
 }
 
 /// The largest.
-pub fn max(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn max(t: &Task<'_>, s: &mut Steps) {
     to_one(Fold::Max, 1.0, t, s);
 }
 
 /// `c (+)= Σ a · b`
-pub fn dot(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn dot(t: &Task<'_>, s: &mut Steps) {
     let (Dot { a, b, c }, add) = (Dot::of(t.tensors), adds(Dot::of(t.modes).c));
     fold(Fold::Dot, [a, b], c, add, 1.0, s);
 }
 
 /// `total += Σ x²` of a gradient.
-pub fn squares(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn squares(t: &Task<'_>, s: &mut Steps) {
     let Squares { gradient, total } = Squares::of(t.tensors);
     fold(Fold::Dot, [gradient; 2], total, true, 1.0, s);
 }
 
 /// `db +=` the sum of each channel.
-pub fn channel_sums(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn channel_sums(t: &Task<'_>, s: &mut Steps) {
     let ConvBiasGrad { dy, db } = ConvBiasGrad::of(t.tensors);
     sum_axes(dy, db.per_channel(), true, 1.0, s);
 }
 
 /// `db +=` the sum of each column.
-pub fn column_sums(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn column_sums(t: &Task<'_>, s: &mut Steps) {
     let BiasGrad { dy, db } = BiasGrad::of(t.tensors);
     sum_axes(dy, db, true, 1.0, s);
 }
 
 /// `y (+)= Σ` of the slices of a scratch tensor, first to last.
-pub fn add_parts(parts: Tensor, number: usize, y: Tensor, add: bool, s: &mut Steps) {
+pub(super) fn add_parts(parts: Tensor, number: usize, y: Tensor, add: bool, s: &mut Steps) {
     debug_assert!(matches!(parts.base, Base::Scratch(_)) && parts.strides == row_major(parts.dims));
     let args = [
         parts.into(),

@@ -76,7 +76,7 @@ fn input_grad([x, dy, statistics, scale, dx]: [Tensor; 5], with: Together, s: &m
 }
 
 /// [`LayerNorm`].
-pub fn layer(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn layer(t: &Task<'_>, s: &mut Steps) {
     let o = LayerNorm::of(t.tensors);
     let all = [o.x, o.scale, o.shift, o.y, o.statistics];
     forward(
@@ -88,7 +88,7 @@ pub fn layer(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`LayerNormInputGrad`].
-pub fn layer_input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn layer_input_grad(t: &Task<'_>, s: &mut Steps) {
     let o = LayerNormInputGrad::of(t.tensors);
     input_grad(
         [o.x, o.dy, o.statistics, o.scale, o.dx],
@@ -98,7 +98,7 @@ pub fn layer_input_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`LayerNormAffineGrad`].
-pub fn layer_affine_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn layer_affine_grad(t: &Task<'_>, s: &mut Steps) {
     let o = LayerNormAffineGrad::of(t.tensors);
     let count = o.dscale.len();
     let args = [
@@ -114,7 +114,7 @@ pub fn layer_affine_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`GroupNorm`].
-pub fn group(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn group(t: &Task<'_>, s: &mut Steps) {
     let o = GroupNorm::of(t.tensors);
     let p = GroupNormParams::of(t.params);
     let all = [o.x, o.scale, o.shift, o.y, o.statistics];
@@ -122,14 +122,14 @@ pub fn group(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// [`GroupNormInputGrad`].
-pub fn group_input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn group_input_grad(t: &Task<'_>, s: &mut Steps) {
     let o = GroupNormInputGrad::of(t.tensors);
     let with = Together::group(o.x, Groups::of(t.params).groups);
     input_grad([o.x, o.dy, o.statistics, o.scale, o.dx], with, s);
 }
 
 /// [`GroupNormAffineGrad`].
-pub fn group_affine_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn group_affine_grad(t: &Task<'_>, s: &mut Steps) {
     let o = GroupNormAffineGrad::of(t.tensors);
     let [n, c, h, w] = o.x.dims;
     let args = [

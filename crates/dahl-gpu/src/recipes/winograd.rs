@@ -27,7 +27,7 @@ fn tiles(extents: [usize; 4], out: usize) -> [usize; 2] {
 const CHUNK: usize = 16;
 
 /// Filters in the transformed domain.
-pub fn filter(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn filter(t: &Task<'_>, s: &mut Steps) {
     let (Filter { w, u }, given) = (Filter::of(t.tensors), Purpose::of(t.params));
     let turned = given.for_input;
     let (lanes, rows) = if turned {
@@ -119,14 +119,14 @@ fn correlate(
 }
 
 /// The convolution.
-pub fn forward(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
     let (Forward { x, u, bias, y }, given) = (Forward::of(t.tensors), Params::of(t.params));
     let (out, shift) = (outputs(given.tile), given.window.shift.map(|p| p as i32));
     correlate([x, u, y], bias, given.relu, out, shift, s);
 }
 
 /// The gradient by the input: a convolution with kernels turned and the complementary shift.
-pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
     let (InputGrad { dy, u, dx }, given) = (InputGrad::of(t.tensors), Tiled::of(t.params));
     let (out, shift) = (
         outputs(given.tile),
@@ -136,7 +136,7 @@ pub fn input_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient by the filters, still transformed.
-pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn filter_grad(t: &Task<'_>, s: &mut Steps) {
     let (FilterGrad { x, dy, du }, given) = (FilterGrad::of(t.tensors), Tiled::of(t.params));
     let (out, shift) = (outputs(given.tile), given.window.shift.map(|p| p as i32));
     let (grid, points) = (tiles(dy.dims, out), (out + 2) * (out + 2));
@@ -162,7 +162,7 @@ pub fn filter_grad(t: &Task<'_>, s: &mut Steps) {
 }
 
 /// The gradient by the filters, from the transformed one.
-pub fn finish(t: &Task<'_>, s: &mut Steps) {
+pub(super) fn finish(t: &Task<'_>, s: &mut Steps) {
     let (Finish { du, dw }, given) = (Finish::of(t.tensors), Finished::of(t.params));
     let count = dw.dims[0] * dw.dims[1];
     let out = outputs(given.tile);

@@ -13,7 +13,7 @@ use dahl_gpu::device::LinkSpeed;
 use dahl_gpu::fault::Fault;
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings};
-use dahl_nn::checkpoint::Checkpoint;
+use dahl_nn::checkpoint::{Checkpoint, CheckpointFolder};
 use dahl_nn::model::Model;
 use dahl_nn::optim::{Optimizer, Sgd};
 use dahl_nn::step::Step;
@@ -181,7 +181,7 @@ pub fn try_train(
         device.inject(fault, after);
     }
     if let Some(folder) = &how.checkpoints {
-        session.checkpoint_to(folder.clone(), Some(1));
+        session.checkpoint_to(CheckpointFolder::new(folder).every(1));
     }
     match from {
         Some(checkpoint) => session.resume(&mut runtime, checkpoint)?,

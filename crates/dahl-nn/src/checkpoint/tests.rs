@@ -42,6 +42,8 @@ fn some(step: u64) -> Checkpoint {
         seed: u64::MAX - 5,
         totals: [("loss".into(), 1.0 / 3.0), ("worst".into(), f64::INFINITY)].into(),
         settings: json!({"batch": 32, "lr": 0.1, "optimizer": {"name": "sgd", "momentum": 0.9}}),
+        data: None,
+        class_names: vec!["cat".into(), "\"dahl_checksum\":\"".into()],
     }
 }
 
@@ -97,12 +99,12 @@ fn another_model_or_setting_is_named() {
     settings["seed"] = json!(1);
     let error = differs(settings);
     assert!(
-        error.contains("optimizer.momentum = 0.9, this run has 0.8"),
+        error.contains("optimizer.momentum = 0.9, this run has 0.8; seed = "),
         "{error}"
     );
     let mut settings = checkpoint.settings.clone();
     settings["seed"] = json!(1);
-    assert!(differs(settings).contains("seed = nothing, this run has 1"));
+    assert!(differs(settings).contains("seed = \"nothing\", this run has 1"));
     assert!(differs(json!(null)).contains("settings = {"));
 }
 
@@ -120,12 +122,13 @@ fn what_is_not_a_checkpoint_is_said() {
             .contains("no training state")
     );
     for (note, says) in [
-        (r#"{"format":1}"#, "its format is 1, this program reads 2"),
-        (r#"{"format":2}"#, "missing field"),
+        (r#"{"format":2}"#, "format 2, this program reads 3"),
+        (r#"{"format":3}"#, "missing field"),
         ("{}", "does not say its format"),
         ("{", "EOF"),
     ] {
-        weights::write_with_note(&path, std::iter::empty(), (NOTE, note)).unwrap();
+        let notes = Notes::from([(NOTE.into(), note.into())]);
+        weights::write_with_notes(&path, std::iter::empty(), notes).unwrap();
         let error = Checkpoint::load(dir.path()).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
@@ -149,30 +152,114 @@ fn every_truncation_is_an_error() {
     }
 }
 
-/// Saves in a loop as a process of its own, which the test below kills.
 #[test]
-#[ignore = "only a part of the next test"]
-fn saver() {
-    let Some(dir) = std::env::var_os("DAHL_TEST_CHECKPOINTS") else {
-        return;
-    };
-    for step in 0.. {
-        some(step % 2).save(Path::new(&dir)).unwrap();
+fn every_flipped_bit_is_noticed() {
+    let dir = TempDir::new();
+    some(1).save(dir.path()).unwrap();
+    let path = dir.path().join(FILE);
+    let whole = fs::read(&path).unwrap();
+    // A bit of every byte: header, notes, checksum, padding and tensors.
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&path, damaged).unwrap();
+        assert!(Checkpoint::load(dir.path()).is_err(), "byte {at}");
     }
 }
 
 #[test]
-fn a_kill_leaves_a_complete_checkpoint() {
+fn a_checkpoint_is_a_file_of_weights() {
     let dir = TempDir::new();
-    some(0).save(dir.path()).unwrap();
+    let checkpoint = some(7);
+    checkpoint.save(dir.path()).unwrap();
+    for path in [dir.path().to_owned(), dir.path().join(FILE)] {
+        let loaded = weights::load(&path).unwrap();
+        assert_eq!(loaded.weights, checkpoint.weights);
+        assert_eq!(loaded.class_names, checkpoint.class_names);
+        weights::check(&loaded.weights, &model()).unwrap();
+    }
+    // As any reader of safetensors sees it.
+    let bytes = fs::read(dir.path().join(FILE)).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    for (key, tensor) in &checkpoint.weights {
+        assert_eq!(tensors.tensor(key).unwrap().shape(), tensor.shape);
+    }
+    let others = tensors
+        .names()
+        .into_iter()
+        .filter(|k| k.starts_with("dahl/"));
+    assert_eq!(
+        others.count() + checkpoint.weights.len(),
+        tensors.names().len()
+    );
+}
+
+#[test]
+fn an_older_checkpoint_is_not_taken_for_weights() {
+    let dir = TempDir::new();
+    let path = dir.path().join(FILE);
+    let notes = Notes::from([(NOTE.into(), r#"{"format":2}"#.into())]);
+    weights::write_with_notes(&path, std::iter::empty(), notes).unwrap();
+    let error = weights::read(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("checkpoint of format 2"), "{error}");
+}
+
+#[test]
+fn folders_are_tried_before_they_are_needed() {
+    let dir = TempDir::new();
+    let place = CheckpointFolder::new(dir.path().join("deep/er")).every(3);
+    let lock = place.open(None).unwrap();
+    let error = place.open(None).unwrap_err();
+    assert!(matches!(error, CheckpointError::InUse { .. }), "{error}");
+    drop(lock);
+    some(41).save(&place.folder).unwrap();
+    let says = |resumed: Option<&Path>| place.open(resumed).unwrap_err().to_string();
+    let error = says(None);
+    assert!(
+        error.contains("(m on no data, after step 41 in epoch 4)"),
+        "{error}"
+    );
+    assert!(error.contains("--overwrite"), "{error}");
+    assert_eq!(says(Some(dir.path())), error, "resumed from elsewhere");
+    place
+        .open(Some(&dir.path().join("deep/../deep/er")))
+        .unwrap();
+    place.clone().overwrite(true).open(None).unwrap();
+    fs::write(place.folder.join(FILE), b"nonsense").unwrap();
+    assert!(says(None).contains("cannot be read"));
+    fs::write(dir.path().join("file"), b"").unwrap();
+    for wrong in ["file", "file/in"] {
+        let error = CheckpointFolder::new(dir.path().join(wrong)).open(None);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(wrong), "{error}");
+    }
+}
+
+/// Names the folder to the process that [`a_kill_leaves_a_complete_checkpoint`] starts of itself.
+const SAVE_TO: &str = "DAHL_TEST_CHECKPOINTS";
+
+#[test]
+fn a_kill_leaves_a_complete_checkpoint() {
+    if let Some(dir) = std::env::var_os(SAVE_TO) {
+        for step in 1.. {
+            some(step).save(Path::new(&dir)).unwrap();
+        }
+    }
+    let dir = TempDir::new();
     for round in 0..12 {
+        some(0).save(dir.path()).unwrap();
+        let this = "checkpoint::tests::a_kill_leaves_a_complete_checkpoint";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "checkpoint::tests::saver"])
-            .env("DAHL_TEST_CHECKPOINTS", dir.path())
+            .args(["--exact", this])
+            .env(SAVE_TO, dir.path())
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(30_000 + 3_100 * round));
+        // In the middle of its saving, at some moment of it.
+        while Checkpoint::load(dir.path()).unwrap().step == 0 {
+            assert_eq!(child.try_wait().unwrap(), None, "it saves for ever");
+        }
+        std::thread::sleep(std::time::Duration::from_micros(310 * round));
         child.kill().unwrap();
         child.wait().unwrap();
         let found = Checkpoint::load(dir.path()).unwrap();

@@ -15,6 +15,9 @@ use crate::model::{Extent, Model};
 /// All patterns; the first that fits is taken.
 const PATTERNS: &[fn(&Chain<'_>) -> Option<Match>] = &[conv_relu_pool, conv_relu, batch_norm_relu];
 
+/// Layers of the longest pattern: more of a chain is not looked at.
+const LONGEST: usize = 3;
+
 /// Layers that run as one, instead of their own tasks.
 pub(crate) trait Fused {
     /// As [`Layer::forward`], for all of them.
@@ -61,13 +64,14 @@ fn conv_relu(chain: &Chain<'_>) -> Option<Match> {
 /// Below this many products of channels, the direct convolution and so the fused one is the best.
 const FUSED_CHANNELS: usize = 256;
 
-/// A convolution of few channels, the positive part and max-pooling.
+/// A convolution of few channels without groups and gaps, the positive part and max-pooling.
 fn conv_relu_pool(chain: &Chain<'_>) -> Option<Match> {
     let conv = chain.get::<Conv2d>(0)?;
     chain.get::<Relu>(1)?;
     let MaxPool2d(pool) = chain.get(2)?;
     let channels = chain.input.channels();
-    let fits = conv_pool::supports(pool.kernel.0, pool.stride.0, pool.padding.0)
+    let fits = conv.is_plain()
+        && conv_pool::supports(pool.kernel.0, pool.stride.0, pool.padding.0)
         && channels < 12
         && channels * conv.out_channels < FUSED_CHANNELS;
     let side = pool.kernel.0[0];
@@ -110,16 +114,24 @@ pub(crate) struct Group {
 /// The groups of a model, in an order in which they can run.
 pub(crate) fn groups(model: &Model) -> Vec<Group> {
     let layers = &model.layers;
-    let readers = |value: usize| layers.iter().filter(|l| l.from.contains(&value)).count();
+    let mut readers = vec![0; layers.len() + 1];
+    for layer in layers {
+        // Who reads a value twice is one reader.
+        let mut from = layer.from.clone();
+        from.sort_unstable();
+        from.dedup();
+        from.iter().for_each(|&value| readers[value] += 1);
+    }
     // Whether the only reader of layer `i` is the next one.
     let leads_on = |i: usize| {
         let next = layers.get(i + 1);
-        next.is_some_and(|l| l.from == [i + 1]) && readers(i + 1) == 1
+        next.is_some_and(|l| l.from == [i + 1]) && readers[i + 1] == 1
     };
     let mut groups = Vec::new();
     let mut i = 0;
     while i < layers.len() {
-        let end = (i..).find(|&j| !leads_on(j)).unwrap_or(i);
+        let end = (i..i + LONGEST - 1).find(|&j| !leads_on(j));
+        let end = end.unwrap_or(i + LONGEST - 1);
         let chain = Chain {
             layers: layers[i..=end].iter().map(|l| &*l.layer).collect(),
             input: model.extents()[layers[i].from[0]],
@@ -141,4 +153,39 @@ pub(crate) fn groups(model: &Model) -> Vec<Group> {
         i = last + 1;
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the time is linear cannot be tested without a clock; whether it ends can: with the square of the
+    /// layers this took minutes, with their cube years.
+    #[test]
+    fn many_layers_are_grouped() {
+        let layers = 200_000;
+        let mut builder = Model::builder("deep", [1, 4, 4]).flatten();
+        for _ in 0..layers {
+            builder = builder.relu();
+        }
+        let model = builder.linear(2).build().unwrap();
+        assert_eq!(groups(&model).len(), layers + 2);
+    }
+
+    #[test]
+    fn a_value_that_others_read_too_is_not_fused_away() {
+        let fused = |text: &str| {
+            let start = "name = \"m\"\ninput = [1, 8, 8]\n[[layers]]\ntype = \"conv2d\"\nout_channels = 2\n\
+                         kernel = 3\npadding = 1\nname = \"c\"\n[[layers]]\ntype = \"relu\"\nname = \"r\"\n";
+            let end =
+                "[[layers]]\ntype = \"flatten\"\n[[layers]]\ntype = \"linear\"\nout_features = 2\n";
+            let model = Model::from_toml(&format!("{start}{text}{end}"), "m.toml").unwrap();
+            groups(&model)[0].fused.is_some()
+        };
+        assert!(fused(""));
+        assert!(!fused(
+            "[[layers]]\ntype = \"add\"\nfrom = [\"c\", \"r\"]\n"
+        ));
+        assert!(fused("[[layers]]\ntype = \"add\"\nfrom = [\"r\", \"r\"]\n"));
+    }
 }

@@ -16,9 +16,12 @@ mod elu;
 mod flatten;
 pub(crate) mod fusion;
 mod gelu;
+mod group_norm;
+mod layer_norm;
 mod leaky_relu;
 mod linear;
 mod max_pool2d;
+mod norm;
 mod relu;
 mod sigmoid;
 mod silu;
@@ -38,6 +41,8 @@ pub use dropout::Dropout;
 pub use elu::Elu;
 pub use flatten::Flatten;
 pub use gelu::{Approximate, Gelu};
+pub use group_norm::GroupNorm;
+pub use layer_norm::LayerNorm;
 pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
 pub use max_pool2d::MaxPool2d;
@@ -69,6 +74,8 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Elu>(),
     reader::<Gelu>(),
     reader::<Silu>(),
+    reader::<LayerNorm>(),
+    reader::<GroupNorm>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
@@ -150,6 +157,16 @@ pub(crate) fn finite(key: &str, value: f64) -> Result<(), String> {
     match value.is_finite() {
         true => Ok(()),
         false => Err(format!("{key} is {value}; it must be a finite number")),
+    }
+}
+
+/// What cuts channels into groups must divide them.
+pub(crate) fn divides(key: &str, groups: usize, of: &str, channels: usize) -> Result<(), String> {
+    match channels.is_multiple_of(groups) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key} is {groups}, which does not divide {of} {channels} channels: choose a divisor"
+        )),
     }
 }
 

@@ -88,8 +88,13 @@ pub(super) fn windows(input: [usize; 2], geometry: &Geometry) -> Result<[usize; 
         kernel,
         stride,
         padding,
+        dilation,
     } = *geometry;
-    for (key, sizes) in [("kernel", kernel), ("stride", stride)] {
+    for (key, sizes) in [
+        ("kernel", kernel),
+        ("stride", stride),
+        ("dilation", dilation),
+    ] {
         if sizes.contains(&0) {
             return Err(format!("{key} is {}, must be 1 or more", Pair(sizes)));
         }
@@ -101,16 +106,21 @@ pub(super) fn windows(input: [usize; 2], geometry: &Geometry) -> Result<[usize; 
             .and_then(|p| p.checked_add(input[axis]));
         let padded = padded.filter(|&n| n <= MAX_ELEMENTS);
         let padded = padded.ok_or_else(|| format!("padding {} is too large", Pair(padding)))?;
-        if kernel[axis] > padded {
+        let span = (kernel[axis] - 1).checked_mul(dilation[axis]);
+        if span.is_none_or(|span| span >= padded) {
+            let (gaps, less) = match dilation {
+                [1, 1] => (String::new(), ""),
+                _ => (format!(" with dilation {}", Pair(dilation)), " or dilation"),
+            };
             return Err(format!(
-                "kernel {} is larger than the input of {} with padding {}: use a smaller kernel, \
-                 more padding, or less pooling before",
+                "kernel {}{gaps} is larger than the input of {} with padding {}: use a smaller \
+                 kernel{less}, more padding, or less pooling before",
                 Pair(kernel),
                 Pair(input),
                 Pair(padding)
             ));
         }
-        out[axis] = (padded - kernel[axis]) / stride[axis] + 1;
+        out[axis] = geometry.outputs(axis, input[axis]);
     }
     Ok(out)
 }
@@ -134,6 +144,11 @@ struct PoolKeys {
     stride: Option<Pair>,
     #[serde(default = "none")]
     padding: Pair,
+}
+
+/// A stride or a dilation of one.
+pub(super) fn one() -> Pair {
+    Pair([1, 1])
 }
 
 /// No padding.
@@ -167,6 +182,7 @@ impl Pool2d {
             kernel: self.kernel.0,
             stride: self.stride.0,
             padding: self.padding.0,
+            dilation: one().0,
         }
     }
 

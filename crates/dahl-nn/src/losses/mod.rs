@@ -4,21 +4,34 @@
 //! program gives one of its own with `Loss::from(MyCriterion { .. })`. Names, keys and means are those of
 //! PyTorch's module of the same name; the mean over the batch is what is trained.
 
+mod bce_with_logits;
 mod cross_entropy;
+mod l1;
+mod mse;
+mod values;
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use bce_with_logits::BceWithLogits;
 pub use cross_entropy::CrossEntropy;
+pub use l1::L1;
+pub use mse::Mse;
 
 use crate::keys::{self, Given, KeyError, Keys, Named, Reader};
 use crate::lower::LossTape;
 use crate::model::Extent;
 
 /// All losses that files and the command line know.
-pub const LOSSES: &[Reader<dyn Criterion>] = &[reader::<CrossEntropy>()];
+pub const LOSSES: &[Reader<dyn Criterion>] = &[
+    reader::<CrossEntropy>(),
+    reader::<Mse>(),
+    reader::<L1>(),
+    reader::<BceWithLogits>(),
+];
 
 /// How a loss is read: what a line of [`LOSSES`] has.
 pub const fn reader<T: Criterion + Named>() -> Reader<dyn Criterion> {
@@ -54,7 +67,7 @@ pub trait Criterion: Keys {
     }
 
     /// Submits its tasks: for every sample its loss, such that their mean over the batch is what is trained;
-    /// how many predictions are right; in training, the gradient of that mean.
+    /// where targets are classes, how many predictions are right; in training, the gradient of that mean.
     fn lower(&self, tape: &mut LossTape<'_>);
 }
 
@@ -78,12 +91,12 @@ impl Default for Loss {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LossError {
     /// No loss of that name.
-    #[error("unknown loss {name:?}; there are: {known}")]
+    #[error("{}", dahl_core::text::unknown("loss", name, known))]
     Unknown {
         /// The name.
         name: String,
         /// Those there are.
-        known: String,
+        known: Vec<&'static str>,
     },
     /// A key that is unknown, missing or has no fitting value.
     #[error("{loss}: {error}")]
@@ -92,6 +105,14 @@ pub enum LossError {
         loss: String,
         /// What is wrong.
         error: KeyError,
+    },
+    /// A text that names no keys after its colon.
+    #[error("{loss}: {problem}")]
+    Text {
+        /// Which loss.
+        loss: String,
+        /// What is wrong.
+        problem: String,
     },
     /// The loss does not fit the model.
     #[error("{loss}: {message}")]
@@ -153,6 +174,26 @@ impl Loss {
     }
 }
 
+/// As people write it: `mse`, or with keys `cross_entropy:label_smoothing=0.1,weight=[1,2.5]`.
+impl FromStr for Loss {
+    type Err = LossError;
+
+    fn from_str(text: &str) -> Result<Loss, LossError> {
+        let (name, keys) = text.split_once(':').unwrap_or((text, ""));
+        let given = keys.parse::<Given>().map_err(|problem| LossError::Text {
+            loss: name.to_owned(),
+            problem,
+        })?;
+        Loss::parse(name, &given)
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        keys::display(&*self.0, f)
+    }
+}
+
 impl fmt::Debug for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -194,9 +235,82 @@ mod tests {
         let error = |name, given| Loss::parse(name, &given).unwrap_err().to_string();
         assert_eq!(
             error("hinge", Given::default()),
-            format!("unknown loss \"hinge\"; there are: {}", keys::names(LOSSES))
+            format!(
+                "unknown loss \"hinge\"; there are: {}",
+                keys::names(LOSSES).join(", ")
+            )
         );
         let given = Given::default().set("margin", Some(1.0));
         assert!(error("cross_entropy", given).contains("unknown key \"margin\""));
+    }
+
+    #[test]
+    fn people_write_losses_as_text() {
+        let weighted = CrossEntropy {
+            weight: Some(vec![1.0, 2.5, 0.0]),
+            label_smoothing: 0.1,
+        };
+        for (text, loss) in [
+            ("mse", Loss::from(Mse {})),
+            ("l1", L1 {}.into()),
+            ("bce_with_logits", BceWithLogits {}.into()),
+            ("cross_entropy", Loss::default()),
+            (
+                "cross_entropy:weight=[1.0,2.5,0.0],label_smoothing=0.1",
+                weighted.clone().into(),
+            ),
+        ] {
+            assert_eq!(text.parse::<Loss>().unwrap(), loss);
+            assert_eq!(loss.to_string(), text);
+        }
+        let loss: Loss = "cross_entropy: label_smoothing = 0.1, weight = [1, 2.5, 0]"
+            .parse()
+            .unwrap();
+        assert_eq!(loss, weighted.into());
+        for (text, says) in [
+            (
+                "hinge",
+                "unknown loss \"hinge\"; there are: cross_entropy, mse",
+            ),
+            ("mse:delta=1", "mse: unknown key \"delta\"; there are:"),
+            (
+                "cross_entropy:0.1",
+                "cross_entropy: `0.1` are no keys; write",
+            ),
+            (
+                "cross_entropy:label_smoothing=much",
+                "`label_smoothing=much` are no keys",
+            ),
+            (
+                "cross_entropy:label_smoothing=true",
+                "cross_entropy: `label_smoothing` must be a number",
+            ),
+        ] {
+            let error = text.parse::<Loss>().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_out_of_range_are_named() {
+        let says = |text: &str| {
+            let loss: Loss = text.parse().unwrap();
+            loss.check(Extent::Flat(3)).unwrap_err().to_string()
+        };
+        for text in ["-0.1", "1.5", "nan"] {
+            let error = says(&format!("cross_entropy:label_smoothing={text}"));
+            assert!(
+                error.ends_with("it must be a number from 0 to 1"),
+                "{error}"
+            );
+        }
+        assert_eq!(
+            says("cross_entropy:weight=[1,2]"),
+            "cross_entropy: weight has 2 numbers, the model gives 3 classes: give one for each"
+        );
+        for text in ["-1", "inf", "nan"] {
+            let error = says(&format!("cross_entropy:weight=[1,{text},2]"));
+            assert!(error.ends_with("finite numbers, 0 or more"), "{error}");
+        }
     }
 }

@@ -7,6 +7,11 @@
 
 use std::str::FromStr;
 
+use dahl_core::text::unknown;
+
+/// What parts are counted along.
+const DIMENSIONS: [&str; 4] = ["sample", "channel", "height", "width"];
+
 /// Parts along each of the four dimensions.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -90,7 +95,7 @@ impl FromStr for Grain {
                 "channel" => parts.channel = n,
                 "height" => parts.height = n,
                 "width" => parts.width = n,
-                other => return Err(wrong(format!("there is no dimension `{other}`"))),
+                other => return Err(wrong(unknown("dimension", other, &DIMENSIONS))),
             }
         }
         Ok(Grain::Fixed(parts))
@@ -274,7 +279,7 @@ mod tests {
             ("auto/x", "no `=`"),
             ("x", "no `=`"),
             ("sample=0", "not a number"),
-            ("depth=2", "no dimension"),
+            ("depth=2", "unknown dimension"),
         ] {
             let error = text.parse::<Grain>().unwrap_err().to_string();
             assert!(

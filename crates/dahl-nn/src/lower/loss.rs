@@ -25,7 +25,7 @@ pub struct LossPart {
     pub targets: Handle,
     /// To be written: the loss of each sample.
     pub losses: Handle,
-    /// To be written: how many predictions are right; a single number.
+    /// To be written where targets are classes: how many predictions are right; a single number.
     pub correct: Handle,
     /// To be written in training: the gradient of the mean loss with respect to the output.
     pub gradient: Option<Handle>,

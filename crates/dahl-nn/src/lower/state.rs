@@ -58,8 +58,10 @@ pub struct Io {
     pub scores: Option<Handle>,
     /// Losses, one per sample.
     pub losses: Handle,
-    /// Correct predictions, one count per task of the loss.
+    /// Correct predictions, one count per task of the loss, if there are classes.
     pub correct: Handle,
+    /// Whether targets are classes.
+    pub(crate) classes: bool,
     /// The optimiser's values: rates and the like.
     pub values: Handle,
     /// The number of the step, for dropout.
@@ -91,6 +93,7 @@ impl Io {
         let outputs = [batch, step.model.classes()];
         let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
+            classes: step.loss.targets() == Targets::Classes,
             constants: constants.collect::<Result<_, _>>()?,
             scores: scores.transpose()?,
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,

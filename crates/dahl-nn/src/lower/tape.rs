@@ -55,7 +55,7 @@ impl Tape<'_> {
     }
 
     /// Whether there will be a backward pass.
-    pub fn is_training(&self) -> bool {
+    pub(crate) fn is_training(&self) -> bool {
         self.pass == Pass::Train
     }
 
@@ -66,7 +66,7 @@ impl Tape<'_> {
 
     /// An array of one element, the number of the step: together with [`Tape::seed`] and [`Tape::layer`],
     /// what random numbers depend on.
-    pub fn step_number(&self) -> Handle {
+    pub(crate) fn step_number(&self) -> Handle {
         self.io.step.clone()
     }
 
@@ -76,7 +76,7 @@ impl Tape<'_> {
     }
 
     /// How many values the layer reads.
-    pub fn input_count(&self) -> usize {
+    pub(crate) fn input_count(&self) -> usize {
         self.group().inputs.len()
     }
 
@@ -96,12 +96,12 @@ impl Tape<'_> {
     }
 
     /// A new array of the output's shape for something else.
-    pub fn like_output(&self, what: &str) -> Handle {
+    pub(crate) fn like_output(&self, what: &str) -> Handle {
         self.array_for(what, self.group().output)
     }
 
     /// The first input under the output's shape, which has as many elements: no task, no copy.
-    pub fn input_as_output(&self) -> Handle {
+    pub(crate) fn input_as_output(&self) -> Handle {
         let extents = self.extents(self.group().output);
         self.input(0).reshape(&extents).expect("as many elements")
     }
@@ -166,7 +166,7 @@ impl Tape<'_> {
     }
 
     /// The output of a layer that computes each piece of the batch from that of its input: see [`Tape::map`].
-    pub fn map_output(&self, codelet: &Arc<Codelet>, params: &[Param]) -> Handle {
+    pub(crate) fn map_output(&self, codelet: &Arc<Codelet>, params: &[Param]) -> Handle {
         let y = self.new_output();
         self.map(codelet, &[&self.input(0)], &y, params);
         y
@@ -174,7 +174,12 @@ impl Tape<'_> {
 
     /// Gives the input the gradient that a codelet computes, piece by piece of the batch, from `inputs`: see
     /// [`Tape::map`].
-    pub fn map_gradient(&mut self, codelet: &Arc<Codelet>, inputs: &[&Handle], params: &[Param]) {
+    pub(crate) fn map_gradient(
+        &mut self,
+        codelet: &Arc<Codelet>,
+        inputs: &[&Handle],
+        params: &[Param],
+    ) {
         let dx = self.new_gradient(0);
         self.map(codelet, inputs, &dx, params);
         self.give_gradient(0, dx);
@@ -200,7 +205,7 @@ impl Tape<'_> {
     }
 
     /// Whether anybody needs the gradient of input `i`.
-    pub fn wants_gradient(&self, i: usize) -> bool {
+    pub(crate) fn wants_gradient(&self, i: usize) -> bool {
         self.needs_gradient[self.group().inputs[i]]
     }
 
@@ -244,6 +249,12 @@ impl<'a> Tape<'a> {
         let mut recorder = Recorder::new();
         if let Some(chooser) = step.kernels.chooser() {
             recorder = recorder.with_chooser(chooser);
+        }
+        for array in [&io.inputs, &io.targets, &io.losses]
+            .into_iter()
+            .chain(&io.scores)
+        {
+            recorder.by_rows(array);
         }
         Tape {
             kept: groups.iter().map(|_| Vec::new()).collect(),
@@ -346,7 +357,9 @@ impl<'a> Tape<'a> {
 
     /// An array for a value or its gradient.
     fn array_for(&self, what: &str, value: usize) -> Handle {
-        self.temporary(&format!("{what} {value}"), &self.extents(value))
+        let array = self.temporary(&format!("{what} {value}"), &self.extents(value));
+        self.recorder.by_rows(&array);
+        array
     }
 
     fn value(&self, value: usize) -> Handle {

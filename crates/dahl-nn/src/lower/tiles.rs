@@ -1,7 +1,7 @@
 //! Tiles: cutting layers' arrays into the boxes that tasks work on.
 //!
 //! The arithmetic of windows is that of [`dahl_ops::window`]: output position `y`, kernel position `k`
-//! and padding give input position `y · stride + k − padding`.
+//! and padding give input position `y · stride + k · dilation − padding`.
 
 use dahl_core::split::{By, cut};
 use dahl_core::{Handle, Region};
@@ -9,7 +9,7 @@ use dahl_ops::window::Window;
 
 use super::grain::Parts;
 
-/// Kernel, stride and padding of a layer.
+/// Kernel, stride, padding and dilation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Kernel height and width.
@@ -18,6 +18,8 @@ pub(crate) struct Geometry {
     pub stride: [usize; 2],
     /// Padding.
     pub padding: [usize; 2],
+    /// Distance between neighbouring kernel positions; 1 leaves no gap.
+    pub dilation: [usize; 2],
 }
 
 /// A piece of an axis.
@@ -76,9 +78,19 @@ pub fn last(handle: &Handle, piece: Piece) -> Handle {
 }
 
 impl Geometry {
+    /// Inputs from the first to the last that a window reads along `axis`, gaps included.
+    pub(crate) fn span(&self, axis: usize) -> usize {
+        (self.kernel[axis] - 1) * self.dilation[axis] + 1
+    }
+
+    /// Output positions along `axis` of an input of length `len`, into which a window fits.
+    pub(crate) fn outputs(&self, axis: usize, len: usize) -> usize {
+        (len + 2 * self.padding[axis] - self.span(axis)) / self.stride[axis] + 1
+    }
+
     /// Input positions along `axis` that outputs `out` read, of an input of length `len`; at least one.
     pub(crate) fn read_by(&self, axis: usize, out: Piece, len: usize) -> Piece {
-        let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
+        let (k, s, p) = (self.span(axis), self.stride[axis], self.padding[axis]);
         let start = (out.0 * s).saturating_sub(p).min(len - 1);
         let end = ((out.1 - 1) * s + k).saturating_sub(p).min(len);
         (start, end.max(start + 1))
@@ -87,7 +99,7 @@ impl Geometry {
     /// Output positions along `axis` that read any of the inputs `inp`, of an output of length `len`;
     /// at least one.
     pub(crate) fn reading(&self, axis: usize, inp: Piece, len: usize) -> Piece {
-        let (k, s, p) = (self.kernel[axis], self.stride[axis], self.padding[axis]);
+        let (k, s, p) = (self.span(axis), self.stride[axis], self.padding[axis]);
         let start = (inp.0 + p).saturating_sub(k - 1).div_ceil(s).min(len - 1);
         let end = ((inp.1 - 1 + p) / s + 1).min(len);
         (start, end.max(start + 1))
@@ -112,28 +124,38 @@ mod tests {
 
     #[test]
     fn ranges_cover_exactly_what_windows_touch() {
-        for (k, s, p, len) in [
-            (3, 1, 1, 8),
-            (3, 2, 1, 9),
-            (5, 1, 2, 6),
-            (2, 2, 0, 7),
-            (1, 2, 0, 8),
-            (3, 3, 0, 10),
+        for (k, s, p, d, len) in [
+            (3, 1, 1, 1, 8),
+            (3, 2, 1, 1, 9),
+            (5, 1, 2, 1, 6),
+            (2, 2, 0, 1, 7),
+            (1, 2, 0, 1, 8),
+            (3, 3, 0, 1, 10),
+            (3, 1, 2, 2, 8),
+            (2, 3, 1, 4, 11),
         ] {
             let g = Geometry {
                 kernel: [k; 2],
                 stride: [s; 2],
                 padding: [p; 2],
+                dilation: [d; 2],
             };
-            let outs = (len + 2 * p - k) / s + 1;
-            let touches = |y: usize, h: usize| (0..k).any(|a| y * s + a == h + p);
+            let outs = (len + 2 * p - d * (k - 1) - 1) / s + 1;
+            assert_eq!(outs, g.outputs(0, len));
+            let touches = |y: usize, h: usize| (0..k).any(|a| y * s + a * d == h + p);
             for from in 0..outs {
                 for to in from + 1..=outs {
                     let (lo, hi) = g.read_by(0, (from, to), len);
                     let want: Vec<usize> = (0..len)
                         .filter(|&h| (from..to).any(|y| touches(y, h)))
                         .collect();
-                    assert_eq!((lo, hi), (want[0], want[want.len() - 1] + 1));
+                    // With gaps, the first and the last may lie in the padding.
+                    let (first, end) = (want[0], want[want.len() - 1] + 1);
+                    assert!(lo <= first && end <= hi, "{k} {s} {p} {d}: {from}..{to}");
+                    assert!(
+                        d > 1 || (lo, hi) == (first, end),
+                        "{k} {s} {p}: {from}..{to}"
+                    );
                 }
             }
             for from in 0..len {

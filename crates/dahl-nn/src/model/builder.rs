@@ -116,6 +116,18 @@ impl ModelBuilder {
         self.set("padding", value.into())
     }
 
+    /// The dilation of the last layer, a convolution.
+    #[track_caller]
+    pub fn dilation(self, value: impl Into<Pair>) -> Self {
+        self.set("dilation", value.into())
+    }
+
+    /// The groups of the last layer, a convolution.
+    #[track_caller]
+    pub fn groups(self, value: usize) -> Self {
+        self.set("groups", value)
+    }
+
     /// Whether the last layer, a convolution or linear, adds a bias.
     #[track_caller]
     pub fn bias(self, value: bool) -> Self {

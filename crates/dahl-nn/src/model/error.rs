@@ -41,6 +41,9 @@ pub enum ModelError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Neither a file nor a shipped model has this name.
+    #[error("{} (nor is there a file of that name)", dahl_core::text::unknown("model", .0, &crate::models::NAMES))]
+    Unknown(String),
     /// The text is not TOML.
     #[error("the model is not valid TOML: {message}{place}")]
     Syntax {

@@ -91,7 +91,7 @@ pub use param::{Fill, Param, Role};
 pub use summary::Row;
 
 /// No array of a model (a value for one sample, a parameter) may have more elements than this.
-pub const MAX_ELEMENTS: usize = 1 << 32;
+pub(crate) const MAX_ELEMENTS: usize = 1 << 32;
 
 /// A network, checked: see the module's text.
 #[derive(Clone, Debug)]

@@ -63,7 +63,7 @@ pub enum Fill {
 impl Fill {
     /// Uniform in ±1/√inputs, where `inputs` numbers go into each output: what PyTorch's convolutions and
     /// linear layers start from (`kaiming_uniform_` with a = √5 comes to this).
-    pub fn fan_in(inputs: usize) -> Self {
+    pub(crate) fn fan_in(inputs: usize) -> Self {
         Fill::Uniform {
             bound: 1.0 / (inputs as f64).sqrt(),
         }

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use dahl_core::text::unknown;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -53,11 +54,7 @@ pub(super) fn from_toml(text: &str, file: &str, registry: &Registry) -> Result<M
         .keys()
         .find(|key| !known.contains(&key.get_ref().as_ref()))
     {
-        let message = format!(
-            "unknown key {:?}; there are: {}",
-            key.get_ref(),
-            known.join(", ")
-        );
+        let message = unknown("key", key.get_ref(), &known);
         return Err(wrong(message, key.span()));
     }
     let required = |key: &str, like: &str| {
@@ -131,7 +128,7 @@ fn draft(
         let message = "must be a table: write [[layers]] and a line with `type`";
         return Err(untyped(message.into(), place));
     };
-    let types = || names(&registry.layers);
+    let types = || names(&registry.layers).join(", ");
     let Some(kind) = table.get("type") else {
         let message = format!("`type` is missing; one of {}", types());
         return Err(untyped(message, place));
@@ -151,7 +148,7 @@ fn draft(
     })?;
     let from = reader.get("from", "a layer's name or a list of names", source_names)?;
     let Some(entry) = registry.layers.iter().find(|entry| entry.name == kind_name) else {
-        let message = format!("unknown type {kind_name:?}; one of {}", types());
+        let message = unknown("type", kind_name, &names(&registry.layers));
         return Err(untyped(message, lines.place(kind.span())));
     };
     let layer = (entry.read)(reader.own()?).map_err(|error| reader.refuse(error, &place))?;

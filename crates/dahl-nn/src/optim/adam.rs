@@ -6,7 +6,7 @@ use dahl_core::{Codelet, Param};
 use dahl_ops::optim;
 use serde::{Deserialize, Serialize};
 
-use super::{Named, OptimizerError, UpdateRule, not_negative};
+use super::{Named, OptimizerError, UpdateRule, below_one, not_negative};
 
 /// `torch.optim.Adam`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,10 +37,7 @@ impl Named for Adam {
 impl UpdateRule for Adam {
     fn validate(&self) -> Result<(), OptimizerError> {
         for (key, value) in ["beta 1", "beta 2"].into_iter().zip(self.betas) {
-            if !(0.0..1.0).contains(&value) {
-                let range = "at least 0 and below 1";
-                return Err(OptimizerError::Range { key, value, range });
-            }
+            below_one(key, value)?;
         }
         not_negative("epsilon", self.eps)?;
         not_negative("weight decay", self.weight_decay)

@@ -69,12 +69,12 @@ impl<T: UpdateRule + 'static> From<T> for Optimizer {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OptimizerError {
     /// No optimiser of that name.
-    #[error("unknown optimizer {name:?}; there are: {known}")]
+    #[error("{}", dahl_core::text::unknown("optimizer", name, known))]
     Unknown {
         /// The name.
         name: String,
         /// Those there are.
-        known: String,
+        known: Vec<&'static str>,
     },
     /// The optimiser has no such number.
     #[error("{optimizer} has no {key}; leave it out")]
@@ -159,12 +159,12 @@ impl Optimizer {
     }
 
     /// Names of the arrays it keeps for each parameter, all starting as zeros of the parameter's shape.
-    pub fn state_slots(&self) -> Vec<&'static str> {
+    pub(crate) fn state_slots(&self) -> Vec<&'static str> {
         self.0.slots()
     }
 
     /// How many values its codelet reads.
-    pub fn values_used(&self) -> usize {
+    pub(crate) fn values_used(&self) -> usize {
         self.values(0.0, 1).len()
     }
 
@@ -205,7 +205,7 @@ impl<'de> Deserialize<'de> for Optimizer {
 }
 
 /// Whether a learning rate can be used.
-pub fn check_lr(lr: f64) -> Result<(), OptimizerError> {
+pub(crate) fn check_lr(lr: f64) -> Result<(), OptimizerError> {
     not_negative("the learning rate", lr)
 }
 
@@ -220,6 +220,15 @@ pub(crate) fn not_negative(key: &'static str, value: f64) -> Result<(), Optimize
             range: "a finite number, 0 or more",
         })
     }
+}
+
+/// For [`UpdateRule::validate`]: what is kept from step to step, at least 0 and below 1, or it grows for ever.
+pub(crate) fn below_one(key: &'static str, value: f64) -> Result<(), OptimizerError> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    let range = "at least 0 and below 1";
+    Err(OptimizerError::Range { key, value, range })
 }
 
 #[cfg(test)]

@@ -58,6 +58,10 @@ fn what_cannot_be_meant_is_refused() {
     );
     for bad in [-0.1, f64::NAN, f64::INFINITY] {
         assert!(error("sgd", Given::default().set("momentum", Some(bad))).contains("momentum is"));
+        for name in ["sgd", "adam", "adamw"] {
+            let given = Given::default().set("weight_decay", Some(bad));
+            assert!(error(name, given).contains("weight decay is"));
+        }
         assert!(
             error("adamw", Given::default().set("weight_decay", Some(bad))).contains("decay is")
         );

@@ -1,5 +1,6 @@
 //! Who chooses among the implementations of a codelet.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -26,6 +27,17 @@ impl From<Choices> for Kernels {
         match choices.is_empty() {
             true => Kernels::Static,
             false => Kernels::Measured(choices),
+        }
+    }
+}
+
+/// For people, with enough of a fingerprint to tell profiles apart.
+impl fmt::Display for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kernels::Static => f.write_str("static costs"),
+            Kernels::Measured(_) => write!(f, "calibration profile {:016x}", self.fingerprint()),
+            Kernels::Rank(rank) => write!(f, "rank {rank}"),
         }
     }
 }

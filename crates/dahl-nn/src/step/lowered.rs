@@ -59,7 +59,7 @@ impl Step {
 
     /// The graph of a pass over so many samples, on a state that is shared: the last batch of an epoch may be
     /// smaller, and evaluation sees the weights that training changes.
-    pub fn lower_as(
+    pub(crate) fn lower_as(
         &self,
         pass: Pass,
         batch: usize,

@@ -1,6 +1,6 @@
 //! A training step, described once.
 //!
-//! A [`Step`] says everything that decides on what one step computes. Whoever trains, times, simulates,
+//! A [`Step`] says everything that decides on what one step computes. What trains, times, simulates,
 //! plans or resumes holds this value, and [`Step::lower`] turns it into a graph: equal steps give equal
 //! graphs, on every machine. What a *run* adds (epochs, learning rate, order of the data) is in
 //! [`crate::train`]; where and when tasks run is the executor's business.
@@ -89,6 +89,9 @@ pub enum StepError {
     /// The grain, where the step is read from text.
     #[error(transparent)]
     Grain(#[from] crate::lower::grain::GrainError),
+    /// It is no text of a step.
+    #[error("it describes no step: {0}")]
+    Text(String),
     /// The tasks do not fit together.
     #[error(transparent)]
     Graph(#[from] dahl_core::GraphError),

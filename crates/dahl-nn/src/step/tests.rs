@@ -1,4 +1,4 @@
-//! One step, one graph: whoever lowers it, and however it was written down.
+//! One step, one graph: however it is lowered or written down.
 
 use dahl_core::DType;
 use dahl_core::graph::{Choice, Choices};
@@ -135,7 +135,7 @@ fn settings_out_of_range_are_named() {
     let text = serde_json::to_string(&Step::new(model())).unwrap();
     for (from, to, says) in [
         ("\"batch\":32", "\"batch\":0", "the batch is 0"),
-        ("\"auto\"", "\"depth=2\"", "no dimension"),
+        ("\"auto\"", "\"depth=2\"", "unknown dimension"),
         ("\"cross_entropy\"", "\"hinge\"", "hinge"),
         ("linear", "lineal", "lineal"),
         ("\"seed\"", "\"sead\"", "sead"),

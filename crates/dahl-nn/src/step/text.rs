@@ -1,22 +1,24 @@
 //! A step as it is written down: the model as the text of its file, the grain as people write it.
 
 use dahl_core::DType;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Kernels, Step, StepError};
+use crate::Registry;
+use crate::keys::{self, Given};
 use crate::losses::Loss;
 use crate::model::Model;
 use crate::optim::Optimizer;
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Text {
+pub(super) struct Text<L = Loss, O = Optimizer> {
     model: String,
     batch: usize,
     dtype: DType,
     grain: String,
-    loss: Loss,
-    optimizer: Optimizer,
+    loss: L,
+    optimizer: O,
     clip_norm: Option<f64>,
     seed: u64,
     kernels: Kernels,
@@ -42,8 +44,15 @@ impl TryFrom<Text> for Step {
     type Error = StepError;
 
     fn try_from(text: Text) -> Result<Step, StepError> {
+        text.step(&Registry::default())
+    }
+}
+
+impl Text {
+    fn step(self, registry: &Registry) -> Result<Step, StepError> {
+        let text = self;
         let step = Step {
-            model: Model::from_toml(&text.model, "the step's model")?,
+            model: Model::from_toml_with(&text.model, "the step's model", registry)?,
             batch: text.batch,
             dtype: text.dtype,
             grain: text.grain.parse()?,
@@ -55,6 +64,48 @@ impl TryFrom<Text> for Step {
         };
         step.check()?;
         Ok(step)
+    }
+}
+
+/// A loss or optimiser that has not been looked up.
+struct Entry(String, Given);
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (name, given) = keys::deserialize(deserializer)?;
+        Ok(Entry(name, given))
+    }
+}
+
+impl Step {
+    /// Reads what serde wrote of a step, which may have layers, a loss and an optimiser that a program has added to
+    /// the registry. Without these, serde reads it.
+    pub fn from_json_with(text: &str, registry: &Registry) -> Result<Step, StepError> {
+        let text: Text<Entry, Entry> =
+            serde_json::from_str(text).map_err(|e| StepError::Text(e.to_string()))?;
+        let Text {
+            model,
+            batch,
+            dtype,
+            grain,
+            loss,
+            optimizer,
+            clip_norm,
+            seed,
+            kernels,
+        } = text;
+        let text = Text {
+            model,
+            batch,
+            dtype,
+            grain,
+            loss: registry.loss(&loss.0, &loss.1)?,
+            optimizer: registry.optimizer(&optimizer.0, &optimizer.1)?,
+            clip_norm,
+            seed,
+            kernels,
+        };
+        text.step(registry)
     }
 }
 

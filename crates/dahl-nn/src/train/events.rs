@@ -3,6 +3,7 @@
 use dahl_core::Executor;
 
 use super::{Session, Totals, TrainError};
+use crate::checkpoint::CheckpointError;
 use crate::weights::Weights;
 
 /// Something that happened in a run.
@@ -23,6 +24,9 @@ pub enum Event {
     Epoch(EpochReport),
     /// A checkpoint has been written.
     Checkpoint,
+    /// A checkpoint could not be written, [`Progress::unsaved`] says why. The run goes on unless its watcher breaks,
+    /// and tries again when the next one is due.
+    CheckpointFailed,
 }
 
 /// How an epoch went.
@@ -48,6 +52,11 @@ impl Progress<'_> {
     /// The weights after all steps launched so far; waits for them.
     pub fn weights(&mut self) -> Result<Weights, TrainError> {
         self.session.weights(self.exec)
+    }
+
+    /// Why the last checkpoint could not be written.
+    pub fn unsaved(&self) -> Option<&CheckpointError> {
+        self.session.unsaved()
     }
 
     /// The epoch that has just ended, if that is what happened.

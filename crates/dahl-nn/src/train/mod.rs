@@ -13,7 +13,7 @@ mod session;
 mod totals;
 
 pub use events::{EpochReport, Event, Progress};
-pub use predict::Scores;
+pub use predict::{ClassCount, Scores};
 pub use session::Session;
 pub use totals::Totals;
 
@@ -50,6 +50,38 @@ impl Default for Training {
     }
 }
 
+impl Training {
+    /// Whether every setting is in its range, for a learning rate.
+    pub(crate) fn check(&self, rate: f64) -> Result<(), TrainError> {
+        for (setting, value) in [("epochs", Some(self.epochs)), ("steps", self.steps)] {
+            if value == Some(0) {
+                return Err(StepError::Setting {
+                    setting,
+                    value: "0".into(),
+                    range: "a whole number, 1 or more",
+                }
+                .into());
+            }
+        }
+        Ok(self.schedule.check(rate)?)
+    }
+
+    /// Steps of the whole run, with so many an epoch.
+    fn total(&self, steps: u64) -> Result<u64, TrainError> {
+        let all = self.epochs.checked_mul(steps);
+        match (all, self.steps) {
+            (Some(all), most) => Ok(most.unwrap_or(all).min(all)),
+            (None, Some(most)) => Ok(most),
+            (None, None) => Err(StepError::Setting {
+                setting: "epochs",
+                value: self.epochs.to_string(),
+                range: "so few that their steps can be counted in 64 bits",
+            }
+            .into()),
+        }
+    }
+}
+
 /// Why training stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -62,6 +94,9 @@ pub enum TrainError {
     /// The learning rate.
     #[error(transparent)]
     Rate(#[from] crate::optim::OptimizerError),
+    /// How the learning rate changes.
+    #[error(transparent)]
+    Schedule(#[from] crate::schedule::ScheduleError),
     /// A task failed.
     #[error("{0}")]
     Execution(ExecError),

@@ -52,7 +52,7 @@ pub(super) struct Phases {
 impl Phases {
     /// Launches a step; makes phases with `make` where they are missing. Results of earlier steps that
     /// must be collected first go to `results`.
-    pub fn launch<T: Shown>(
+    pub(super) fn launch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
         input: &Input<'_, T>,
@@ -108,7 +108,7 @@ impl Phases {
     }
 
     /// Collects the results of all steps in flight.
-    pub fn drain(
+    pub(super) fn drain(
         &mut self,
         exec: &mut dyn Executor,
         results: &mut dyn Collect,
@@ -120,7 +120,7 @@ impl Phases {
     }
 
     /// Forgets steps in flight whose results nobody will ask for: after an error.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         for (batch, place) in self.flight.drain(..) {
             if let Some((phases, _)) = self.by_batch.get_mut(&batch) {
                 phases[place].pending = false;
@@ -129,13 +129,13 @@ impl Phases {
     }
 
     /// Bytes of temporaries of all graphs: each has arrays of its own, so each is in flight once.
-    pub fn planned_bytes(&self) -> u64 {
+    pub(super) fn planned_bytes(&self) -> u64 {
         let phases = self.by_batch.values().flat_map(|(phases, _)| phases);
         phases.map(|p| p.lowered.graph.memory.bytes).sum()
     }
 
     /// The graph of a batch size, if a step of it has been launched.
-    pub fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
+    pub(super) fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
         self.by_batch
             .get(&batch)?
             .0

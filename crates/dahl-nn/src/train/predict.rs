@@ -64,6 +64,22 @@ impl Scores {
     }
 }
 
+/// How many samples of a class there are, and of how many it has the largest score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCount {
+    /// Of the class.
+    pub samples: u64,
+    /// Found to be of it.
+    pub correct: u64,
+}
+
+impl ClassCount {
+    /// The share that is found.
+    pub fn accuracy(&self) -> f64 {
+        self.correct as f64 / self.samples.max(1) as f64
+    }
+}
+
 impl Collect for Scores {
     fn collect(&mut self, exec: &mut dyn Executor, io: &Io, _: usize) -> Result<(), ExecError> {
         let Some(scores) = &io.scores else {
@@ -117,11 +133,40 @@ impl Session {
         exec: &mut dyn Executor,
         data: impl Into<Source>,
     ) -> Result<Scores, TrainError> {
+        self.predict_with_targets(exec, data.into(), &mut Vec::new())
+    }
+
+    /// Of every class how many samples of a source are found to be of it; one entry per output of the model. The
+    /// loss must be one that takes classes.
+    pub fn count_classes(
+        &mut self,
+        exec: &mut dyn Executor,
+        data: impl Into<Source>,
+    ) -> Result<Vec<ClassCount>, TrainError> {
         let data = data.into();
+        data.check_labels(self.expects())?;
+        let mut targets = Vec::new();
+        let scores = self.predict_with_targets(exec, data, &mut targets)?;
+        let mut counts = vec![ClassCount::default(); self.step.model.classes()];
+        for (target, found) in targets.into_iter().zip(scores.classes()) {
+            if let Some(count) = counts.get_mut(target as usize) {
+                count.samples += 1;
+                count.correct += u64::from(found == target as usize);
+            }
+        }
+        Ok(counts)
+    }
+
+    fn predict_with_targets(
+        &mut self,
+        exec: &mut dyn Executor,
+        data: Source,
+        targets: &mut Vec<f64>,
+    ) -> Result<Scores, TrainError> {
         self.prepare(exec)?;
         match self.step.dtype {
-            DType::F32 => self.predict_all_as::<f32>(exec, data),
-            DType::F64 => self.predict_all_as::<f64>(exec, data),
+            DType::F32 => self.predict_all_as::<f32>(exec, data, targets),
+            DType::F64 => self.predict_all_as::<f64>(exec, data, targets),
         }
     }
 
@@ -129,6 +174,7 @@ impl Session {
         &mut self,
         exec: &mut dyn Executor,
         data: Source,
+        targets: &mut Vec<f64>,
     ) -> Result<Scores, TrainError> {
         data.check_shape(self.step.model.input)?;
         let batches = Batches::<T>::new(data, self.step.batch)?;
@@ -136,6 +182,7 @@ impl Session {
         self.predictions.forget();
         for batch in self.once(&batches)? {
             let batch = batch?;
+            targets.extend(batch.targets().iter().map(|t| t.to_f64()));
             self.predict_batch(exec, batch.samples(), batch.inputs(), &mut scores)?;
         }
         self.predictions.drain(exec, &mut scores)?;

@@ -1,15 +1,25 @@
 //! Checkpoints of a session: what is written, and how a run goes on from it.
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use dahl_core::Executor;
+use dahl_core::{Element, Executor};
+use dahl_data::Batches;
+use serde_json::Value;
 
 use super::events::Event;
 use super::run::Watch;
 use super::session::{read, write};
 use super::{Session, Totals, TrainError};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{ARITHMETIC, Checkpoint};
 use crate::weights::Weights;
+
+/// What a run goes on from.
+pub(super) struct Resumed {
+    /// Without its tensors.
+    checkpoint: Checkpoint,
+    folder: Option<PathBuf>,
+}
 
 impl Session {
     /// Writes a checkpoint, if a folder for them is known.
@@ -18,12 +28,43 @@ impl Session {
         exec: &mut dyn Executor,
         watch: &mut Watch<'_>,
     ) -> Result<ControlFlow<()>, TrainError> {
-        let Some((folder, _)) = self.checkpoints.clone() else {
+        let Some(place) = &self.checkpoints else {
             return Ok(ControlFlow::Continue(()));
         };
+        let folder = place.folder.clone();
         self.settle(exec)?;
-        self.checkpoint(exec)?.save(&folder)?;
-        Ok(self.tell(exec, watch, Event::Checkpoint))
+        let saved = self.checkpoint(exec)?.save(&folder);
+        let event = match saved {
+            Ok(()) => Event::Checkpoint,
+            Err(_) => Event::CheckpointFailed,
+        };
+        self.unsaved = saved.err();
+        Ok(self.tell(exec, watch, event))
+    }
+
+    /// Before the first step: whether the data is what the checkpoint has seen, and whether checkpoints can be
+    /// written.
+    pub(super) fn open_checkpoints<T: Element>(
+        &mut self,
+        batches: &Batches<T>,
+    ) -> Result<(), TrainError> {
+        let names = batches.source().class_names();
+        if !names.is_empty() {
+            self.class_names = names;
+        }
+        if self.checkpoints.is_none() && self.resumed.is_none() {
+            return Ok(());
+        }
+        let data = batches.identity();
+        if let Some(resumed) = &self.resumed {
+            resumed.checkpoint.check_data(&data)?;
+        }
+        self.data = Some(data);
+        if let (Some(place), None) = (&self.checkpoints, &self.lock) {
+            let from = self.resumed.as_ref().and_then(|r| r.folder.as_deref());
+            self.lock = Some(place.open(from)?);
+        }
+        Ok(())
     }
 
     /// All that is needed to go on from here.
@@ -45,33 +86,57 @@ impl Session {
             batch_in_epoch: self.batch_in_epoch,
             seed: self.step.seed,
             totals: [
-                ("loss".to_string(), self.totals.loss),
-                ("correct".to_string(), self.totals.correct),
-                ("samples".to_string(), self.totals.samples as f64),
+                ("loss", Some(self.totals.loss)),
+                ("correct", self.totals.correct),
+                ("samples", Some(self.totals.samples as f64)),
             ]
-            .into(),
+            .into_iter()
+            .filter_map(|(name, total)| Some((name.to_string(), total?)))
+            .collect(),
             settings: self.settings_json(),
+            data: self.data.clone(),
+            class_names: self.class_names.clone(),
         })
     }
 
     /// What must be the same for a run to go on as if it had not stopped.
     fn settings_json(&self) -> serde_json::Value {
-        let mut step = serde_json::json!(self.step);
-        if let Some(fields) = step.as_object_mut() {
+        let mut all = serde_json::json!(self.step);
+        let (training, step) = (&self.training, &self.step);
+        if let Some(fields) = all.as_object_mut() {
+            let mut add = |name: &str, value: Value| fields.insert(name.into(), value);
             // Models are compared by what they compute; kernels may be thousands.
-            fields.remove("model");
-            let kernels = format!("{:016x}", self.step.kernels.fingerprint());
-            fields.insert("kernels".into(), kernels.into());
+            add("model", Value::Null);
+            add("kernels", step.kernels.to_string().into());
+            add("lr", self.rate.into());
+            add("schedule", training.schedule.to_string().into());
+            add("shuffle", training.shuffle.into());
+            if training.schedule.needs_total() {
+                add("epochs", training.epochs.into());
+                add("steps", training.steps.into());
+            }
+            if let Some(arithmetic) = &self.arithmetic {
+                add(ARITHMETIC, arithmetic.clone().into());
+            }
         }
-        serde_json::json!({
-            "step": step,
-            "rate": self.rate,
-            "schedule": self.training.schedule.to_string(),
-            "shuffle": self.training.shuffle,
-        })
+        all
     }
 
-    /// Goes on from a checkpoint.
+    /// Goes on from the checkpoint in a folder. Where checkpoints are written into the same folder, they take its
+    /// place.
+    pub fn resume_from(
+        &mut self,
+        exec: &mut dyn Executor,
+        folder: &Path,
+    ) -> Result<(), TrainError> {
+        self.resume(exec, &Checkpoint::load(folder)?)?;
+        if let Some(resumed) = &mut self.resumed {
+            resumed.folder = Some(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Goes on from a checkpoint. Another model or other settings are refused now, other data when a run begins.
     pub fn resume(
         &mut self,
         exec: &mut dyn Executor,
@@ -79,6 +144,7 @@ impl Session {
     ) -> Result<(), TrainError> {
         checkpoint.check_model(&self.step.model)?;
         checkpoint.check_settings(&self.settings_json())?;
+        checkpoint.check_optimizer(&self.step)?;
         self.set_weights(exec, &checkpoint.weights)?;
         let names = self.step.optimizer.state_slots();
         for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
@@ -92,12 +158,22 @@ impl Session {
         self.epoch = checkpoint.epoch;
         self.batch_in_epoch = checkpoint.batch_in_epoch;
         self.batches_before = self.batches_before.saturating_sub(self.launched);
-        let at = |name: &str| checkpoint.totals.get(name).copied().unwrap_or(0.0);
+        let at = |name: &str| checkpoint.totals.get(name).copied();
         self.totals = Totals {
-            loss: at("loss"),
+            loss: at("loss").unwrap_or(0.0),
             correct: at("correct"),
-            samples: at("samples") as u64,
+            samples: at("samples").unwrap_or(0.0) as u64,
         };
+        self.class_names.clone_from(&checkpoint.class_names);
+        self.reported = false;
+        self.resumed = Some(Resumed {
+            checkpoint: Checkpoint {
+                weights: Weights::new(),
+                optimizer: Weights::new(),
+                ..checkpoint.clone()
+            },
+            folder: None,
+        });
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use dahl_core::{DType, Executor, Shown};
+use dahl_core::{DType, Executor, Shown, Stop};
 use dahl_data::{Batches, DataError, Expects, Prefetch, Prefetcher, Source};
 
 use super::events::{EpochReport, Event, Progress};
@@ -18,8 +18,9 @@ impl Session {
     /// Trains until the epochs or steps are done, or `watch` breaks; returns how the epochs went that ended in
     /// this call.
     ///
-    /// A run that was stopped has finished the steps it launched; calling this again goes on from there, as
-    /// [`Session::resume`] does from the checkpoint that a stopped run writes if it writes any.
+    /// A run that was stopped, by `watch` or by [`Session::stop_handle`], has finished the steps it launched; calling
+    /// this again goes on from there, as [`Session::resume`] does from the checkpoint that a stopped run writes if it
+    /// writes any. A checkpoint that cannot be written does not end the run: see [`Session::unsaved`].
     pub fn run(
         &mut self,
         exec: &mut dyn Executor,
@@ -48,18 +49,39 @@ impl Session {
         if self.training.shuffle {
             batches = batches.shuffled(self.step.seed);
         }
+        self.open_checkpoints(&batches)?;
         let steps = batches.per_epoch() as u64;
-        let total = self.training.epochs * steps;
-        let total = self.training.steps.map_or(total, |s| s.min(total));
+        let total = self.training.total(steps)?;
+        let (epoch, batch) = match self.batch_in_epoch == steps {
+            true => (self.epoch + 1, 0),
+            false => (self.epoch, self.batch_in_epoch),
+        };
         let prefetch = Prefetch {
-            epoch: self.epoch,
-            batch: self.batch_in_epoch as usize,
+            epoch,
+            batch: batch as usize,
             threads: batches.source().loaders(),
             ..Prefetch::default()
         };
         let mut source = Prefetcher::start(&batches, prefetch)?;
         let mut history = Vec::new();
-        while self.launched < total {
+        let (mut stop, mut saved) = (false, None);
+        self.interrupted = false;
+        loop {
+            // The end of an epoch is due, also where a run was stopped before it or while it was judged.
+            let complete = self.batch_in_epoch == steps;
+            if self.is_report_due(steps, total)
+                && let Some(report) = self.end_epoch::<T>(exec, validation.as_ref(), complete)?
+            {
+                history.push(report);
+                stop |= self.tell(exec, watch, Event::Epoch(report)).is_break();
+                stop |= self.save_checkpoint(exec, watch)?.is_break();
+                saved = Some(self.launched);
+            }
+            let to_do = self.launched < total || self.is_report_due(steps, total);
+            self.interrupted = to_do && self.stop.take();
+            if stop || self.interrupted || !to_do {
+                break;
+            }
             let Some(batch) = source.next() else { break };
             let batch = batch?;
             let input = (batch.samples(), batch.inputs(), batch.targets());
@@ -72,35 +94,45 @@ impl Session {
                 steps,
                 totals: self.totals,
             };
-            let mut stop = self.tell(exec, watch, event).is_break();
-            let complete = self.batch_in_epoch == steps;
-            if complete || self.launched == total {
-                let report = self.end_epoch::<T>(exec, validation.as_ref(), complete)?;
-                history.push(report);
-                stop |= self.tell(exec, watch, Event::Epoch(report)).is_break();
-                stop |= self.save_checkpoint(exec, watch)?.is_break();
-            } else if stop
-                || matches!(self.checkpoints, Some((_, Some(n))) if self.launched.is_multiple_of(n))
+            stop |= self.tell(exec, watch, event).is_break();
+            let every = self.checkpoints.as_ref().and_then(|c| c.every);
+            if every.is_some_and(|n| self.launched.is_multiple_of(n))
+                && self.batch_in_epoch < steps
+                && self.launched < total
             {
                 stop |= self.save_checkpoint(exec, watch)?.is_break();
+                saved = Some(self.launched);
             }
-            if stop {
-                self.settle(exec)?;
-                break;
-            }
+        }
+        self.settle(exec)?;
+        if (stop || self.interrupted) && saved != Some(self.launched) {
+            // Nothing is left to stop.
+            let _ = self.save_checkpoint(exec, watch)?;
         }
         exec.wait()?;
         Ok(history)
+    }
+
+    /// Whether an epoch has ended, or the last step has cut it short, and nobody was told.
+    fn is_report_due(&self, steps: u64, total: u64) -> bool {
+        let cut = self.launched >= total && self.batch_in_epoch > 0 && !self.reported;
+        cut || self.batch_in_epoch == steps
     }
 
     /// Batches of a source, if it is what the step takes.
     fn batches<T: Shown>(&self, source: Source) -> Result<Batches<T>, DataError> {
         let model = &self.step.model;
         source.check_shape(model.input)?;
-        Batches::new(source, self.step.batch)?.expecting(match self.step.loss.targets() {
-            Targets::Classes => Expects::Classes(model.classes()),
-            Targets::Values => Expects::Values(model.classes()),
-        })
+        Batches::new(source, self.step.batch)?.expecting(self.expects())
+    }
+
+    /// What labels the loss takes.
+    pub(super) fn expects(&self) -> Expects {
+        let outputs = self.step.model.classes();
+        match self.step.loss.targets() {
+            Targets::Classes => Expects::Classes(outputs),
+            Targets::Values => Expects::Values(outputs),
+        }
     }
 
     /// Every batch once.
@@ -169,25 +201,34 @@ impl Session {
         })
     }
 
+    /// Judges an epoch and begins the next one; nothing of that if the run is to stop before it is judged.
     fn end_epoch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
         validation: Option<&Batches<T>>,
         complete: bool,
-    ) -> Result<EpochReport, TrainError> {
+    ) -> Result<Option<EpochReport>, TrainError> {
         self.settle(exec)?;
-        let validation = validation.map(|batches| self.evaluate_as(exec, batches));
+        let stop = self.stop.clone();
+        let validation = match validation {
+            None => None,
+            Some(batches) => match self.evaluate_as(exec, batches, &stop)? {
+                None => return Ok(None),
+                judged => judged,
+            },
+        };
         let report = EpochReport {
             epoch: self.epoch + 1,
             train: self.totals,
-            validation: validation.transpose()?,
+            validation,
         };
+        self.reported = !complete;
         if complete {
             self.epoch += 1;
             self.batch_in_epoch = 0;
             self.totals = Totals::default();
         }
-        Ok(report)
+        Ok(Some(report))
     }
 
     /// Loss and accuracy on a source, with the weights as they are.
@@ -198,26 +239,33 @@ impl Session {
     ) -> Result<Totals, TrainError> {
         let data = data.into();
         self.prepare(exec)?;
-        match self.step.dtype {
+        let never = Stop::new();
+        let judged = match self.step.dtype {
             DType::F32 => {
                 let batches = self.batches::<f32>(data)?;
-                self.evaluate_as(exec, &batches)
+                self.evaluate_as(exec, &batches, &never)
             }
             DType::F64 => {
                 let batches = self.batches::<f64>(data)?;
-                self.evaluate_as(exec, &batches)
+                self.evaluate_as(exec, &batches, &never)
             }
-        }
+        };
+        Ok(judged?.unwrap_or_default())
     }
 
     fn evaluate_as<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
         batches: &Batches<T>,
-    ) -> Result<Totals, TrainError> {
+        stop: &Stop,
+    ) -> Result<Option<Totals>, TrainError> {
         let mut totals = Totals::default();
         self.evaluations.forget();
         for batch in self.once(batches)? {
+            if stop.is_requested() {
+                self.evaluations.drain(exec, &mut totals)?;
+                return Ok(None);
+            }
             let batch = batch?;
             let input = Input {
                 samples: batch.samples(),
@@ -230,6 +278,6 @@ impl Session {
             self.evaluations.launch(exec, &input, &mut totals, make)?;
         }
         self.evaluations.drain(exec, &mut totals)?;
-        Ok(totals)
+        Ok(Some(totals))
     }
 }

@@ -1,11 +1,12 @@
 //! A training session: a model being trained, from its first weights to its last.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dahl_core::{Executor, Graph};
+use dahl_core::{Executor, Graph, Stop};
+use dahl_data::Identity;
 
+use crate::checkpoint::{CheckpointError, CheckpointFolder, OpenFolder};
 use crate::lower::state::State;
 use crate::model::Model;
 use crate::optim::check_lr;
@@ -13,6 +14,7 @@ use crate::step::{Pass, Step};
 use crate::weights::{Data, Tensor, Weights};
 
 use super::phase::Phases;
+use super::resume::Resumed;
 use super::{Totals, TrainError, Training};
 
 /// A model being trained.
@@ -31,8 +33,24 @@ pub struct Session {
     pub(super) totals: Totals,
     /// Batches that batch normalisation has seen, before this session.
     pub(super) batches_before: u64,
-    /// Where checkpoints go, and after how many steps besides the end of an epoch.
-    pub(super) checkpoints: Option<(PathBuf, Option<u64>)>,
+    /// Where checkpoints go.
+    pub(super) checkpoints: Option<CheckpointFolder>,
+    /// The right to write them, since the first step.
+    pub(super) lock: Option<OpenFolder>,
+    /// Why the last one could not be written.
+    pub(super) unsaved: Option<CheckpointError>,
+    /// The checkpoint that this run goes on from, and its folder if it came from one.
+    pub(super) resumed: Option<Resumed>,
+    /// The data that this run sees, where checkpoints need to know it.
+    pub(super) data: Option<Identity>,
+    pub(super) class_names: Vec<String>,
+    /// What computes, where that decides on the last bits.
+    pub(super) arithmetic: Option<String>,
+    pub(super) stop: Stop,
+    /// Whether a request to stop ended the last run before its end.
+    pub(super) interrupted: bool,
+    /// Whether the report of an epoch that the last step cut short has been given.
+    pub(super) reported: bool,
     /// Whether somebody has set the weights.
     pub(super) has_weights: bool,
 }
@@ -44,6 +62,7 @@ impl Session {
         step.check()?;
         let rate = training.rate.unwrap_or(step.optimizer.default_rate());
         check_lr(rate)?;
+        training.check(rate)?;
         Ok(Session {
             state: step.state()?,
             step,
@@ -59,6 +78,15 @@ impl Session {
             totals: Totals::default(),
             batches_before: 0,
             checkpoints: None,
+            lock: None,
+            unsaved: None,
+            resumed: None,
+            data: None,
+            class_names: Vec::new(),
+            arithmetic: None,
+            stop: Stop::new(),
+            interrupted: false,
+            reported: false,
         })
     }
 
@@ -72,9 +100,64 @@ impl Session {
         &self.step
     }
 
-    /// Writes checkpoints into a folder: at the end of every epoch, and every so many steps.
-    pub fn checkpoint_to(&mut self, folder: PathBuf, every: Option<u64>) {
-        self.checkpoints = Some((folder, every.filter(|&n| n > 0)));
+    /// Writes checkpoints into a folder: at the end of every epoch, every so many steps, and where a run is stopped.
+    /// Before its first step a run refuses a folder that cannot be written, that another process writes to, or
+    /// that has a checkpoint which the run does not go on from, unless it may be overwritten.
+    pub fn checkpoint_to(&mut self, folder: CheckpointFolder) {
+        self.checkpoints = Some(folder);
+        self.lock = None;
+    }
+
+    /// Why the last checkpoint could not be written; training went on.
+    pub fn unsaved(&self) -> Option<&CheckpointError> {
+        self.unsaved.as_ref()
+    }
+
+    /// The same, and forgets it.
+    pub fn take_unsaved(&mut self) -> Option<CheckpointError> {
+        self.unsaved.take()
+    }
+
+    /// By which another thread or a signal handler stops the run: after the steps in flight, with a checkpoint if
+    /// there is a folder for them. A request that no run obeyed stops the next one before its first step.
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Obeys requests to stop that somebody else holds.
+    pub fn stop_by(&mut self, stop: Stop) {
+        self.stop = stop;
+    }
+
+    /// Whether a request to stop ended the last run before its end.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Steps done since the beginning, those before a checkpoint included.
+    pub fn steps_done(&self) -> u64 {
+        self.launched
+    }
+
+    /// Epochs finished since the beginning.
+    pub fn epochs_done(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The names of the classes that the model tells apart, where data or weights have said them.
+    pub fn class_names(&self) -> &[String] {
+        &self.class_names
+    }
+
+    /// Gives the classes names, which are kept with weights and checkpoints.
+    pub fn name_classes(&mut self, names: Vec<String>) {
+        self.class_names = names;
+    }
+
+    /// Says what computes, such as the instruction set: checkpoints keep it, and resuming refuses another one,
+    /// because the last bits would differ. Where it is not said, it is not compared.
+    pub fn computed_by(&mut self, arithmetic: impl Into<String>) {
+        self.arithmetic = Some(arithmetic.into());
     }
 
     /// Weights as PyTorch initialises them, from the session's seed.
@@ -116,6 +199,21 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Takes what of weights from outside fits the model, names without wrappers' prefixes; the rest is as
+    /// [`Session::initialise`] sets it. Returns what was left out or changed, a line each.
+    pub fn set_weights_partly(
+        &mut self,
+        exec: &mut dyn Executor,
+        weights: Weights,
+    ) -> Result<Vec<String>, TrainError> {
+        let fitted = crate::weights::fit_partly(weights, &self.step.model);
+        self.prepare(exec)?;
+        let mut all = self.weights(exec)?;
+        all.extend(fitted.weights);
+        self.set_weights(exec, &all)?;
+        Ok(fitted.notes)
     }
 
     /// The weights after all steps launched so far.

@@ -10,8 +10,8 @@ use crate::lower::state::Io;
 pub struct Totals {
     /// Of losses.
     pub loss: f64,
-    /// Of correct predictions.
-    pub correct: f64,
+    /// Of correct predictions; none where the loss has no classes.
+    pub correct: Option<f64>,
     /// Of samples.
     pub samples: u64,
 }
@@ -22,9 +22,9 @@ impl Totals {
         self.loss / self.samples.max(1) as f64
     }
 
-    /// The share of correct predictions.
-    pub fn accuracy(&self) -> f64 {
-        self.correct / self.samples.max(1) as f64
+    /// The share of correct predictions; none where the loss has no classes.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct.map(|right| right / self.samples.max(1) as f64)
     }
 }
 
@@ -36,7 +36,10 @@ impl Collect for Totals {
         samples: usize,
     ) -> Result<(), ExecError> {
         exec.read(&io.losses, &mut |v| self.loss += v.sum())?;
-        exec.read(&io.correct, &mut |v| self.correct += v.sum())?;
+        if io.classes {
+            let correct = self.correct.get_or_insert(0.0);
+            exec.read(&io.correct, &mut |v| *correct += v.sum())?;
+        }
         self.samples += samples as u64;
         Ok(())
     }

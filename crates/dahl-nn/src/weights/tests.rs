@@ -1,6 +1,7 @@
 //! Weights go round bit for bit, fit or say why not, and no file can do harm.
 
 use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -178,7 +179,7 @@ fn hostile_headers_are_errors() {
         format!(r#"{{"a":{{"dtype":"F32","shape":[2],"data_offsets":[{huge},{huge}]}}}}"#),
         r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}}"#.to_owned(),
         r#"{"a":{"dtype":"X9","shape":[2],"data_offsets":[0,8]}}"#.to_owned(),
-        r#"{"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}}"#.to_owned(),
+        r#"{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,8]}}"#.to_owned(),
         "[".repeat(100_000),
         "{}".to_owned(),
     ];
@@ -217,6 +218,26 @@ proptest! {
             for tensor in weights.values() {
                 prop_assert_eq!(tensor.shape.iter().product::<usize>(), tensor.data.len());
             }
+        }
+    }
+}
+
+/// Files as PyTorch 2.15 writes them: `{"a": torch.tensor([1.0, -2.5, 65504.0, 6e-8])}` in both half precisions, and
+/// by `torch.save`.
+#[test]
+fn half_precision_is_widened_and_pickles_are_named() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/foreign");
+    for (file, values) in [
+        ("half.safetensors", [1.0, -2.5, 65504.0, 5.960_464_5e-8]),
+        ("bfloat.safetensors", [1.0, -2.5, 65536.0, 6.007_030_6e-8]),
+    ] {
+        let weights = read(&folder.join(file)).unwrap();
+        assert_eq!(weights["a"].data, Data::F32(values.to_vec()), "{file}");
+    }
+    for file in ["saved.pt", "saved-before-1.6.pt"] {
+        let error = read(&folder.join(file)).unwrap_err().to_string();
+        for part in [file, "torch.save", "save_file", "weights_only=True"] {
+            assert!(error.contains(part), "{part}: {error}");
         }
     }
 }

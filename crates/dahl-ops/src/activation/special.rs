@@ -168,7 +168,7 @@ fn parts<T: Special>(x: T) -> [T; 2] {
 
 /// `eˣ` of a number that is not positive; 0 where that is less than the smallest normal number.
 #[inline(always)]
-pub fn exp<T: Special>(x: T) -> T {
+pub(crate) fn exp<T: Special>(x: T) -> T {
     let [less, scale] = parts(if x < T::LOWEST { T::LOWEST } else { x });
     let y = scale + scale * less;
     if x < T::LOWEST { T::ZERO } else { y }
@@ -176,14 +176,14 @@ pub fn exp<T: Special>(x: T) -> T {
 
 /// `eˣ − 1` of a number up to 80.
 #[inline(always)]
-pub fn exp_minus_1<T: Special>(x: T) -> T {
+pub(crate) fn exp_minus_1<T: Special>(x: T) -> T {
     let [less, scale] = parts(if x < T::LOWEST { T::LOWEST } else { x });
     (scale - T::ONE) + scale * less
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
-pub fn tanh<T: Special>(x: T) -> T {
+pub(crate) fn tanh<T: Special>(x: T) -> T {
     let (u, most) = (x.abs(), T::from_f64(20.0));
     let u = if u > most { most } else { u };
     let t = exp_minus_1(u + u);
@@ -192,7 +192,7 @@ pub fn tanh<T: Special>(x: T) -> T {
 
 /// The error function, and `exp(−x²)`, which comes with it.
 #[inline(always)]
-pub fn erf<T: Special>(x: T) -> [T; 2] {
+pub(crate) fn erf<T: Special>(x: T) -> [T; 2] {
     let three = T::from_f64(3.0);
     let bell = exp(-(x * x));
     let u = x.abs();
@@ -209,7 +209,7 @@ pub fn erf<T: Special>(x: T) -> [T; 2] {
 ///     up to 1:  2/√π · Σ (−1)ⁿ · x^(2n+1) / (n! · (2n+1))
 ///     beyond:   1 − e^(−x²)/√π / (x + 1/2 / (x + 2/2 / (x + 3/2 / …)))
 /// ```
-pub fn erf_by_definition(x: f64) -> f64 {
+pub(crate) fn erf_by_definition(x: f64) -> f64 {
     let (height, u) = (std::f64::consts::FRAC_2_SQRT_PI, x.abs());
     if u > 1.0 {
         let fraction = (1..400).rev().fold(u, |f, n| u + 0.5 * f64::from(n) / f);

@@ -38,7 +38,7 @@ pub(super) struct Bank {
 
 impl Bank {
     /// For `outs` rows and columns of output, accumulated in groups of `group` rows and columns.
-    pub fn new(channels: usize, win: &Window, outs: [usize; 2], group: [usize; 2]) -> Self {
+    pub(super) fn new(channels: usize, win: &Window, outs: [usize; 2], group: [usize; 2]) -> Self {
         let [sh, sw] = win.stride;
         let period = sw * group[1];
         let reach = (sw * (group[1] - 1) + win.kernel[1] - 1) / period;
@@ -65,12 +65,12 @@ impl Bank {
     }
 
     /// Elements of scratch memory, with room to start on a cache line.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.channels * self.channel() + CHUNK
     }
 
     /// Splits scratch memory in the bank, aligned, and the rest.
-    pub fn carve<'s, T>(&self, scratch: &'s mut [T]) -> (&'s mut [T], &'s mut [T]) {
+    pub(super) fn carve<'s, T>(&self, scratch: &'s mut [T]) -> (&'s mut [T], &'s mut [T]) {
         assert!(
             scratch.len() >= self.len(),
             "scratch holds {} elements",
@@ -83,20 +83,20 @@ impl Bank {
 
     /// Elements from one row to the next.
     #[inline(always)]
-    pub fn row(&self) -> usize {
+    pub(super) fn row(&self) -> usize {
         self.period * self.phase
     }
 
     /// Elements from one channel to the next.
     #[inline(always)]
-    pub fn channel(&self) -> usize {
+    pub(super) fn channel(&self) -> usize {
         self.rows * self.row()
     }
 
     /// Where column tap `t` (kernel column plus stride times the position in the group) of output 0
     /// lies inside a row.
     #[inline(always)]
-    pub fn offset(&self, t: usize) -> usize {
+    pub(super) fn offset(&self, t: usize) -> usize {
         if t < TABLE {
             self.offsets[t]
         } else {
@@ -106,7 +106,7 @@ impl Bank {
 
     /// Fills the bank with what output rows `from..from + out_rows` of sample `n` read.
     #[inline(always)]
-    pub fn fill<T: Float, S: Lanes<T>>(
+    pub(super) fn fill<T: Float, S: Lanes<T>>(
         &self,
         s: S,
         bank: &mut [T],

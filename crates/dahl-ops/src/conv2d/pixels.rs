@@ -11,7 +11,7 @@ use crate::simd::lanes::{CHUNK, COLUMNS, Kernel, LINE, Lanes};
 ///
 /// A kernel of its own, rather than a part of its callers, so that its code exists once: repeated for
 /// every row of every algorithm it overflows the instruction cache.
-pub struct Gather<'a, T> {
+pub(super) struct Gather<'a, T> {
     pub image: View<'a, T>,
     pub sample: usize,
     pub channel: usize,
@@ -117,7 +117,7 @@ unsafe fn line_in<T: Float, S: Lanes<T>>(
 /// # Safety
 /// These rows can be written.
 #[inline(always)]
-pub unsafe fn line_out<T: Float, S: Lanes<T>>(
+pub(super) unsafe fn line_out<T: Float, S: Lanes<T>>(
     s: S,
     pixels: &[[T; CHUNK]],
     to: *mut T,

@@ -14,7 +14,7 @@ use crate::simd::lanes::{CHUNK, Kernel, Lanes};
 
 /// Where a matrix per point lies: `[point][chunk][row][CHUNK]`.
 #[derive(Clone, Copy)]
-pub struct Layout {
+pub(super) struct Layout {
     /// Chunks of channels.
     pub chunks: usize,
     /// Rows of a chunk: tiles of an image, channels of a filter.
@@ -22,7 +22,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    pub fn new(channels: usize, rows: usize) -> Self {
+    pub(super) fn new(channels: usize, rows: usize) -> Self {
         Layout {
             chunks: channels.div_ceil(CHUNK),
             rows,
@@ -30,23 +30,23 @@ impl Layout {
     }
 
     /// Elements between chunks.
-    pub fn chunk_stride(&self) -> usize {
+    pub(super) fn chunk_stride(&self) -> usize {
         self.rows * CHUNK
     }
 
     /// Elements between points. One chunk of padding keeps points, which are written together, from
     /// all falling on the same lines of the cache.
-    pub fn point_stride(&self) -> usize {
+    pub(super) fn point_stride(&self) -> usize {
         self.chunks * self.chunk_stride() + CHUNK
     }
 
-    pub fn len(&self, points: usize) -> usize {
+    pub(super) fn len(&self, points: usize) -> usize {
         points * self.point_stride()
     }
 }
 
 /// `result[p] (+)= left[p] · right[p]` for every point.
-pub struct Product<'a, T> {
+pub(super) struct Product<'a, T> {
     pub points: usize,
     /// Rows of the result.
     pub rows: usize,

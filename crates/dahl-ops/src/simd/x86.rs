@@ -12,30 +12,30 @@ use crate::float::Float;
 
 /// Proof that the machine has AVX2, FMA and BMI2.
 #[derive(Clone, Copy)]
-pub struct Avx2(());
+pub(super) struct Avx2(());
 
 /// Proof that the machine has AVX-512 F, VL, DQ and BW, and what [`Avx2`] proves.
 #[derive(Clone, Copy)]
-pub struct Avx512(());
+pub(super) struct Avx512(());
 
 /// # Safety
 /// The machine has AVX2, FMA and BMI2.
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub unsafe fn body_avx2<B: Body>(body: B) -> B::Output {
+pub(super) unsafe fn body_avx2<B: Body>(body: B) -> B::Output {
     body.run::<true>()
 }
 
 /// # Safety
 /// The machine has AVX-512 F, VL, DQ and BW, AVX2, FMA and BMI2.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")]
-pub unsafe fn body_avx512<B: Body>(body: B) -> B::Output {
+pub(super) unsafe fn body_avx512<B: Body>(body: B) -> B::Output {
     body.run::<true>()
 }
 
 /// # Safety
 /// As [`body_avx2`].
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub unsafe fn kernel_avx2<T: Float, K: Kernel<T>>(kernel: K) -> K::Output
+pub(super) unsafe fn kernel_avx2<T: Float, K: Kernel<T>>(kernel: K) -> K::Output
 where
     Avx2: Lanes<T>,
 {
@@ -45,7 +45,7 @@ where
 /// # Safety
 /// As [`body_avx512`].
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")]
-pub unsafe fn kernel_avx512<T: Float, K: Kernel<T>>(kernel: K) -> K::Output
+pub(super) unsafe fn kernel_avx512<T: Float, K: Kernel<T>>(kernel: K) -> K::Output
 where
     Avx512: Lanes<T>,
 {

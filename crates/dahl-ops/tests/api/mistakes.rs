@@ -15,10 +15,33 @@ fn ones<const R: usize>(arena: &Arena, extents: [usize; R]) -> Array<'_, f32, R>
     arena.full(extents, 1.0).unwrap()
 }
 
+type Program = fn(&Recorder, &Arena);
+
+/// Checks for each program, written from this line on, that its mistake says this and names a place near that line.
+fn say(table: &[(u32, Program, &str)]) {
+    for (line, program, want) in table {
+        let got = mistake(program);
+        let place = got
+            .strip_prefix(want)
+            .unwrap_or_else(|| panic!("{got:?} is not {want:?}"));
+        let at = place
+            .trim_end_matches(')')
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .parse::<u32>()
+            .unwrap();
+        assert!(place.contains("tests/api/mistakes.rs:"), "{got}");
+        assert!(
+            (*line..line + 12).contains(&at),
+            "{got}: asked near line {line}"
+        );
+    }
+}
+
 #[test]
-fn mistakes_name_operation_operand_shapes_and_line() {
-    type Program = fn(&Recorder, &Arena);
-    let table: &[(u32, Program, &str)] = &[
+fn elementwise_operands_of_other_shapes() {
+    say(&[
         (
             line!(),
             |r, a| {
@@ -65,6 +88,12 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             |r, a| api::mul_assign(r, &mut ones(a, [4]), &ones(a, [5])),
             "mul: b has shape 5, a has 4",
         ),
+    ]);
+}
+
+#[test]
+fn products_reductions_and_losses_that_do_not_fit() {
+    say(&[
         (
             line!(),
             |r, a| {
@@ -119,6 +148,19 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             },
             "cross_entropy: labels has shape 4, expected 3",
         ),
+        (
+            line!(),
+            |r, a| {
+                api::linear(r, &ones(a, [2, 3]), &ones(a, [4, 3]), Some(&ones(a, [3])));
+            },
+            "linear: bias has shape 3, expected 4",
+        ),
+    ]);
+}
+
+#[test]
+fn windows_that_do_not_fit() {
+    say(&[
         (
             line!(),
             |r, a| {
@@ -189,6 +231,12 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             },
             "conv2d_input_grad: dy has shape 1×4×8×8, expected planes of 6×6 for dx 1×2×8×8, kernel 3×3, stride 1×1 and padding 0×0",
         ),
+    ]);
+}
+
+#[test]
+fn normalisation_and_updates_that_do_not_fit() {
+    say(&[
         (
             line!(),
             |r, a| {
@@ -206,30 +254,5 @@ fn mistakes_name_operation_operand_shapes_and_line() {
             },
             "sgd: values has shape 2, expected 3",
         ),
-        (
-            line!(),
-            |r, a| {
-                api::linear(r, &ones(a, [2, 3]), &ones(a, [4, 3]), Some(&ones(a, [3])));
-            },
-            "linear: bias has shape 3, expected 4",
-        ),
-    ];
-    for (line, program, want) in table {
-        let got = mistake(program);
-        let place = got
-            .strip_prefix(want)
-            .unwrap_or_else(|| panic!("{got:?} is not {want:?}"));
-        let at = place
-            .trim_end_matches(')')
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .parse::<u32>()
-            .unwrap();
-        assert!(place.contains("tests/api/mistakes.rs:"), "{got}");
-        assert!(
-            (*line..line + 12).contains(&at),
-            "{got}: asked near line {line}"
-        );
-    }
+    ]);
 }

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 pub(crate) struct DualBound {
     /// A lower bound on `w × T + v × joules` beyond the standing ones.
     pub value: f64,
-    /// What a second costs in it beside the standing watts; set by whoever tries several.
+    /// What a second costs in it beside the standing watts; set by the caller that tries several.
     pub price: f64,
     /// The constant of the best multipliers.
     pub constant: f64,

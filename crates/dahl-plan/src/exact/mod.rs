@@ -52,7 +52,7 @@ const MOST_ROUNDS: usize = 2000;
 /// What an exact search found.
 #[derive(Clone, Debug)]
 pub(crate) struct Exact {
-    /// The cost of the best plan known, whoever found it; infinite if there is none.
+    /// The cost of the best plan known, however it was found; infinite if there is none.
     pub cost: f64,
     /// If a plan better than the one to beat was found: each task's memory, and the plan.
     pub found: Option<(Vec<usize>, Vec<Started>)>,

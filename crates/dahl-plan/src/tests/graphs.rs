@@ -275,3 +275,37 @@ fn files_round_trip_and_are_refused_where_they_do_not_fit() {
         assert!(PlanFile::from_json(&text[..cut]).is_err());
     }
 }
+
+#[test]
+fn plans_with_impossible_figures_names_and_orders_are_refused() {
+    let (graph, machine) = (step(3), machine(2, false));
+    let (_, _, file) = planned(&graph, &machine, Objective::Energy);
+    let read = |change: &dyn Fn(&mut PlanFile)| {
+        let mut other = file.clone();
+        change(&mut other);
+        PlanFile::from_json(&other.to_json()).map_err(|e| e.to_string())
+    };
+    for (read, part) in [
+        (read(&|f| f.seconds.0 = -1.0), "seconds is -1e0"),
+        (read(&|f| f.joules.total.0 = -2.0), "joules.total is -2e0"),
+        (read(&|f| f.lower_bound = 1e300), "lower_bound is 1e300"),
+        (
+            read(&|f| f.tasks[2].start.0 = -1.0),
+            "task 2: does not begin",
+        ),
+        (read(&|f| f.tasks[2].end.0 = -1.0), "task 2: does not begin"),
+        (read(&|f| f.units[0].busy.0 = -1.0), "units.busy is -1e0"),
+    ] {
+        let error = read.unwrap_err();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let other = read(&|f| f.tasks[1].implementation = Some("nonsense".into())).unwrap();
+    let refused = other.refusal(&graph, &machine).unwrap();
+    assert!(
+        refused.contains("\"nonsense\"") && refused.contains("task 1"),
+        "{refused}"
+    );
+    let reversed = read(&|f| f.units.iter_mut().for_each(|u| u.order.reverse())).unwrap();
+    let refused = reversed.refusal(&graph, &machine).unwrap();
+    assert!(refused.contains("waits for"), "{refused}");
+}

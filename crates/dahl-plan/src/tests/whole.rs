@@ -163,8 +163,9 @@ fn the_frontier_trades_time_for_energy() {
         .iter()
         .map(|s| (s.schedule.seconds, s.schedule.energy.total()))
         .collect();
-    let picture = svg("a < b", &points, &[("other".into(), 9.0, 70.0)]);
-    assert_eq!(picture.matches("<circle").count(), points.len());
+    let picture = svg("a < b", &points, points[1], &[("other".into(), 9.0, 70.0)]);
+    assert_eq!(picture.matches("<circle").count(), points.len() + 1);
+    assert_eq!(picture.matches(">this plan<").count(), 1);
     assert!(picture.contains("a &lt; b") && picture.ends_with("</svg>\n"));
 }
 

@@ -1,11 +1,11 @@
-//! Annotations for helgrind: who happens before whom, in builds made for it (`--cfg helgrind`).
+//! Annotations for helgrind: who happens before whom, in builds made for it (feature `helgrind`).
 //!
 //! Helgrind knows the locks of pthreads only. Rust's are made of atomics and system calls, so without
 //! help every access under a lock looks like a race. These are the two requests by which a program
 //! states an order, and one that exempts an atomic variable itself. A request is a sequence of
 //! instructions without effect, which valgrind recognises; elsewhere it does nothing at all.
 
-pub mod sync;
+pub(crate) mod sync;
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,17 +13,17 @@ use dahl_core::{Seconds, UnitId};
 use dahl_sched::policy::{Policy, TaskRef, World};
 
 /// What was done before this by the same thread comes before what follows [`received`] of the tag.
-pub fn sending(tag: usize) {
+pub(crate) fn sending(tag: usize) {
     request(0x4847_0000 + 256 + 33, tag, 0);
 }
 
 /// See [`sending`].
-pub fn received(tag: usize) {
+pub(crate) fn received(tag: usize) {
     request(0x4847_0000 + 256 + 34, tag, 0);
 }
 
 /// Accesses to these bytes are atomic: unordered ones are no races.
-pub fn atomic(address: usize, bytes: usize) {
+pub(crate) fn atomic(address: usize, bytes: usize) {
     request(0x4847_0000 + 256 + 39, address, bytes);
 }
 
@@ -47,14 +47,14 @@ fn request(code: usize, first: usize, second: usize) {
 fn request(_: usize, _: usize, _: usize) {}
 
 /// A lock's guard that annotates the lock.
-pub struct Annotated<G> {
+pub(crate) struct Annotated<G> {
     guard: Option<G>,
     tag: usize,
 }
 
 impl<G> Annotated<G> {
     /// For a lock, just taken, that goes by this tag.
-    pub fn new(guard: G, tag: usize) -> Self {
+    pub(crate) fn new(guard: G, tag: usize) -> Self {
         received(tag);
         Annotated {
             guard: Some(guard),
@@ -63,7 +63,7 @@ impl<G> Annotated<G> {
     }
 
     /// The guard itself, as if the lock were given up, and its tag.
-    pub fn part(mut self) -> (Option<G>, usize) {
+    pub(crate) fn part(mut self) -> (Option<G>, usize) {
         sending(self.tag);
         (self.guard.take(), self.tag)
     }
@@ -94,7 +94,7 @@ impl<G: DerefMut> DerefMut for Annotated<G> {
 /// A policy whose calls are annotated as one lock would order them: what was done before a call comes before what
 /// follows any later one. The policy's own locks are the standard library's, which helgrind cannot see; its crate
 /// forbids unsafe code, so what they guard needs no checking (`scripts/helgrind.supp`).
-pub struct Handover(pub Box<dyn Policy>);
+pub(crate) struct Handover(pub(crate) Box<dyn Policy>);
 
 impl Handover {
     fn call<R>(&self, call: impl FnOnce(&dyn Policy) -> R) -> R {

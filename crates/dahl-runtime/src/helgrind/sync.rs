@@ -4,7 +4,7 @@
 //! Orders are annotated as they are asked for, so an operation that ought to be a release or an acquire and
 //! is not shows as a race.
 
-#![allow(dead_code)] // Every type has all operations, whoever uses them.
+#![allow(dead_code)] // Every type has all operations, used or not.
 
 use std::sync::LockResult;
 use std::sync::atomic::{self, Ordering};
@@ -27,7 +27,7 @@ fn acquires(order: Ordering) -> bool {
 
 /// An atomic variable.
 #[derive(Debug, Default)]
-pub struct Atomic<A>(A);
+pub(crate) struct Atomic<A>(A);
 
 impl<A> Atomic<A> {
     /// Performs an operation of this order on the variable.
@@ -48,26 +48,26 @@ impl<A> Atomic<A> {
 macro_rules! atomics {
     ($($name:ident $(<$t:ident>)? = $inner:ty, $value:ty;)*) => {$(
         /// The standard library's, annotated.
-        pub type $name $(<$t>)? = Atomic<$inner>;
+        pub(crate) type $name $(<$t>)? = Atomic<$inner>;
 
         impl $(<$t>)? Atomic<$inner> {
-            pub fn new(value: $value) -> Self {
+            pub(crate) fn new(value: $value) -> Self {
                 Atomic(<$inner>::new(value))
             }
 
-            pub fn load(&self, order: Ordering) -> $value {
+            pub(crate) fn load(&self, order: Ordering) -> $value {
                 self.tell(order, |a| a.load(order))
             }
 
-            pub fn store(&self, value: $value, order: Ordering) {
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
                 self.tell(order, |a| a.store(value, order));
             }
 
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.tell(order, |a| a.swap(value, order))
             }
 
-            pub fn compare_exchange_weak(
+            pub(crate) fn compare_exchange_weak(
                 &self, current: $value, new: $value, order: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
                 self.tell(order, |a| a.compare_exchange_weak(current, new, order, failure))
@@ -87,12 +87,16 @@ atomics! {
 macro_rules! counters {
     ($($inner:ty, $value:ty;)*) => {$(
         impl Atomic<$inner> {
-            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+            pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.tell(order, |a| a.fetch_add(value, order))
             }
 
-            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+            pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 self.tell(order, |a| a.fetch_sub(value, order))
+            }
+
+            pub(crate) fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                self.tell(order, |a| a.fetch_max(value, order))
             }
         }
     )*};
@@ -106,17 +110,17 @@ counters! {
 
 /// A lock.
 #[derive(Debug, Default)]
-pub struct Mutex<T>(std::sync::Mutex<T>);
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
 /// A lock's guard.
-pub type MutexGuard<'a, T> = Annotated<std::sync::MutexGuard<'a, T>>;
+pub(crate) type MutexGuard<'a, T> = Annotated<std::sync::MutexGuard<'a, T>>;
 
 impl<T> Mutex<T> {
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Mutex(std::sync::Mutex::new(value))
     }
 
-    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let guard = self
             .0
             .lock()
@@ -127,14 +131,14 @@ impl<T> Mutex<T> {
 
 /// A condition variable.
 #[derive(Debug, Default)]
-pub struct Condvar(std::sync::Condvar);
+pub(crate) struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (guard, tag) = guard.part();
         let guard = self.0.wait(guard.expect("just taken"));
         Ok(Annotated::new(
@@ -143,11 +147,22 @@ impl Condvar {
         ))
     }
 
-    pub fn notify_one(&self) {
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        at_most: std::time::Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, std::sync::WaitTimeoutResult)> {
+        let (guard, tag) = guard.part();
+        let waited = self.0.wait_timeout(guard.expect("just taken"), at_most);
+        let (guard, over) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok((Annotated::new(guard, tag), over))
+    }
+
+    pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    pub fn notify_all(&self) {
+    pub(crate) fn notify_all(&self) {
         self.0.notify_all();
     }
 }

@@ -124,7 +124,7 @@ impl HostDevice {
     }
 
     /// Its links, for the machine's description.
-    pub fn links(&self, device: MemoryId) -> [Link; 2] {
+    pub(crate) fn links(&self, device: MemoryId) -> [Link; 2] {
         let latency = Seconds(self.latency.as_secs_f64());
         let link = |from, to| Link::new(from, to, self.bandwidth, latency);
         [link(MemoryId::HOST, device), link(device, MemoryId::HOST)]

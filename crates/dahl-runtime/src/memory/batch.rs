@@ -11,7 +11,7 @@
 //! A batch is the first turn of several fetches, planned under one hold of the lock: each element that is
 //! to travel is missing where it goes, not on its way there, and current where it comes from, and is marked
 //! as *arriving* at once, so the next of the plan, and everybody else, leaves it alone. Between the marks
-//! and the end of the copies nobody waits for anything but the link, so whoever waits for a mark waits for
+//! and the end of the copies nobody waits for anything but the link, so a thread that waits for a mark waits for
 //! a bounded time, and no circle can close. The task's own *being written* marks are set after that
 //! (`hold`), as they are for a single fetch.
 //!
@@ -45,7 +45,13 @@ pub(super) struct Estimate {
 
 impl Estimate {
     /// One more copy.
-    pub fn add(&mut self, device: MemoryId, backing: &dyn Backing, bytes: u64, way: Direction) {
+    pub(super) fn add(
+        &mut self,
+        device: MemoryId,
+        backing: &dyn Backing,
+        bytes: u64,
+        way: Direction,
+    ) {
         self.seconds += backing.duration(Bytes(bytes), way).0;
         if !is_small(backing, bytes, way, 1.0) {
             return;
@@ -57,7 +63,7 @@ impl Estimate {
     }
 
     /// All of them.
-    pub fn seconds(&self) -> Seconds {
+    pub(super) fn seconds(&self) -> Seconds {
         Seconds(self.seconds)
     }
 }

@@ -66,7 +66,7 @@ impl Move {
     }
 
     /// Plans to bring pieces home from a device.
-    pub fn back(entry: &mut Entry, key: u64, pieces: Vec<Region>, device: MemoryId) -> Move {
+    pub(super) fn back(entry: &mut Entry, key: u64, pieces: Vec<Region>, device: MemoryId) -> Move {
         let bytes = bytes_of(entry, &pieces);
         let load = Load {
             whole: bytes == entry.bytes() as u64,
@@ -77,7 +77,7 @@ impl Move {
 
     /// Plans to send pieces that are current in the host where they are asked for, and with them what the
     /// successors of `asker` want.
-    pub fn there(
+    pub(super) fn there(
         entry: &mut Entry,
         ask: &Ask<'_>,
         pieces: Vec<Region>,
@@ -97,7 +97,7 @@ impl Move {
     }
 
     /// The link it goes over.
-    pub fn link(&self) -> (MemoryId, bool) {
+    pub(super) fn link(&self) -> (MemoryId, bool) {
         (self.device, self.way == Direction::In)
     }
 

@@ -20,7 +20,7 @@ use crate::instance::Instance;
 const SWEEP_FROM: usize = 64;
 
 /// A copy of a storage in one memory.
-pub struct Copy {
+pub(super) struct Copy {
     /// Where; `None` for the host, whose memory is the storage's own.
     pub buffer: Option<Arc<dyn Buffer>>,
     /// Elements that are current here.
@@ -39,13 +39,13 @@ pub struct Copy {
 
 impl Copy {
     /// Whether it is there and nobody needs it now.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.buffer.is_some() && self.pins == 0 && self.arriving.is_empty()
     }
 }
 
 /// What is known of one storage.
-pub struct Entry {
+pub(super) struct Entry {
     /// Its own shape.
     pub shape: Shape,
     /// Bytes per element.
@@ -69,17 +69,17 @@ unsafe impl Send for Entry {}
 
 impl Entry {
     /// Bytes of a memory that its copy there takes.
-    pub fn held(&self, memory: MemoryId) -> u64 {
+    pub(super) fn held(&self, memory: MemoryId) -> u64 {
         self.copies[usize::from(memory.0)].held
     }
 
     /// Bytes of the whole storage.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.shape.len() * self.size
     }
 
     /// Calls `piece` with boxes, under the storage's own shape, of a region seen under `shape`.
-    pub fn translate(&self, shape: &Shape, region: &Region, mut piece: impl FnMut(Region)) {
+    pub(super) fn translate(&self, shape: &Shape, region: &Region, mut piece: impl FnMut(Region)) {
         if *shape == self.shape {
             piece(*region);
         } else {
@@ -90,7 +90,7 @@ impl Entry {
     }
 
     /// Whether some elements are not current in the host.
-    pub fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.copies[0]
             .valid
             .boxes()
@@ -101,7 +101,7 @@ impl Entry {
     }
 
     /// Whether elements of a region are on their way to anywhere.
-    pub fn is_moving(&self, shape: &Shape, region: &Region) -> bool {
+    pub(super) fn is_moving(&self, shape: &Shape, region: &Region) -> bool {
         let mut moving = false;
         if self.copies.iter().any(|c| !c.arriving.is_empty()) {
             self.translate(shape, region, |piece| {
@@ -114,12 +114,12 @@ impl Entry {
     }
 
     /// Takes or gives back the lease, as [`Entry::is_away`] demands. Called after every change.
-    pub fn mind_lease(&mut self, runtime: u64) {
+    pub(super) fn mind_lease(&mut self, runtime: u64) {
         let Some(Home::Arena(place)) = self.owner.as_ref().map(|o| &o.home) else {
             return;
         };
         match (self.is_away(), self.leased) {
-            // Whoever caused the change has a lease, so no other runtime can have one.
+            // The cause of the change has a lease, so no other runtime can have one.
             (true, false) => self.leased = place.chunk.lease(runtime),
             (false, true) => {
                 place.chunk.release();
@@ -141,7 +141,7 @@ impl Entry {
     }
 
     /// Elements that are current nowhere but in `memory`.
-    pub fn only_in(&self, memory: MemoryId) -> Vec<Region> {
+    pub(super) fn only_in(&self, memory: MemoryId) -> Vec<Region> {
         let mut rest = self.copies[usize::from(memory.0)].valid.clone();
         for (m, copy) in self.copies.iter().enumerate() {
             if m != usize::from(memory.0) {
@@ -163,7 +163,7 @@ impl Drop for Entry {
 }
 
 /// All storages, and how full memories are.
-pub struct Directory {
+pub(super) struct Directory {
     /// By the keys of [`Instance::keys`].
     pub entries: HashMap<u64, Entry, FastBuild>,
     /// Bytes in use, per memory.
@@ -181,7 +181,7 @@ pub struct Directory {
 
 impl Directory {
     /// For memories of these capacities, of a runtime.
-    pub fn new(capacity: Vec<u64>, runtime: u64) -> Self {
+    pub(super) fn new(capacity: Vec<u64>, runtime: u64) -> Self {
         let memories = capacity.len();
         Directory {
             entries: HashMap::default(),
@@ -196,7 +196,7 @@ impl Directory {
     }
 
     /// The entry of a storage of a launch, made if it is new: its elements are then in the host.
-    pub fn entry(&mut self, instance: &Instance, storage: u32) -> &mut Entry {
+    pub(super) fn entry(&mut self, instance: &Instance, storage: u32) -> &mut Entry {
         self.sweep();
         let memories = self.used.len();
         let graph = instance.graph();
@@ -220,19 +220,19 @@ impl Directory {
     }
 
     /// Where a storage is in a memory; `None` for the host, where the storage knows itself.
-    pub fn address(&self, key: u64, memory: MemoryId) -> Option<*mut u8> {
+    pub(super) fn address(&self, key: u64, memory: MemoryId) -> Option<*mut u8> {
         let copy = &self.entries.get(&key)?.copies[usize::from(memory.0)];
         copy.buffer.as_ref().map(|b| b.base())
     }
 
     /// Whether a memory is out of use.
-    pub fn is_lost(&self, memory: MemoryId) -> bool {
+    pub(super) fn is_lost(&self, memory: MemoryId) -> bool {
         self.lost[usize::from(memory.0)]
     }
 
     /// A memory is out of use: nothing in it is current any more. Buffers that somebody still uses go
     /// when they are unpinned. False if that was known.
-    pub fn lose(&mut self, memory: MemoryId) -> bool {
+    pub(super) fn lose(&mut self, memory: MemoryId) -> bool {
         let m = usize::from(memory.0);
         if std::mem::replace(&mut self.lost[m], true) {
             return false;
@@ -251,7 +251,7 @@ impl Directory {
 
     /// A region of a storage, seen under `shape`, was written in a memory: it is current there and
     /// nowhere else. If the memory is out of use, nothing has changed.
-    pub fn written(&mut self, key: u64, shape: &Shape, region: &Region, memory: MemoryId) {
+    pub(super) fn written(&mut self, key: u64, shape: &Shape, region: &Region, memory: MemoryId) {
         if self.is_lost(memory) {
             return;
         }
@@ -270,7 +270,13 @@ impl Directory {
 
     /// Marks a region, seen under `shape`, as being written by a task, or takes the mark back. Those who
     /// write an element take turns, by their dependencies.
-    pub fn mark_writing(&mut self, key: u64, shape: &Shape, region: &Region, is_written: bool) {
+    pub(super) fn mark_writing(
+        &mut self,
+        key: u64,
+        shape: &Shape,
+        region: &Region,
+        is_written: bool,
+    ) {
         let Some(entry) = self.entries.get_mut(&key) else {
             return;
         };
@@ -283,14 +289,14 @@ impl Directory {
     }
 
     /// Keeps a copy in place.
-    pub fn pin(&mut self, key: u64, memory: MemoryId) {
+    pub(super) fn pin(&mut self, key: u64, memory: MemoryId) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.copies[usize::from(memory.0)].pins += 1;
         }
     }
 
     /// Takes back a [`Directory::pin`].
-    pub fn unpin(&mut self, key: u64, memory: MemoryId) {
+    pub(super) fn unpin(&mut self, key: u64, memory: MemoryId) {
         if let Some(entry) = self.entries.get_mut(&key) {
             let pins = &mut entry.copies[usize::from(memory.0)].pins;
             debug_assert!(*pins > 0, "unpinned more often than pinned");
@@ -302,7 +308,7 @@ impl Directory {
     }
 
     /// Counts one use of a storage; true if it is a temporary and this was its last.
-    pub fn used_once(&mut self, key: u64) -> bool {
+    pub(super) fn used_once(&mut self, key: u64) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else {
             return false;
         };
@@ -314,7 +320,7 @@ impl Directory {
     }
 
     /// Notes that a copy is needed now, and when next.
-    pub fn touch(&mut self, key: u64, memory: MemoryId, need: Need) {
+    pub(super) fn touch(&mut self, key: u64, memory: MemoryId, need: Need) {
         self.clock += 1;
         if let Some(entry) = self.entries.get_mut(&key) {
             let copy = &mut entry.copies[usize::from(memory.0)];
@@ -323,7 +329,7 @@ impl Directory {
     }
 
     /// Gives an entry a buffer that takes so many bytes of a memory.
-    pub fn put(&mut self, key: u64, memory: MemoryId, buffer: Arc<dyn Buffer>, bytes: u64) {
+    pub(super) fn put(&mut self, key: u64, memory: MemoryId, buffer: Arc<dyn Buffer>, bytes: u64) {
         let m = usize::from(memory.0);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.copies[m].buffer = Some(buffer);
@@ -334,7 +340,7 @@ impl Directory {
     }
 
     /// Gives up the copy of an entry in a memory.
-    pub fn discard(&mut self, key: u64, memory: MemoryId) {
+    pub(super) fn discard(&mut self, key: u64, memory: MemoryId) {
         let m = usize::from(memory.0);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.copies[m].valid = RegionSet::default();
@@ -345,7 +351,7 @@ impl Directory {
     }
 
     /// Forgets a storage.
-    pub fn remove(&mut self, key: u64) {
+    pub(super) fn remove(&mut self, key: u64) {
         for m in 0..self.used.len() {
             self.discard(key, MemoryId(m as u16));
         }

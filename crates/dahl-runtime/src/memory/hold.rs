@@ -13,7 +13,7 @@ use crate::sync::lock;
 
 impl Memories {
     /// Brings a task's operands to a memory and keeps them there.
-    pub fn acquire<'a>(
+    pub(crate) fn acquire<'a>(
         &'a self,
         instance: &'a Instance,
         task: u32,
@@ -191,19 +191,19 @@ pub struct Hold<'a> {
 
 impl Hold<'_> {
     /// Where the operands are.
-    pub fn placed(&self) -> &[Placed] {
+    pub(crate) fn placed(&self) -> &[Placed] {
         &self.placed
     }
 
     /// The task's accesses, referring to [`Hold::placed`].
-    pub fn accesses(&self) -> &[Access] {
+    pub(crate) fn accesses(&self) -> &[Access] {
         &self.accesses
     }
 
     /// Lets go of the operands of a task that has ended, well or not. If it succeeded, what it wrote is
     /// current here now; false if that is not so because the device was lost meanwhile: then the task is
     /// as if it had not run.
-    pub fn release(self, succeeded: bool) -> bool {
+    pub(crate) fn release(self, succeeded: bool) -> bool {
         let (memories, memory) = (self.memories, self.memory);
         let mut state = lock(&memories.state);
         if succeeded && state.directory.is_lost(memory) {
@@ -235,7 +235,7 @@ impl Hold<'_> {
     }
 
     /// Lets go of the operands of a task that is to run somewhere else.
-    pub fn abandon(mut self) {
+    pub(crate) fn abandon(mut self) {
         let memories = self.memories;
         let mut state = lock(&memories.state);
         self.let_go(&mut state);

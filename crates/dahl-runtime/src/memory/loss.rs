@@ -1,6 +1,6 @@
 //! Losses: a device that failed is taken out, and what it alone knew is gone.
 //!
-//! Whoever finds out says so with [`Memories::lose`], once for every device. From then on nothing in its
+//! The thread that finds out says so with [`Memories::lose`], once for every device. From then on nothing in its
 //! memory is current, nothing is fetched there or written there, and its unit runs what it was given in
 //! the host's memory. This cannot lose anything silently: a value is *current* where the directory says
 //! so, under the lock under which the loss is noted, so a reader finds it somewhere else, or finds out
@@ -9,8 +9,8 @@
 //! looked at under that same lock.
 //!
 //! Tasks that its unit could have run are others' from now on, who may be asleep: everybody is woken
-//! after the loss is known. Whoever made a task ready before that has published it before, so those who
-//! wake find it; whoever does so later knows of the loss and wakes everybody too.
+//! after the loss is known. A thread that made a task ready before that has published it before, so those who
+//! wake find it; a thread that does so later knows of the loss and wakes everybody too.
 //!
 //! Nobody waits for a lost device. Copies under way end, well or not; each takes its marks away and wakes
 //! those who wait for them, who look again.
@@ -28,7 +28,7 @@ const GONE: u8 = 0xFF;
 
 impl Memories {
     /// Takes a device out.
-    pub fn lose(&self, memory: MemoryId, why: &str) {
+    pub(crate) fn lose(&self, memory: MemoryId, why: &str) {
         self.lose_locked(&mut lock(&self.state), memory, why);
     }
 
@@ -50,7 +50,12 @@ impl Memories {
     }
 
     /// The error of a task that its device cannot run, for when nobody else can either.
-    pub fn unable(&self, memory: MemoryId, task: String, error: Option<&DriverError>) -> RunError {
+    pub(crate) fn unable(
+        &self,
+        memory: MemoryId,
+        task: String,
+        error: Option<&DriverError>,
+    ) -> RunError {
         let device = self.device(memory).map_or("host", |d| &d.name).to_string();
         match error {
             Some(error @ DriverError::NoRoom { .. }) => {
@@ -65,19 +70,19 @@ impl Memories {
     }
 
     /// Why a memory is out of use, if it is.
-    pub fn lost(&self, memory: MemoryId) -> Option<&str> {
+    pub(crate) fn lost(&self, memory: MemoryId) -> Option<&str> {
         let device = self.device(memory)?;
         device.lost.get().map(String::as_str)
     }
 
     /// The devices that are out of use, and why.
-    pub fn losses(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn losses(&self) -> impl Iterator<Item = (&str, &str)> {
         self.devices
             .iter()
             .filter_map(|d| Some((d.name.as_str(), d.lost.get()?.as_str())))
     }
 
-    /// The error of whoever needs values that are gone.
+    /// The error of a task that needs values that are gone.
     pub(super) fn gone(&self, array: String) -> RunError {
         let losses: Vec<String> = self
             .losses()
@@ -90,7 +95,7 @@ impl Memories {
     }
 
     /// Brings an array to the host, to be read there.
-    pub fn to_host(&self, handle: &Handle) -> Result<(), RunError> {
+    pub(crate) fn to_host(&self, handle: &Handle) -> Result<(), RunError> {
         let state = lock(&self.state);
         let ask = Ask::home(handle.storage.id, &handle.whole, &handle.region);
         let (state, fetched) = self.fetch(state, &ask);
@@ -102,7 +107,7 @@ impl Memories {
     /// Brings what is left of an array to the host, to be written there by a guard: until that is gone, see
     /// [`Memories::host_wrote`], no element of the array is copied that no task asked for. What is gone is
     /// not-a-number.
-    pub fn to_host_to_write(&self, handle: &Handle) {
+    pub(crate) fn to_host_to_write(&self, handle: &Handle) {
         let mut state = lock(&self.state);
         let (key, whole, region) = (handle.storage.id, &handle.whole, &handle.region);
         state.guarded = Some(key);
@@ -112,7 +117,7 @@ impl Memories {
 
     /// Brings everything that is current only on a device back to the host: nobody will afterwards. What
     /// is gone is not-a-number from now on.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let mut state = lock(&self.state);
         let entries = state.directory.entries.iter();
         let away = |e: &super::directory::Entry| e.owner.is_some() && e.is_away();

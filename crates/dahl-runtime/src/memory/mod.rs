@@ -69,16 +69,25 @@ pub struct Device {
     pub backing: Box<dyn Backing>,
     /// Why it is out of use, once it is.
     lost: OnceLock<String>,
+    /// Bytes that it would have to hold for tasks that found no room; zero if none did.
+    needed: AtomicU64,
+    /// The most scratch memory that a task asked for and did not get.
+    scratch: AtomicU64,
+    /// The largest copy for which it had no piece, though as many bytes were free.
+    refused: AtomicU64,
 }
 
 impl Device {
     /// A memory of this capacity.
-    pub fn new(name: String, capacity: Bytes, backing: Box<dyn Backing>) -> Self {
+    pub(crate) fn new(name: String, capacity: Bytes, backing: Box<dyn Backing>) -> Self {
         Device {
             name,
             capacity,
             backing,
             lost: OnceLock::new(),
+            needed: AtomicU64::new(0),
+            scratch: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 }
@@ -86,6 +95,10 @@ impl Device {
 /// Who hears that a device is taken out: its name, and why. Called by whichever thread finds out, under a
 /// lock: it must not use the runtime.
 pub type OnLoss = Box<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Who hears, once for each device, that tasks find no room there and run in the host's memory: its name,
+/// what it would have to hold, and what it holds. Called as [`OnLoss`].
+pub type OnNoRoom = Box<dyn Fn(&str, Bytes, Bytes) + Send + Sync>;
 
 /// Why a task did not run in a memory.
 pub enum Refusal {
@@ -112,6 +125,8 @@ pub struct Traffic {
     pub evictions: u64,
     /// Tasks that ran in the host's memory because their device had no room for them, or had failed.
     pub elsewhere: u64,
+    /// Bytes that a device would have to hold for its tasks to find room there; zero if all did.
+    pub needed: u64,
 }
 
 #[derive(Default)]
@@ -138,6 +153,7 @@ pub struct Memories {
     counters: Counters,
     tracer: Option<Arc<Tracer>>,
     on_loss: Option<OnLoss>,
+    on_no_room: Option<OnNoRoom>,
     sleep: Option<Arc<Sleep>>,
 }
 
@@ -191,8 +207,15 @@ impl Memories {
             counters: Counters::default(),
             tracer,
             on_loss,
+            on_no_room: None,
             sleep: None,
         }
+    }
+
+    /// Says when tasks find no room.
+    pub(crate) fn saying(mut self, on_no_room: Option<OnNoRoom>) -> Self {
+        self.on_no_room = on_no_room;
+        self
     }
 
     /// Wakes these threads when a device is lost.
@@ -208,8 +231,12 @@ impl Memories {
     }
 
     /// What has been moved so far.
-    pub fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> Traffic {
         let c = &self.counters;
+        let needed = self
+            .devices
+            .iter()
+            .map(|d| d.needed.load(Ordering::Relaxed));
         Traffic {
             bytes_in: c.bytes[0].load(Ordering::Relaxed),
             bytes_out: c.bytes[1].load(Ordering::Relaxed),
@@ -218,11 +245,12 @@ impl Memories {
             batches: c.batches.load(Ordering::Relaxed),
             evictions: c.evictions.load(Ordering::Relaxed),
             elsewhere: c.elsewhere.load(Ordering::Relaxed),
+            needed: needed.max().unwrap_or(0),
         }
     }
 
     /// Bytes of copies in a memory: now, and at most so far.
-    pub fn usage(&self, memory: MemoryId) -> (Bytes, Bytes) {
+    pub(crate) fn usage(&self, memory: MemoryId) -> (Bytes, Bytes) {
         let state = lock(&self.state);
         let m = usize::from(memory.0);
         (
@@ -232,7 +260,12 @@ impl Memories {
     }
 
     /// How long it would take to bring a task's missing operands to a memory.
-    pub fn transfer_time(&self, instance: &Instance, task: u32, memory: MemoryId) -> Seconds {
+    pub(crate) fn transfer_time(
+        &self,
+        instance: &Instance,
+        task: u32,
+        memory: MemoryId,
+    ) -> Seconds {
         let state = lock(&self.state);
         let graph = instance.graph();
         let mut sum = batch::Estimate::default();
@@ -284,13 +317,8 @@ impl Memories {
         sum.seconds()
     }
 
-    /// Counts a task that runs in the host's memory instead of its unit's.
-    pub fn went_elsewhere(&self) {
-        self.counters.elsewhere.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The host has written an array, by a guard that is gone.
-    pub fn host_wrote(&self, handle: &Handle) {
+    pub(crate) fn host_wrote(&self, handle: &Handle) {
         let mut state = lock(&self.state);
         state.guarded = None;
         state.directory.written(
@@ -341,7 +369,7 @@ impl Memories {
     }
 
     /// Forgets all temporaries, after launches that were stopped half-way. Nothing may be in flight.
-    pub fn forget_temporaries(&self) {
+    pub(crate) fn forget_temporaries(&self) {
         let mut state = lock(&self.state);
         if let Some(following) = &mut state.following {
             following.clear();
@@ -356,7 +384,7 @@ impl Memories {
     }
 
     /// Forgets a temporary that no task will use again. Its bytes in the host may be another's from now
-    /// on, so whoever still writes it back must have finished first.
+    /// on, so a thread that still writes it back must have finished first.
     fn bury<'s>(&self, mut state: StateGuard<'s>, key: u64) -> StateGuard<'s> {
         let in_use = |e: &directory::Entry| {
             e.copies

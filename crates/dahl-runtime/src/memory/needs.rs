@@ -7,15 +7,15 @@
 use dahl_core::Graph;
 
 /// Never again.
-pub const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Where and in which order the tasks of a graph will run, if somebody decided that: for every memory,
 /// the lists of its units.
-pub type Lists<'a> = &'a [Vec<&'a [u32]>];
+pub(crate) type Lists<'a> = &'a [Vec<&'a [u32]>];
 
 /// When the storages of a graph are needed. The default is for a machine that will not ask.
 #[derive(Debug, Default)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// By memory; one for all where nobody knows who runs what.
     memories: Vec<Times>,
     tasks: u64,
@@ -40,7 +40,7 @@ struct Times {
 
 /// How much of a storage is used at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub(crate) struct Use {
     /// Which, in the graph.
     pub storage: u32,
     /// Bytes whose old values are needed.
@@ -51,7 +51,7 @@ pub struct Use {
 
 /// The next time that a storage is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub(crate) struct Need {
     /// When: the launch's number, then the time. [`NEVER`] if not at all.
     pub at: u64,
     /// Whether for its values, not only to be overwritten.
@@ -60,7 +60,7 @@ pub struct Need {
 
 impl Need {
     /// Not any more.
-    pub const NONE: Need = Need {
+    pub(crate) const NONE: Need = Need {
         at: NEVER,
         reads: false,
     };
@@ -128,7 +128,7 @@ impl Times {
 
 impl Needs {
     /// Of a graph whose tasks run in these orders, or about in the program's.
-    pub fn new(graph: &Graph, lists: Option<Lists<'_>>) -> Needs {
+    pub(crate) fn new(graph: &Graph, lists: Option<Lists<'_>>) -> Needs {
         let memories = match lists {
             None => vec![Times::new(
                 graph,
@@ -157,19 +157,19 @@ impl Needs {
     }
 
     /// The time after the last task.
-    pub fn end(&self, memory: usize) -> u32 {
+    pub(crate) fn end(&self, memory: usize) -> u32 {
         self.times(memory).starts.len() as u32 - 1
     }
 
     /// What is used at a time before that.
-    pub fn uses_at(&self, memory: usize, time: u32) -> &[Use] {
+    pub(crate) fn uses_at(&self, memory: usize, time: u32) -> &[Use] {
         let times = self.times(memory);
         let (from, to) = (times.starts[time as usize], times.starts[time as usize + 1]);
         &times.uses[from as usize..to as usize]
     }
 
     /// Bytes of a storage.
-    pub fn bytes(&self, storage: u32) -> u64 {
+    pub(crate) fn bytes(&self, storage: u32) -> u64 {
         self.storages[storage as usize].0
     }
 
@@ -180,7 +180,7 @@ impl Needs {
     }
 
     /// Whether nobody needs a storage after it is used at a time.
-    pub fn dies(&self, memory: usize, storage: u32, time: u32) -> bool {
+    pub(crate) fn dies(&self, memory: usize, storage: u32, time: u32) -> bool {
         let (_, temporary) = self.storages[storage as usize];
         let last = self.uses_of(memory, storage).last();
         temporary
@@ -190,7 +190,7 @@ impl Needs {
 
     /// If the values of a storage are needed from a time on, in this launch or the next: when, and its
     /// bytes.
-    pub fn reads_after(&self, memory: usize, storage: u32, time: u32) -> Option<(u64, u64)> {
+    pub(crate) fn reads_after(&self, memory: usize, storage: u32, time: u32) -> Option<(u64, u64)> {
         let (bytes, temporary) = self.storages[storage as usize];
         let uses = self.uses_of(memory, storage);
         let (at, reads) = match uses.get(uses.partition_point(|u| u.0 < time)) {
@@ -205,23 +205,30 @@ impl Needs {
     }
 
     /// Whether each memory has an order of its own.
-    pub fn by_memory(&self) -> bool {
+    pub(crate) fn by_memory(&self) -> bool {
         self.memories.len() > 1
     }
 
     fn times(&self, memory: usize) -> &Times {
-        // There is at least one: whoever asks has devices.
+        // There is at least one: only machines with devices ask.
         &self.memories[memory.min(self.memories.len() - 1)]
     }
 
     /// The moment of a task in launch number `serial`.
-    pub fn moment(&self, memory: usize, serial: u64, task: u32) -> u64 {
+    pub(crate) fn moment(&self, memory: usize, serial: u64, task: u32) -> u64 {
         moment(serial, self.times(memory).of[task as usize])
     }
 
     /// When a storage is needed after a task. What lasts is needed again by the next launch, which will
     /// most likely be of the same graph; a temporary is not.
-    pub fn after(&self, memory: usize, storage: u32, serial: u64, task: u32, lasts: bool) -> Need {
+    pub(crate) fn after(
+        &self,
+        memory: usize,
+        storage: u32,
+        serial: u64,
+        task: u32,
+        lasts: bool,
+    ) -> Need {
         let times = self.times(memory);
         let (from, to) = (
             times.first[storage as usize] as usize,
@@ -242,7 +249,7 @@ impl Needs {
     }
 
     /// How many tasks lie between two moments, if launches are of this graph; at least one.
-    pub fn distance(&self, now: u64, then: u64) -> u64 {
+    pub(crate) fn distance(&self, now: u64, then: u64) -> u64 {
         let launches = (then >> 32).saturating_sub(now >> 32).min(1 << 20);
         let (now, then) = (now & u64::from(u32::MAX), then & u64::from(u32::MAX));
         (launches * self.tasks + then).saturating_sub(now).max(1)

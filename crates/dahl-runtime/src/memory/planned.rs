@@ -68,14 +68,14 @@ impl Following {
     }
 
     /// Gives up all launches.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         for (launch, _) in std::mem::take(&mut self.flights) {
             self.lines.give_up(launch);
         }
     }
 
     /// A transfer for a thread to make.
-    pub fn next(&mut self) -> Option<Order> {
+    pub(super) fn next(&mut self) -> Option<Order> {
         for link in 0..self.busy.len() {
             if self.busy[link] {
                 continue;
@@ -98,7 +98,7 @@ impl Following {
     }
 
     /// A transfer has been made, as far as it could be.
-    pub fn done(&mut self, order: &Order) {
+    pub(super) fn done(&mut self, order: &Order) {
         self.busy[order.link] = false;
         self.lines.done(order.launch, order.number);
         self.tidy();
@@ -111,7 +111,7 @@ impl Following {
     }
 
     /// Launches with the transfers that are still to go, for people.
-    pub fn backlog(&self) -> Vec<String> {
+    pub(super) fn backlog(&self) -> Vec<String> {
         let all = self.lines.backlog();
         all.map(|(launch, left, first)| {
             format!("launch {launch}: {left} planned transfers left, first on links {first:?}")
@@ -122,7 +122,7 @@ impl Following {
 
 impl Memories {
     /// Prepares a launch, whose tasks cannot begin yet, and lets its transfers go if some were planned.
-    pub fn launch(&self, instance: &Arc<Instance>, serial: u64) {
+    pub(crate) fn launch(&self, instance: &Arc<Instance>, serial: u64) {
         let Some(transfers) = &instance.prepared.transfers else {
             instance.arm(serial);
             return;

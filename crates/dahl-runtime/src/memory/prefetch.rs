@@ -35,14 +35,14 @@ pub(super) struct Request {
 
 impl Request {
     /// Where they are to go.
-    pub fn memory(&self) -> MemoryId {
+    pub(super) fn memory(&self) -> MemoryId {
         self.memory
     }
 }
 
 impl Memories {
     /// Asks for a task's operands to be fetched while others run.
-    pub fn prefetch(&self, instance: &Instance, task: u32, memory: MemoryId) {
+    pub(crate) fn prefetch(&self, instance: &Instance, task: u32, memory: MemoryId) {
         let graph = instance.graph();
         let mut state = lock(&self.state);
         if state.directory.is_lost(memory) || self.is_coming(&state, instance, task, memory) {
@@ -79,7 +79,7 @@ impl Memories {
 
     /// A task that asked for a prefetch will not run, or has failed: drops the request, and waits if it is
     /// being served, since the arrays may go away. It has not completed.
-    pub fn abandon(&self, task: TaskRef) {
+    pub(crate) fn abandon(&self, task: TaskRef) {
         let state = self.drop_request(lock(&self.state), task);
         drop(self.give_up(state, task));
     }
@@ -98,7 +98,7 @@ impl Memories {
     }
 
     /// Serves requests until told to stop: the body of the copying thread.
-    pub fn serve(&self) {
+    pub(crate) fn serve(&self) {
         let mut state = lock(&self.state);
         while !state.stopping {
             let Some(request) = state.requests.pop_front() else {
@@ -205,7 +205,7 @@ impl Memories {
     }
 
     /// Lets [`Memories::serve`] return.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         lock(&self.state).stopping = true;
         self.requested.notify_all();
     }

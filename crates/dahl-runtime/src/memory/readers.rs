@@ -9,7 +9,7 @@ use dahl_core::{DeviceKernels, Graph, UnitKind};
 
 /// The readers of every storage of a graph. The default is for a machine that will not ask.
 #[derive(Debug, Default)]
-pub struct Readers {
+pub(crate) struct Readers {
     /// For storage `s`, the places from `first[s]` to `first[s + 1]` in `all`.
     first: Vec<u32>,
     /// By task.
@@ -21,7 +21,7 @@ pub struct Readers {
 
 /// An access that needs the values of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
+pub(crate) struct Reader {
     /// Its task.
     pub task: u32,
     /// Its place among the graph's accesses.
@@ -48,7 +48,7 @@ impl Default for Chances {
 impl Readers {
     /// Of a graph that these units may run, each of a kind and with a memory; or will run, in the memory
     /// that `homes` gives each task.
-    pub fn new(
+    pub(crate) fn new(
         graph: &Graph,
         units: (&[(UnitKind, u16)], &DeviceKernels),
         homes: Option<Vec<u16>>,
@@ -97,24 +97,24 @@ impl Readers {
     }
 
     /// Whether nobody will ask.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
     /// Readers of a storage whose tasks come after one, by task.
-    pub fn after(&self, storage: u32, task: u32) -> &[Reader] {
+    pub(crate) fn after(&self, storage: u32, task: u32) -> &[Reader] {
         let s = storage as usize;
         let of = &self.all[self.first[s] as usize..self.first[s + 1] as usize];
         &of[of.partition_point(|r| r.task <= task)..]
     }
 
     /// The tasks whose ends make a reader's part what it will read.
-    pub fn writers(&self, reader: &Reader) -> &[u32] {
+    pub(crate) fn writers(&self, reader: &Reader) -> &[u32] {
         &self.writers[reader.writers.start as usize..reader.writers.end as usize]
     }
 
     /// How likely it is that a task runs in a memory.
-    pub fn chance(&self, graph: &Graph, task: u32, memory: usize) -> f64 {
+    pub(crate) fn chance(&self, graph: &Graph, task: u32, memory: usize) -> f64 {
         match &self.chances {
             Chances::Known(homes) => f64::from(u8::from(homes[task as usize] as usize == memory)),
             Chances::Likely(chances, memories) => {

@@ -11,6 +11,7 @@ use super::transfer::Why;
 use super::victims::{Shortage, victims};
 use super::{Memories, StateGuard};
 use crate::error::RunError;
+use crate::instance::Instance;
 use crate::sync::{Ordering, lock};
 
 /// Why there is no room, and never will be.
@@ -49,7 +50,7 @@ pub(super) struct Choice {
 
 impl NoRoom {
     /// The error of the task that wanted it.
-    pub fn explain(self, task: String, memories: &Memories, memory: MemoryId) -> RunError {
+    pub(super) fn explain(self, task: String, memories: &Memories, memory: MemoryId) -> RunError {
         let (name, capacity) = match memories.device(memory) {
             Some(device) => (device.name.clone(), device.capacity),
             None => ("host".into(), Bytes(0)),
@@ -62,6 +63,9 @@ impl NoRoom {
                 capacity,
             },
             NoRoom::Refused(bytes) => {
+                if let Some(device) = memories.device(memory) {
+                    device.refused.fetch_max(bytes, Ordering::Relaxed);
+                }
                 RunError::OutOfMemory(format!("{name} refused {bytes} bytes for {task}"))
             }
             NoRoom::Lost => {
@@ -227,14 +231,16 @@ impl Memories {
     /// A unit lacks room for `bytes` of scratch memory beside the copies in its memory: leaves that much
     /// to it from now on, and gives up what it can of the copies. False if that is not worth trying
     /// again.
-    pub fn leave_room(&self, memory: MemoryId, bytes: usize, needs: &Needs) -> bool {
+    pub(crate) fn leave_room(&self, memory: MemoryId, bytes: usize, needs: &Needs) -> bool {
         let m = usize::from(memory.0);
         let mut state = lock(&self.state);
         let Some(device) = self.device(memory) else {
             return false;
         };
         let total = device.backing.total().unwrap_or(device.capacity.0);
-        let rest = total.saturating_sub(device.backing.footprint(bytes) as u64);
+        let scratch = device.backing.footprint(bytes) as u64;
+        device.scratch.fetch_max(scratch, Ordering::Relaxed);
+        let rest = total.saturating_sub(scratch);
         let capacity = &mut state.directory.capacity[m];
         *capacity = rest.min(*capacity);
         let wish = Wish {
@@ -251,6 +257,63 @@ impl Memories {
             freed = true;
         }
         freed && !state.directory.is_lost(memory)
+    }
+
+    /// A task of a unit runs in the host's memory instead of the unit's. If that is for lack of room, notes
+    /// how much its graph would need; the first time for each device, somebody hears of it.
+    pub(crate) fn went_elsewhere(
+        &self,
+        instance: &Instance,
+        task: u32,
+        memory: MemoryId,
+        error: Option<&RunError>,
+    ) {
+        self.counters.elsewhere.fetch_add(1, Ordering::Relaxed);
+        let short = matches!(
+            error,
+            Some(RunError::TooSmall { .. } | RunError::OutOfMemory(_))
+        );
+        let Some(device) = self.device(memory).filter(|_| short) else {
+            return;
+        };
+        let graph = instance.graph();
+        let takes = |storage: u32| {
+            let s = &graph.storages[storage as usize].storage;
+            device.backing.footprint(s.shape.len() * s.dtype.size()) as u64
+        };
+        let operands = |task: u32| -> u64 {
+            let storages = instance
+                .accesses(task)
+                .iter()
+                .map(|a| instance.storage_of(a));
+            let storages: std::collections::BTreeSet<u32> = storages.collect();
+            storages.into_iter().map(takes).sum()
+        };
+        // Some of what the device deals out is kept for scratch memory, and tasks may have asked for more.
+        let has = device.backing.total().unwrap_or(device.capacity.0);
+        let scratch = device.scratch.load(Ordering::Relaxed);
+        let in_all = |copies: u64| {
+            let of = u128::from(device.capacity.0.max(1));
+            let kept = (u128::from(copies) * u128::from(has)).div_ceil(of);
+            u64::try_from(kept)
+                .unwrap_or(u64::MAX)
+                .max(copies + scratch)
+        };
+        // What is free may lie in pieces that are too small: one more of that size would be enough.
+        let pieces = match device.refused.load(Ordering::Relaxed) {
+            0 => 0,
+            bytes => has + in_all(bytes),
+        };
+        let own = in_all(operands(task)).max(pieces);
+        if device.needed.fetch_max(own, Ordering::Relaxed) > 0 {
+            return;
+        }
+        let most = (0..graph.len() as u32).map(operands).max().unwrap_or(0);
+        let most = in_all(most);
+        device.needed.fetch_max(most, Ordering::Relaxed);
+        if let Some(told) = &self.on_no_room {
+            told(&device.name, Bytes(most.max(own)), Bytes(has));
+        }
     }
 
     /// Writes back what is current nowhere else, then gives the copy up, unless somebody needs it by

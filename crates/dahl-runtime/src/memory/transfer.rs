@@ -20,7 +20,7 @@ pub(super) struct Why {
 
 impl Why {
     /// For the host, or to make room.
-    pub const NO_TASK: Why = Why {
+    pub(super) const NO_TASK: Why = Why {
         task: TaskId {
             launch: 0,
             task: NOBODY,
@@ -29,7 +29,7 @@ impl Why {
     };
 
     /// For a task.
-    pub fn task(instance: &Instance, task: u32, ahead: bool) -> Why {
+    pub(super) fn task(instance: &Instance, task: u32, ahead: bool) -> Why {
         let launch = instance.serial() as u32;
         Why {
             task: TaskId { launch, task },
@@ -66,7 +66,7 @@ pub(super) struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     /// To the host, for nobody's task.
-    pub fn home(key: u64, shape: &'a Shape, region: &'a Region) -> Self {
+    pub(super) fn home(key: u64, shape: &'a Shape, region: &'a Region) -> Self {
         Ask {
             key,
             shape,
@@ -78,7 +78,7 @@ impl<'a> Ask<'a> {
     }
 
     /// What the memory lacks of the region and is not on its way there; and whether some of it is.
-    pub fn missing(&self, entry: &Entry) -> (Vec<Region>, bool) {
+    pub(super) fn missing(&self, entry: &Entry) -> (Vec<Region>, bool) {
         let target = &entry.copies[usize::from(self.memory.0)];
         let (mut missing, mut arriving) = (Vec::new(), false);
         entry.translate(self.shape, self.region, |piece| {

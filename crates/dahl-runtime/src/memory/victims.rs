@@ -15,7 +15,7 @@ use super::needs::{NEVER, Needs};
 const FAR: u64 = 1 << 32;
 
 /// Where and when room is short.
-pub struct Shortage<'a> {
+pub(super) struct Shortage<'a> {
     /// The memory.
     pub memory: MemoryId,
     /// Storages that must stay.
@@ -31,7 +31,7 @@ pub struct Shortage<'a> {
 }
 
 /// A copy that may go.
-pub struct Candidate {
+pub(super) struct Candidate {
     key: u64,
     /// Bytes of the memory that it takes.
     pub bytes: u64,
@@ -47,7 +47,7 @@ pub struct Candidate {
 }
 
 /// Whether a copy may go.
-pub fn can_go(key: &u64, entry: &Entry, shortage: &Shortage<'_>) -> bool {
+pub(super) fn can_go(key: &u64, entry: &Entry, shortage: &Shortage<'_>) -> bool {
     let copy = &entry.copies[usize::from(shortage.memory.0)];
     let there = copy.is_idle() || shortage.in_use && copy.buffer.is_some();
     there && !shortage.keep.contains(key)
@@ -55,7 +55,7 @@ pub fn can_go(key: &u64, entry: &Entry, shortage: &Shortage<'_>) -> bool {
 
 /// Copies that together free as many bytes as are short, or all that can go; and what giving them up
 /// costs, compared with others.
-pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64) {
+pub(super) fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64) {
     let of = |(key, entry)| candidate(key, entry, shortage);
     let all = directory.entries.iter();
     let mut left: Vec<Candidate> = all
@@ -92,11 +92,11 @@ pub fn victims(directory: &Directory, shortage: &Shortage<'_>) -> (Vec<u64>, f64
 }
 
 /// What giving up a copy means.
-pub fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
+pub(super) fn candidate(key: u64, entry: &Entry, shortage: &Shortage<'_>) -> Candidate {
     let copy = &entry.copies[usize::from(shortage.memory.0)];
     let bytes = entry.held(shortage.memory);
     let back = match (copy.pins > 0, entry.is_away()) {
-        // Whoever uses it may be writing it; what dies with that use costs nothing.
+        // Its user may be writing it; what dies with that use costs nothing.
         (true, _) if copy.need.at == NEVER => 0,
         (true, _) => entry.shape.len(),
         (false, true) => entry.only_in(shortage.memory).iter().map(|r| r.len()).sum(),

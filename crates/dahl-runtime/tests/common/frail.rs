@@ -24,14 +24,6 @@ pub enum Fault {
     NoScratch,
 }
 
-pub const FAULTS: [Fault; 5] = [
-    Fault::Execute,
-    Fault::Copy,
-    Fault::Allocate,
-    Fault::Full,
-    Fault::NoScratch,
-];
-
 /// When a device fails, and whether it has.
 pub struct Fate {
     fault: Fault,

@@ -11,7 +11,7 @@
 //! passed off as a measurement.
 //!
 //! Models are plain values. They never read a clock, an environment variable or a file; the same
-//! records in the same order give the same estimates, whoever asks and however often. Writing them
+//! records in the same order give the same estimates, however often they are asked for. Writing them
 //! down is `snapshot`'s and the runtime's business.
 
 mod choices;

@@ -23,7 +23,7 @@
 //! errors on what was left out are compared. The additive law wins ties, and
 //! whenever there are only three points: it extrapolates sanely.
 
-use dahl_core::Cost;
+use dahl_core::{Cost, Seconds};
 
 /// Points with different costs that a fit needs.
 pub(crate) const MIN_POINTS: usize = 3;
@@ -89,6 +89,52 @@ pub(crate) struct Fit {
     pub r2: f64,
     /// Points it was fitted to.
     pub points: usize,
+}
+
+/// For people: `1.20 µs + 12.3 GFLOP/s + 4.50 GB/s`, or `3.10 ms for 1 MFLOP, times 1.7 when that doubles`.
+impl std::fmt::Display for Law {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Law::Additive {
+                overhead,
+                per_flop,
+                per_byte,
+            } => {
+                let start = (overhead > 0.0).then(|| Seconds(overhead).to_string());
+                let speed = |each: f64, unit| (each > 0.0).then(|| rate(1.0 / each, unit));
+                let speeds = [speed(per_flop, "FLOP/s"), speed(per_byte, "B/s")];
+                let parts: Vec<String> = start
+                    .into_iter()
+                    .chain(speeds.into_iter().flatten())
+                    .collect();
+                f.write_str(&parts.join(" + "))
+            }
+            Law::Power {
+                work,
+                ln_scale,
+                exponent,
+            } => {
+                let million = Seconds((ln_scale + exponent * 1e6f64.ln()).exp());
+                let unit = match work {
+                    Work::Flops => "MFLOP",
+                    Work::Bytes => "MB",
+                };
+                let factor = exponent.exp2();
+                write!(
+                    f,
+                    "{million} for 1 {unit}, times {factor:.1} when that doubles"
+                )
+            }
+        }
+    }
+}
+
+/// An amount by time, with a prefix that leaves few digits.
+fn rate(amount: f64, unit: &str) -> String {
+    let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let fitting = prefixes.into_iter().find(|p| amount >= p.0);
+    let (size, prefix) = fitting.unwrap_or((1.0, ""));
+    format!("{:.1} {prefix}{unit}", amount / size)
 }
 
 impl Law {

@@ -34,7 +34,7 @@ pub(super) struct Dm {
     sorted: bool,
     lanes: Mutex<Lanes>,
     /// How long each queue is after its last change: a hint, so that a unit without work looks without
-    /// taking the lock. A stale zero is harmless, since whoever queues a task then wakes its unit.
+    /// taking the lock. A stale zero is harmless, since the thread that queues a task then wakes its unit.
     hints: Vec<CachePadded<AtomicUsize>>,
 }
 
@@ -188,7 +188,7 @@ impl Policy for Dm {
             // The lock is released before anybody is woken.
             match self.place(world, task, &lengths, now.0, asks) {
                 None => handed = Some(task),
-                // Whoever made it ready looks by itself.
+                // The unit that made it ready looks by itself.
                 Some(unit) if by == Some(unit) => {}
                 Some(unit) => {
                     world.wake(Some(unit));

@@ -1,7 +1,7 @@
 //! A schedule decided beforehand, followed as a policy: every task on its unit, in its order.
 //!
 //! It decides nothing. A unit runs the next task of its list and waits, idle, until that is ready; when
-//! its list of one launch is done it goes on with the next launch's. Since it is a policy, whoever drives
+//! its list of one launch is done it goes on with the next launch's. Since it is a policy, what drives
 //! policies can follow a schedule. Launches are told apart by their numbers, and follow each other in the
 //! order in which their first tasks became ready.
 

@@ -9,6 +9,7 @@
 //! to ask for facts and to wake units, and the world never calls back into the policy from there, so no
 //! lock is held while another is taken.
 
+mod deadlock;
 mod dm;
 mod eager;
 mod fixed;
@@ -22,6 +23,7 @@ use eager::Eager;
 use ws::Ws;
 
 pub use self::{
+    deadlock::{Deadlock, check_orders},
     fixed::{Fixed, ScheduleError},
     follow::follow,
 };
@@ -145,9 +147,13 @@ pub fn by_name(name: &str, machine: &Machine) -> Result<Box<dyn Policy>, Unknown
     }
 }
 
+fn names() -> Vec<&'static str> {
+    POLICIES.iter().map(|p| p.0).collect()
+}
+
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown policy `{0}`: use one of {names}", names = POLICIES.iter().map(|p| p.0).collect::<Vec<_>>().join(", "))]
+#[error("{}", dahl_core::text::unknown("policy", .0, &names()))]
 pub struct UnknownPolicy(pub String);
 
 #[cfg(test)]
@@ -277,9 +283,6 @@ mod tests {
             .err()
             .unwrap()
             .to_string();
-        assert_eq!(
-            error,
-            "unknown policy `dmdar`: use one of eager, ws, dm, dmda, dmdas"
-        );
+        assert_eq!(error, "unknown policy \"dmdar\": did you mean \"dmda\"?");
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Ws {
 struct Queue {
     tasks: Mutex<VecDeque<TaskRef>>,
     /// Length after the last change: a hint that lets others pass by without taking the lock. A stale
-    /// zero is harmless, since whoever pushes wakes a unit after its push.
+    /// zero is harmless, since the thread that pushes wakes a unit after its push.
     len: AtomicUsize,
 }
 

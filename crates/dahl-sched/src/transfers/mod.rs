@@ -2,7 +2,7 @@
 //!
 //! Facts of a plan, found once; [`TransferQueues`] says while a plan is followed which transfers may go now. The
 //! simulator and the runtime both drive it, so that what is simulated is what will run. Nothing here moves
-//! a byte, waits or knows where data is: whoever drives it does.
+//! a byte, waits or knows where data is: the runtime or the simulator does.
 //!
 //! # The rule
 //!
@@ -17,7 +17,7 @@
 //! tasks for those before them in the graph and on their unit and for what is brought to them, transfers for
 //! what makes their values and for those before them on their link. So within the oldest launch something
 //! can always go on, and it ends; nothing in it waits for a younger one but for a transfer under way, which
-//! ends. Whoever drives it says of each transfer when it is done, also if it could not be made.
+//! ends. The runtime or the simulator says of each transfer when it is done, also if it could not be made.
 
 mod queues;
 #[cfg(test)]
@@ -46,7 +46,7 @@ pub enum Producer {
 
 impl Producer {
     /// The task, of whichever step.
-    pub fn task(self) -> Option<u32> {
+    pub(crate) fn task(self) -> Option<u32> {
         match self {
             Producer::Before => None,
             Producer::LastStep(task) | Producer::Task(task) => Some(task),
@@ -154,7 +154,7 @@ impl Transfers {
         let mut is_onward = vec![false; all.len()];
         onward.iter().for_each(|o| is_onward[o.1 as usize] = true);
         let onward = Edges::new(all.len(), onward);
-        // Later ones first: whoever waits for one waits for what it carries on.
+        // Later ones first: a task that waits for one waits for what it carries on.
         let mut waiters: Vec<Vec<u32>> = all.iter().map(|t| t.readers.clone()).collect();
         for i in (0..all.len()).rev() {
             for &next in onward.of(i as u32) {

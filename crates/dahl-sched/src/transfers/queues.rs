@@ -147,7 +147,7 @@ impl TransferQueues {
                 *stage = Stage::Done;
             }
             let is_over = !flight.is_going();
-            // Whoever waits for its values waits for nobody.
+            // What waits for its values waits for nothing else.
             if let Some(next) = self.flights.get_mut(at + 1) {
                 for task in 0..self.transfers.tasks as u32 {
                     let all = self.transfers.in_next.of(task);

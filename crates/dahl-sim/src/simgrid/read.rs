@@ -28,6 +28,7 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         line,
         message,
     };
+    too_deep(text).map_err(|(line, message)| at(line, message))?;
     let document = Document::parse_with_options(text, options).map_err(|e| {
         let line = e.pos().row as usize;
         at(Some(line), format!("not valid XML: {e}"))
@@ -38,6 +39,67 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         .map_err(|(line, message)| at(line, message))?;
     machine.check().map_err(|message| at(None, message))?;
     Ok(machine)
+}
+
+/// A bandwidth that limits nothing: the most that a machine may have.
+const UNBOUNDED: f64 = 1e21;
+
+/// Zones in zones that are read. Parsing and reading recurse, and a platform has a handful.
+const DEPTH: usize = 200;
+
+/// Refuses what is nested so deeply that reading it would overflow the stack, and entities, which can hide that. It
+/// only counts: whether the text is XML is the parser's question.
+fn too_deep(text: &str) -> Result<(), Wrong> {
+    let line = |rest: &str| {
+        let before = &text.as_bytes()[..text.len() - rest.len()];
+        Some(1 + before.iter().filter(|&&b| b == b'\n').count())
+    };
+    let (mut rest, mut depth) = (text, 0usize);
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at..];
+        let skipped = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
+        let skipped = skipped.iter().find(|(begin, _)| rest.starts_with(begin));
+        let end = match skipped {
+            Some((_, end)) => rest.find(end),
+            None => end_of_tag(rest),
+        };
+        let tag = &rest[..end.unwrap_or(rest.len())];
+        if tag.starts_with("<!DOCTYPE") && tag.contains('[') {
+            let message = "<!DOCTYPE> with declarations of its own is not read: leave out what is in brackets";
+            return Err((line(rest), message.into()));
+        }
+        match (skipped, tag.as_bytes().get(1)) {
+            (Some(_), _) | (_, Some(b'!')) => {}
+            (_, Some(b'/')) => depth = depth.saturating_sub(1),
+            _ if tag.ends_with('/') => {}
+            _ => depth += 1,
+        }
+        if depth > DEPTH {
+            let message = format!("elements are nested more than {DEPTH} deep: use fewer zones");
+            return Err((line(rest), message));
+        }
+        rest = &rest[tag.len()..];
+    }
+    Ok(())
+}
+
+/// Where the `>` of a tag is; one in quotes is part of a value.
+fn end_of_tag(tag: &str) -> Option<usize> {
+    let mut quote = None;
+    tag.bytes().position(|b| match (quote, b) {
+        (None, b'>') => true,
+        (None, b'"' | b'\'') => {
+            quote = Some(b);
+            false
+        }
+        (Some(open), b) => {
+            if b == open {
+                quote = None;
+            }
+            false
+        }
+        _ => false,
+    })
 }
 
 /// A line, where there is one, and what is wrong there.
@@ -94,7 +156,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             match e.tag_name().name() {
                 "zone" | "AS" => {
                     parts.zones.push(e);
-                    // Depth is bounded: the parser refuses what is nested too deeply.
+                    // Depth is bounded, by `too_deep`.
                     self.collect(e, parts)?;
                 }
                 "host" => parts.hosts.push(e),
@@ -272,7 +334,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             let flops = speeds[0];
             let flops_f64 = self.real(host, "dahl_flops_f64", flops / 2.0)?;
             // Without a figure for memory, arithmetic alone decides how long a task takes.
-            let bandwidth = self.real(host, "dahl_bandwidth", f64::MAX)?;
+            let bandwidth = self.real(host, "dahl_bandwidth", UNBOUNDED)?;
             unit.rated = Some(Rated {
                 flops,
                 flops_f64,

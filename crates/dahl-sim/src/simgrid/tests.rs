@@ -187,3 +187,30 @@ fn a_platform_of_others_is_read() {
         "machine: <cluster> is not understood: use zone, host, link, route and prop (p.xml:6)"
     );
 }
+
+#[test]
+fn what_is_nested_too_deeply_is_refused_not_overflowed() {
+    for (open, close) in [("<zone id=\"a>b\">", "</zone>"), ("<x>", "")] {
+        let text = format!(
+            "<platform><!-- <zone> -->{}{}</platform>",
+            open.repeat(100_000),
+            close.repeat(100_000)
+        );
+        let error = read(&text, "deep.xml").unwrap_err().to_string();
+        assert!(
+            error.contains("more than 200 deep") && error.contains("deep.xml:1"),
+            "{error}"
+        );
+    }
+    // Entities could hide the depth.
+    let text = "<!DOCTYPE platform [<!ENTITY a \"<zone>\">]>\n<platform>&a;</platform>";
+    let error = read(text, "p.xml").unwrap_err().to_string();
+    assert!(error.contains("brackets"), "{error}");
+    // Many zones side by side, and some in each other, are fine as far as depth goes.
+    let flat = format!(
+        "<platform>{}</platform>",
+        "<zone id=\"z\"><zone/></zone>".repeat(1000)
+    );
+    let error = read(&flat, "p.xml").unwrap_err().to_string();
+    assert!(error.contains("it has 0 nodes"), "{error}");
+}

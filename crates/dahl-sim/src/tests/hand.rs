@@ -56,7 +56,7 @@ fn dm_uses_the_fast_unit_for_what_is_long() {
         when(&prediction),
         [(1, 0.0, 2.0), (1, 2.0, 3.0), (0, 0.0, 4.0)]
     );
-    // Whoever comes first takes the long one: 8 s on the slow unit.
+    // The unit that comes first takes the long one: 8 s on the slow unit.
     assert_eq!(run(&graph, &machine, "eager", 1).makespan, Seconds(8.0));
 }
 

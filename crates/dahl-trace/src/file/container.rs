@@ -19,7 +19,7 @@ use super::columns::Columns;
 
 const MAGIC: &[u8; 8] = b"DAHLTRC\n";
 /// The version of the format: older and newer ones are refused.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Deflate cannot pack better than this; a section that claims to is damaged.
 const BEST_RATIO: u64 = 1032;
 /// Kind, raw and packed bytes.

@@ -3,12 +3,13 @@
 //! Times of a task are kept as differences: its start from the start before, everything else from its
 //! neighbour in time, so that most take one to three bytes.
 
-use dahl_core::Mode;
+use dahl_core::graph::deps::Edge;
 use dahl_core::region::Region;
 use dahl_core::trace::{
-    Launch, Load, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceGraph, TraceTask,
-    Transfer,
+    Launch, Load, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceEnd, TraceGraph,
+    TraceTask, Transfer,
 };
+use dahl_core::{Mode, Shape};
 
 use super::columns::{Columns, Table};
 
@@ -43,7 +44,58 @@ pub(super) fn graph(g: &TraceGraph) -> Vec<u8> {
     t.near(g.successor_start.iter().map(|&x| x.into()));
     t.rows(g.successors.len(), 2);
     t.near(g.successors.iter().map(|&x| x.into()));
+    ends(&mut t, &g.inlets);
+    ends(&mut t, &g.outlets);
     t.done()
+}
+
+fn ends(t: &mut Table, rows: &[TraceEnd]) {
+    t.rows(rows.len(), 15);
+    t.near(rows.iter().map(|x| x.storage.into()));
+    t.near(rows.iter().map(|x| x.edge.task.into()));
+    t.plain(rows.iter().map(|x| x.edge.writes.into()));
+    t.plain(rows.iter().map(|x| x.shape.rank() as u64));
+    for axis in 0..4 {
+        t.near(rows.iter().map(|x| x.shape.dims4()[axis] as u64));
+        t.near(rows.iter().map(|x| x.edge.region.start()[axis] as u64));
+        t.plain(rows.iter().map(|x| x.edge.region.dims4()[axis] as u64));
+    }
+}
+
+fn read_ends(c: &mut Columns) -> Read<Vec<TraceEnd>> {
+    // Storage, task, whether it writes, rank, extents, start and length.
+    type Row = (u32, u32, bool, u8, [u32; 4], [u32; 4], [u32; 4]);
+    let mut rows: Vec<Row> = vec![Default::default(); c.rows(16)?];
+    c.near(&mut rows, |x, v| x.0 = v)?;
+    c.near(&mut rows, |x, v| x.1 = v)?;
+    c.plain(&mut rows, |x, v: u8| x.2 = v != 0)?;
+    c.plain(&mut rows, |x, v| x.3 = v)?;
+    for axis in 0..4 {
+        c.near(&mut rows, |x, v| x.4[axis] = v)?;
+        c.near(&mut rows, |x, v| x.5[axis] = v)?;
+        c.plain(&mut rows, |x, v| x.6[axis] = v)?;
+    }
+    let end = |(storage, task, writes, rank, extents, start, length): Row| {
+        let extents = extents.map(|x| x as usize);
+        let axes = extents.len().checked_sub(usize::from(rank));
+        let axes = axes.ok_or("a shape of more than four axes")?;
+        Ok(TraceEnd {
+            storage,
+            shape: Shape::new(&extents[axes..]).map_err(|e| e.to_string())?,
+            edge: Edge {
+                task,
+                region: region(start, length)?,
+                writes,
+            },
+        })
+    };
+    rows.into_iter().map(end).collect()
+}
+
+fn region(start: [u32; 4], length: [u32; 4]) -> Read<Region> {
+    let start = start.map(|x| x as usize);
+    let end = std::array::from_fn(|a| start[a] + length[a] as usize);
+    Region::new(start, end).ok_or_else(|| "an impossible region".into())
 }
 
 /// Reads what [`graph`] wrote.
@@ -74,14 +126,12 @@ pub(super) fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph>
     g.accesses = rows
         .into_iter()
         .map(|(storage, mode, start, length)| {
-            let start = start.map(|x| x as usize);
-            let end = std::array::from_fn(|a| start[a] + length[a] as usize);
             Ok(TraceAccess {
                 storage,
                 mode: *MODES
                     .get(usize::from(mode))
                     .ok_or("an unknown access mode")?,
-                region: Region::new(start, end).ok_or("an impossible region")?,
+                region: region(start, length)?,
             })
         })
         .collect::<Read<_>>()?;
@@ -89,6 +139,8 @@ pub(super) fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph>
     c.near(&mut g.successor_start, |x, v| *x = v)?;
     g.successors = vec![0; c.rows(1)?];
     c.near(&mut g.successors, |x, v| *x = v)?;
+    g.inlets = read_ends(c)?;
+    g.outlets = read_ends(c)?;
     Ok(g)
 }
 
@@ -119,7 +171,7 @@ pub(super) fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
 /// The tasks that ran.
 pub(super) fn tasks(rows: &[TaskRun]) -> Vec<u8> {
     let mut t = Table::default();
-    t.rows(rows.len(), 22);
+    t.rows(rows.len(), 23);
     t.near(rows.iter().map(|x| x.id.launch.into()));
     t.near(rows.iter().map(|x| x.id.task.into()));
     t.near(rows.iter().map(|x| x.released_by.launch.into()));
@@ -129,6 +181,7 @@ pub(super) fn tasks(rows: &[TaskRun]) -> Vec<u8> {
     t.plain(rows.iter().map(|x| x.end - x.start));
     t.plain(rows.iter().map(|x| x.start - x.taken));
     t.plain(rows.iter().map(|x| x.taken - x.ready));
+    t.plain(rows.iter().map(|x| x.fell_back.into()));
     t.done()
 }
 
@@ -142,8 +195,9 @@ pub(super) fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
         taken: 0,
         start: 0,
         end: 0,
+        fell_back: false,
     };
-    let mut rows = vec![empty; c.rows(9)?];
+    let mut rows = vec![empty; c.rows(10)?];
     c.near(&mut rows, |x, v| x.id.launch = v)?;
     c.near(&mut rows, |x, v| x.id.task = v)?;
     c.near(&mut rows, |x, v| x.released_by.launch = v)?;
@@ -154,6 +208,7 @@ pub(super) fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
     c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
     c.plain(&mut rows, |x, v: u64| x.taken = x.start.wrapping_sub(v))?;
     c.plain(&mut rows, |x, v: u64| x.ready = x.taken.wrapping_sub(v))?;
+    c.plain(&mut rows, |x, v: u8| x.fell_back = v != 0)?;
     Ok(rows)
 }
 

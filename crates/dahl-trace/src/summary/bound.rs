@@ -1,13 +1,17 @@
 //! What bounds a run.
 //!
-//! Five times that the span cannot, or did not, get below. The largest is the one to work on:
+//! A unit's time, on average over the units, falls into four parts that sum to the span: **work** (the
+//! tasks' bodies), **transfers** (bringing operands, and waiting for them), **overhead** (a task was ready,
+//! and the unit had not begun it), and waiting for work, of which there are three kinds:
 //!
-//! - **critical path**: the longest chain of tasks, however many units there are;
-//! - **work**: all tasks shared out evenly among the units;
-//! - **data**: what a unit spent, on average, transferring and waiting for data;
-//! - **overhead**: what a unit spent, on average, between a task being ready and its being taken;
-//! - **launching**: what a unit spent, on average, waiting for tasks that nothing but their launch
-//!   released, which is the program that launches being late.
+//! - **launching**: most of it was for tasks that nothing but their launch released: the program that
+//!   launches was late;
+//! - **critical path**: the longest chain of tasks takes most of the span, and longer than all tasks shared
+//!   out evenly, so no schedule could have kept the units busy;
+//! - **waiting for work**: neither; there were too few tasks that were ready.
+//!
+//! A run is bound by work if its units do little else. Otherwise the largest of the other parts is what
+//! to mend. More units are recommended only where those that are there hardly wait.
 
 use dahl_core::trace::{NOBODY, Nanos, Trace};
 use serde::Serialize;
@@ -15,16 +19,24 @@ use serde::Serialize;
 use super::stats::ratio;
 use super::timeline::{Idle, UnitTime};
 
+/// Units whose work takes this share of the span are bound by it, whatever the rest is.
+const MOSTLY: f64 = 0.75;
+/// Units that wait for less than this share of the span hardly wait.
+const HARDLY: f64 = 0.1;
+
+/// A critical path of this share of the span explains why units wait.
+const EXPLAINS: f64 = 2.0 / 3.0;
+
 /// What bounds a run, and by how much.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bound {
-    /// The largest of the following: `critical_path`, `work`, `data`, `overhead` or `launching`.
+    /// `work`, `critical_path`, `waiting_for_work`, `transfers`, `overhead` or `launching`.
     pub by: &'static str,
-    /// That, as a share of the span.
+    /// That, as a share of the span; of the critical path its whole length.
     pub share: f64,
     /// In words, with what to do about it.
     pub says: String,
-    /// See [`self`], as the following.
+    /// The length of the critical path.
     pub critical_path_ns: Nanos,
     /// All tasks' time by the number of units.
     pub work_ns: Nanos,
@@ -34,6 +46,8 @@ pub struct Bound {
     pub overhead_ns: Nanos,
     /// Mean waiting for launches.
     pub launching_ns: Nanos,
+    /// Mean waiting for work, launches included.
+    pub waiting_ns: Nanos,
 }
 
 pub(super) fn of(
@@ -50,55 +64,82 @@ pub(super) fn of(
             .is_some_and(|n| trace.tasks[n as usize].released_by.task == NOBODY)
     };
     let launching = gaps.iter().filter(late).map(|g| g.ready - g.from).sum();
-    let bounds = [
-        ("critical_path", critical_path_ns),
-        ("work", each(all.busy_ns)),
-        ("data", each(all.transferring_ns + all.waiting_for_data_ns)),
-        ("overhead", each(all.overhead_ns)),
-        ("launching", each(launching)),
-    ];
-    // Of equals the first: one unit has its work for a critical path.
-    let mut largest = bounds[usize::from(units == 1)];
-    for b in bounds {
-        if b.1 > largest.1 && !(units == 1 && b.0 == "critical_path") {
-            largest = b;
-        }
-    }
-    let share = ratio(largest.1 as f64, span as f64);
-    Bound {
-        by: largest.0,
-        share,
-        says: says(largest.0, share),
+    let mut bound = Bound {
+        by: "work",
+        share: 0.0,
+        says: String::new(),
         critical_path_ns,
-        work_ns: bounds[1].1,
-        data_ns: bounds[2].1,
-        overhead_ns: bounds[3].1,
-        launching_ns: bounds[4].1,
+        work_ns: each(all.busy_ns),
+        data_ns: each(all.transferring_ns + all.waiting_for_data_ns),
+        overhead_ns: each(all.overhead_ns),
+        launching_ns: each(launching),
+        waiting_ns: each(all.waiting_for_work_ns),
+    };
+    bound.decide(span);
+    bound
+}
+
+impl Bound {
+    fn decide(&mut self, span: Nanos) {
+        let share = |ns: Nanos| ratio(ns as f64, span as f64);
+        let path = self.critical_path_ns;
+        let mut largest = if 2 * self.launching_ns > self.waiting_ns {
+            ("launching", self.waiting_ns)
+        } else if path > self.work_ns && share(path) >= EXPLAINS {
+            ("critical_path", self.waiting_ns)
+        } else {
+            ("waiting_for_work", self.waiting_ns)
+        };
+        // Of equals the first.
+        for part in [("transfers", self.data_ns), ("overhead", self.overhead_ns)] {
+            if part.1 > largest.1 {
+                largest = part;
+            }
+        }
+        let busy = share(self.work_ns);
+        let hardly = share(self.waiting_ns) < HARDLY;
+        if busy >= MOSTLY || hardly && self.work_ns >= largest.1 {
+            largest = ("work", self.work_ns);
+        }
+        self.by = largest.0;
+        self.share = match self.by {
+            "critical_path" => share(self.critical_path_ns),
+            "launching" => share(self.launching_ns),
+            _ => share(largest.1),
+        };
+        self.says = says(self.by, self.share, hardly);
     }
 }
 
-fn says(by: &str, share: f64) -> String {
-    let percent = share * 100.0;
+fn says(by: &str, share: f64, hardly: bool) -> String {
+    let percent = format!("{:.1} %", share * 100.0);
     match by {
-        "critical_path" => format!(
-            "the critical path: its tasks alone take {percent:.1} % of the span, on any number of \
-             units; split them, or make them faster"
+        "work" if hardly => format!(
+            "work: units compute for {percent} of the time; faster codelets or more units help"
         ),
         "work" => format!(
-            "the work: shared out evenly it keeps every unit busy for {percent:.1} % of the span; \
-             more units or faster codelets help"
+            "work: units compute for {percent} of the time; faster codelets help, and more units \
+             would wait, as these do already"
         ),
-        "data" => format!(
-            "data: units spend {percent:.1} % of the span waiting for copies; larger tasks, or \
-             fewer moves between memories, help"
+        "critical_path" => format!(
+            "the critical path: a chain of tasks that must run one after another takes {percent} of \
+             the time, on any number of units; split its tasks, or make them faster"
+        ),
+        "transfers" => format!(
+            "transfers: units spend {percent} of the time bringing data; larger tasks, or fewer \
+             moves between memories, help"
         ),
         "overhead" => format!(
-            "overhead: units spend {percent:.1} % of the span getting at tasks that are ready; \
+            "overhead: for {percent} of the time a task is ready and its unit has not begun it; \
              larger tasks help"
         ),
+        "launching" => format!(
+            "launching: units wait {percent} of the time for the next step to be launched; prepare \
+             data earlier, or keep more steps in flight"
+        ),
         _ => format!(
-            "launching: units spend {percent:.1} % of the span waiting for the next launch; prepare \
-             data earlier, or keep more launches in flight"
+            "waiting for work: units have no ready task for {percent} of the time, and no chain of tasks \
+             explains it; split tasks finer, or keep more steps in flight"
         ),
     }
 }

@@ -1,11 +1,11 @@
 //! The critical path: the chain of tasks, each waiting for the one before, that takes longest.
 //!
-//! Chains follow the graph's edges inside a launch and, from launch to launch, the task that released
-//! each. What counts is how long the bodies took: waiting and overhead are not on the path, so no
-//! number of units and no scheduler can run these tasks, at these speeds, in less.
-//!
-//! Between launches a trace knows only the dependency that was satisfied last. It is the one that
-//! mattered in this run, but a chain through an earlier one might have been longer by a little.
+//! Chains follow the graph's edges inside a launch and, from launch to launch, whatever the boundaries of
+//! the two graphs make wait, whichever task ended last. What counts is how long the bodies took:
+//! waiting and overhead are not on the path, so no number of units and no scheduler can run these tasks,
+//! at these speeds, in less. Tasks whose events were lost take no time, but chains lead through them.
+
+use std::collections::HashMap;
 
 use dahl_core::trace::{Nanos, Trace};
 use serde::Serialize;
@@ -56,67 +56,108 @@ pub struct OnPath {
 
 const NONE: u32 = u32::MAX;
 
+/// A chain: how long it is, and the last run on it.
+type Chain = (Nanos, u32);
+/// A graph, and its number for some data.
+type Side = (u32, u32);
+
 /// Finds the critical path. Linear in tasks and edges.
 pub fn critical_path(trace: &Trace, index: &Index) -> Path {
-    let runs = trace.tasks.len();
-    // Of each run, the longest chain that ends before it, later with it; and the run before it there.
-    let mut length: Vec<Nanos> = vec![0; runs];
-    let mut before = vec![NONE; runs];
-    let mut place = vec![
-        NONE;
-        trace
-            .graphs
-            .iter()
-            .map(|g| g.tasks.len())
-            .max()
-            .unwrap_or(0)
-    ];
-    let mut best = NONE;
-    for launch in 0..trace.launches.len() as u32 {
-        let graph = trace.graph_of(launch);
-        for &r in index.of_launch(launch) {
-            place[trace.tasks[r as usize].id.task as usize] = r;
-        }
-        // Tasks by number: edges lead to higher ones, so each is reached after all before it.
-        for &r in index.of_launch(launch) {
-            let run = &trace.tasks[r as usize];
-            if run.released_by.launch != launch
-                && let Some(p) = index.find(trace, run.released_by)
-            {
-                extend(&mut length, &mut before, p, r);
-            }
-            length[r as usize] += run.end - run.start;
-            if best == NONE || length[r as usize] > length[best as usize] {
-                best = r;
-            }
-            for &s in graph.successors_of(run.id.task) {
-                if place[s as usize] != NONE {
-                    extend(&mut length, &mut before, r, place[s as usize]);
-                }
-            }
-        }
-        for &r in index.of_launch(launch) {
-            place[trace.tasks[r as usize].id.task as usize] = NONE;
-        }
+    let mut search = Search {
+        trace,
+        before: vec![NONE; trace.tasks.len()],
+        ends: trace.graphs.iter().map(|_| vec![]).collect(),
+        touched: HashMap::new(),
+        edges: HashMap::new(),
+    };
+    let mut best = (0, NONE);
+    let lost = |l: &u32| index.of_launch(*l).is_empty();
+    for launch in (0..trace.launches.len() as u32).skip_while(lost) {
+        best = best.max(search.launch(launch, index.of_launch(launch)));
     }
-    let mut path = Path::default();
-    if best != NONE {
-        path.length_ns = length[best as usize];
-    }
-    while best != NONE {
-        path.runs.push(best);
-        best = before[best as usize];
+    let mut path = Path {
+        length_ns: best.0,
+        runs: vec![],
+    };
+    let mut run = best.1;
+    while run != NONE {
+        path.runs.push(run);
+        run = search.before[run as usize];
     }
     path.runs.reverse();
     path
 }
 
-/// Run `to` may come after run `from`, whose length is final.
-fn extend(length: &mut [Nanos], before: &mut [u32], from: u32, to: u32) {
-    let (f, t) = (from as usize, to as usize);
-    if before[t] == NONE || length[f] > length[t] {
-        length[t] = length[f];
-        before[t] = from;
+struct Search<'a> {
+    trace: &'a Trace,
+    /// The run before each on the longest chain that ends with it.
+    before: Vec<u32>,
+    /// Of each graph, the longest chain to each of its tasks, over all launches so far; empty before the
+    /// first. What waits for a task of one launch waits for the same task of those before it, where it
+    /// writes; and where it only reads, a later writer waits for all.
+    ends: Vec<Vec<Chain>>,
+    /// Graphs launched so far that touch some data, since the last that overwrote the data whole: chains
+    /// from before lead through that one.
+    touched: HashMap<u64, Vec<Side>>,
+    /// Edges between graphs by some data.
+    edges: HashMap<[Side; 2], Vec<(u32, u32)>>,
+}
+
+impl Search<'_> {
+    /// Extends chains by the tasks of a launch, whose runs are by task; returns the longest.
+    fn launch(&mut self, launch: u32, runs: &[u32]) -> Chain {
+        let number = self.trace.launches[launch as usize].graph;
+        let graph = self.trace.graph_of(launch);
+        let mut chains = vec![(0, NONE); graph.tasks.len()];
+        let extend = |chain: &mut Chain, from: Chain| {
+            if from.1 != NONE && (chain.1 == NONE || from.0 > chain.0) {
+                *chain = from;
+            }
+        };
+        let kept = (0..).zip(&graph.storages).filter(|s| !s.1.temporary);
+        for (storage, s) in kept {
+            let later = (number, storage);
+            let touched = self.touched.entry(s.data).or_default();
+            for &earlier in touched.iter() {
+                let edges = self.edges.entry([earlier, later]).or_insert_with(|| {
+                    let from = &self.trace.graphs[earlier.0 as usize];
+                    from.edges_to(earlier.1, graph, storage)
+                });
+                for &(from, to) in edges.iter() {
+                    let from = self.ends[earlier.0 as usize][from as usize];
+                    extend(&mut chains[to as usize], from);
+                }
+            }
+            if s.overwritten {
+                touched.clear();
+            }
+            if !touched.contains(&later) {
+                touched.push(later);
+            }
+        }
+        // Tasks by number: edges lead to higher ones, so each is reached after all before it.
+        let mut runs = runs.iter().copied().peekable();
+        let mut best = (0, NONE);
+        for task in 0..graph.tasks.len() as u32 {
+            let mut chain = chains[task as usize];
+            let id = |r: &u32| self.trace.tasks[*r as usize].id.task;
+            if let Some(r) = runs.next_if(|r| id(r) == task) {
+                let run = &self.trace.tasks[r as usize];
+                self.before[r as usize] = chain.1;
+                chain = (chain.0 + (run.end - run.start), r);
+                chains[task as usize] = chain;
+                best = best.max(chain);
+            }
+            for &s in graph.successors_of(task) {
+                extend(&mut chains[s as usize], chain);
+            }
+        }
+        let ends = &mut self.ends[number as usize];
+        ends.resize(chains.len(), (0, NONE));
+        for (end, chain) in ends.iter_mut().zip(chains) {
+            extend(end, chain);
+        }
+        best
     }
 }
 

@@ -109,7 +109,7 @@ fn says(gap: &Gap) -> String {
     if gap.overhead_ns > gap.waiting_for_work_ns
         && let Some(next) = &gap.next
     {
-        return format!("{} was ready, and nobody took it", name(next));
+        return format!("{} was ready, but no unit took it", name(next));
     }
     if let Some(step) = gap.launch {
         return format!("step {step} had not been launched");

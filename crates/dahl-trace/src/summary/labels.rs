@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use dahl_core::UnitKind;
-use dahl_core::trace::{TaskRun, Trace, TraceUnit};
+use dahl_core::trace::{TaskRun, Trace};
 
 /// The groups of a trace's runs.
 pub(super) struct Labels {
@@ -19,7 +19,7 @@ pub(super) struct Labels {
     pub layers: Vec<String>,
     /// By graph and class, for each kind of unit: numbers in `codelets` and `classes`.
     of_class: Vec<Vec<Vec<(u32, u32)>>>,
-    /// For each unit, the place of its kind among all kinds.
+    /// For each unit, the place of its kind among all kinds; then that of the host's processor.
     kind_of: Vec<usize>,
     /// By graph and section: number in `layers`.
     of_section: Vec<Vec<u32>>,
@@ -30,8 +30,9 @@ impl Labels {
     pub(super) fn of(trace: &Trace) -> Labels {
         let (mut codelets, mut classes, mut layers) =
             (Names::default(), Names::default(), Names::default());
-        let kinds: BTreeSet<UnitKind> = trace.units.iter().map(|u| u.kind).collect();
-        let place = |u: &TraceUnit| kinds.iter().take_while(|k| **k != u.kind).count();
+        let kinds = || trace.units.iter().map(|u| u.kind).chain([UnitKind::CPU]);
+        let sorted: BTreeSet<UnitKind> = kinds().collect();
+        let place = |kind| sorted.iter().take_while(|k| **k != kind).count();
         let mut of_class = vec![];
         let mut of_section = vec![];
         for g in &trace.graphs {
@@ -42,7 +43,7 @@ impl Labels {
                     let class = (codelet.clone(), name.clone(), c.shapes.clone());
                     (codelets.number((codelet, name)), classes.number(class))
                 };
-                kinds.iter().map(one).collect()
+                sorted.iter().map(one).collect()
             };
             of_class.push(g.classes.iter().map(number).collect());
             let layer = |s: &String| layers.number(s.clone());
@@ -54,14 +55,18 @@ impl Labels {
             layers: layers.names,
             of_class,
             of_section,
-            kind_of: trace.units.iter().map(place).collect(),
+            kind_of: kinds().map(place).collect(),
         }
     }
 
     fn both(&self, trace: &Trace, run: &TaskRun) -> (u32, u32) {
         let graph = trace.launches[run.id.launch as usize].graph as usize;
         let class = trace.graphs[graph].tasks[run.id.task as usize].class as usize;
-        self.of_class[graph][class][self.kind_of[usize::from(run.unit)]]
+        let unit = match run.fell_back {
+            true => trace.units.len(),
+            false => run.unit.into(),
+        };
+        self.of_class[graph][class][self.kind_of[unit]]
     }
 
     /// The run's number in `codelets`.

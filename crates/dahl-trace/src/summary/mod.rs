@@ -39,11 +39,11 @@ pub use transfers::PairTraffic;
 pub use variation::{Factor, Variation};
 
 /// How many of the largest gaps, longest tasks of the critical path and varying codelets are kept
-/// unless told otherwise.
+/// by default.
 pub const TOP: usize = 10;
 
 /// Version of the fields.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a trace says.
 #[derive(Clone, Debug, Serialize)]

@@ -23,7 +23,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of these durations, which get sorted.
-    pub fn of(durations: &mut [u64]) -> Spread {
+    pub(crate) fn of(durations: &mut [u64]) -> Spread {
         durations.sort_unstable();
         let Some(&max_ns) = durations.last() else {
             return Spread::default();

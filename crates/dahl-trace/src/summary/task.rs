@@ -30,7 +30,7 @@ pub struct TaskRef {
 
 impl TaskRef {
     /// The run with this number.
-    pub fn of(trace: &Trace, run: u32) -> TaskRef {
+    pub(crate) fn of(trace: &Trace, run: u32) -> TaskRef {
         let t = &trace.tasks[run as usize];
         TaskRef {
             run,

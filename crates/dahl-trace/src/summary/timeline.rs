@@ -25,6 +25,8 @@ pub struct UnitTime {
     pub unit: String,
     /// Tasks it ran.
     pub tasks: u64,
+    /// Of which the host's processor ran for it, because its device lacked room or had failed.
+    pub fell_back: u64,
     /// See [`self`], as the following.
     pub busy_ns: Nanos,
     /// Waiting for its own transfers.
@@ -78,6 +80,10 @@ pub fn times(
         let mut time = UnitTime {
             unit: trace.units[u].name.clone(),
             tasks: line.len() as u64,
+            fell_back: line
+                .iter()
+                .filter(|i| trace.tasks[**i as usize].fell_back)
+                .count() as u64,
             span_ns: to - from,
             ..UnitTime::default()
         };
@@ -125,6 +131,7 @@ pub fn total(units: &[UnitTime]) -> UnitTime {
     };
     for u in units {
         all.tasks += u.tasks;
+        all.fell_back += u.fell_back;
         all.busy_ns += u.busy_ns;
         all.transferring_ns += u.transferring_ns;
         all.waiting_for_data_ns += u.waiting_for_data_ns;

@@ -82,8 +82,8 @@ pub(super) fn find(trace: &Trace, index: &Index, labels: &Labels, top: usize) ->
         let (codelet, implementation, shapes) = labels.classes[class].clone();
         let says = factors.first().map_or_else(
             || {
-                "nothing that the trace knows: other programs, the clock frequency or \
-                 the values are left"
+                "nothing in the trace; other programs, the clock frequency or the values computed may \
+                 be the cause"
                     .to_string()
             },
             |f| f.says.clone(),

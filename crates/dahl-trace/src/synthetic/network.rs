@@ -1,9 +1,10 @@
 //! The network of a made-up trace: its tasks, data and dependencies.
 
-use dahl_core::UnitKind;
 use dahl_core::access::Mode;
+use dahl_core::graph::deps::Edge;
 use dahl_core::region::Region;
-use dahl_core::trace::{TraceAccess, TraceClass, TraceGraph, TraceStorage, TraceTask};
+use dahl_core::trace::{TraceAccess, TraceClass, TraceEnd, TraceGraph, TraceStorage, TraceTask};
+use dahl_core::{Shape, UnitKind};
 
 use super::bytes;
 
@@ -120,6 +121,8 @@ impl Builder {
                 name,
                 bytes,
                 temporary,
+                data: graph.storages.len() as u64,
+                overwritten: false,
             });
             graph.storages.len() as u32 - 1
         };
@@ -243,10 +246,25 @@ impl Builder {
             (weight, Mode::ReadWrite, None),
         ];
         let task = self.task(class, l, &accesses);
+        let shape = Shape::new(&layer.weights).expect("a layer with weights");
+        let end = |task, writes| TraceEnd {
+            storage: weight,
+            shape,
+            edge: Edge {
+                task,
+                region: Region::whole(&shape),
+                writes,
+            },
+        };
+        let graph = &mut self.net.graph;
         for p in 0..self.parts as u32 {
             self.edges.push((self.first[l][1] + p, task));
             self.net.next.push((task, self.first[l][0] + p));
+            graph.inlets.push(end(self.first[l][0] + p, false));
         }
+        graph.inlets.push(end(task, true));
+        graph.outlets.push(end(task, true));
+        graph.storages[weight as usize].overwritten = true;
     }
 
     fn finish(mut self) -> Network {
@@ -260,6 +278,8 @@ impl Builder {
             }
         }
         graph.successor_start.push(graph.successors.len() as u32);
+        graph.inlets.sort_by_key(|e| e.storage);
+        graph.outlets.sort_by_key(|e| e.storage);
         self.net
     }
 }

@@ -178,6 +178,7 @@ impl Scheduler<'_> {
             taken,
             start,
             end,
+            fell_back: false,
         });
         self.running.push(Reverse((end, unit, id)));
     }

@@ -79,6 +79,7 @@ fn runs(trace: &Trace, order: &[u32]) -> Columns {
         NOBODY => 0,
         task => step(u64::from(task), u64::from(r.id.task)),
     }));
+    out.numbers(sorted().map(|r| u64::from(r.fell_back)));
     out
 }
 

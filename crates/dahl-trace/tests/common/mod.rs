@@ -55,6 +55,8 @@ pub fn graph(tasks: u32, edges: &[(u32, u32)]) -> TraceGraph {
             name: format!("s{s}"),
             bytes: 100 * u64::from(s + 1),
             temporary: s > 0,
+            data: s.into(),
+            overwritten: false,
         });
     }
     g
@@ -95,6 +97,7 @@ pub fn run(launch: u32, task: u32, by: u32, unit: u16, times: [u64; 4]) -> TaskR
         taken: times[1],
         start: times[2],
         end: times[3],
+        fell_back: false,
     }
 }
 

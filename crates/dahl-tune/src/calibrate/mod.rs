@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dahl_core::graph::Choices;
-use dahl_core::{Bytes, DeviceKernels, Graph, Machine, UnitKind};
+use dahl_core::{Bytes, DeviceKernels, Graph, Machine, Stop, UnitKind};
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_nn::step::Kernels;
 use dahl_nn::{Step, models};
@@ -50,6 +50,8 @@ pub struct CalibrateOptions {
     pub seconds: f64,
     /// Whether to measure again what is known already.
     pub again: bool,
+    /// Ends calibration with what was measured so far.
+    pub stop: Stop,
 }
 
 impl Default for CalibrateOptions {
@@ -62,6 +64,7 @@ impl Default for CalibrateOptions {
             gpu_memory: None,
             seconds: 0.4,
             again: false,
+            stop: Stop::new(),
         }
     }
 }
@@ -83,9 +86,16 @@ pub struct Calibration {
     pub timed: u64,
     /// Choices that differ from what static costs say.
     pub changed: usize,
+    /// Steps that were measured completely.
+    pub steps: usize,
+    /// Whether a request to stop came before all of them were.
+    pub stopped: bool,
 }
 
 /// Measures, and writes profile and durations of this machine.
+///
+/// A request to stop keeps all durations and what the steps before have decided; of the step that it met no
+/// implementations are chosen. Calibrating again measures what is missing.
 pub fn calibrate(
     options: &CalibrateOptions,
     this: &ThisMachine,
@@ -130,14 +140,19 @@ pub fn calibrate(
         timed: 0,
         changed: 0,
     };
+    let (mut steps, mut stopped) = (0, false);
     for step in &options.steps {
-        if options.units.cpus != Cpus::Count(0) {
-            work.step(step, &mut profile, workers)?;
+        match work.whole_step(step, &mut profile, workers, &gpus) {
+            Ok(()) => steps += 1,
+            Err(TuneError::Stopped) => stopped = true,
+            Err(error) => return Err(error),
         }
         profile.save(&profile_path)?;
-        work.gpus(step, &gpus, &profile.choices)?;
         if let Some(warning) = work.store.save()? {
             (work.tell)(Progress::Warning(warning.to_string()));
+        }
+        if stopped {
+            break;
         }
     }
     let Work {
@@ -154,6 +169,8 @@ pub fn calibrate(
         runs,
         timed,
         changed,
+        steps,
+        stopped,
     })
 }
 
@@ -187,6 +204,27 @@ struct Work<'a, 't> {
 }
 
 impl Work<'_, '_> {
+    /// Measures a step on all units; the profile changes once its CPU part is complete.
+    fn whole_step(
+        &mut self,
+        step: &Step,
+        profile: &mut Profile,
+        workers: usize,
+        gpus: &[usize],
+    ) -> Result<(), TuneError> {
+        if self.options.units.cpus != Cpus::Count(0) {
+            self.step(step, profile, workers)?;
+        }
+        self.gpus(step, gpus, &profile.choices)
+    }
+
+    fn go_on(&self) -> Result<(), TuneError> {
+        match self.options.stop.is_requested() {
+            true => Err(TuneError::Stopped),
+            false => Ok(()),
+        }
+    }
+
     /// Measures a step's codelets on CPUs, decides on implementations, and notes what runs add to durations.
     fn step(
         &mut self,
@@ -213,9 +251,10 @@ impl Work<'_, '_> {
             (self.tell)(Progress::Done(1));
         }
         let choices = fastest(self.store.model(), &unit, UnitKind::CPU);
-        self.changed += changed(&first, &choices);
-        profile.choices.update(choices);
-        let step = step.clone().kernels(profile.choices.clone());
+        let changed = changed(&first, &choices);
+        let mut all = profile.choices.clone();
+        all.update(choices);
+        let step = step.clone().kernels(all.clone());
         let mut counts = vec![1, workers];
         counts.dedup();
         let mut seen = Vec::new();
@@ -223,6 +262,8 @@ impl Work<'_, '_> {
             seen.extend(self.overheads(&step, &Units::cpus(Some(n as u16)))?);
             (self.tell)(Progress::Done(1));
         }
+        profile.choices = all;
+        self.changed += changed;
         // Once all durations are known: overheads are what runs add to them.
         for seen in seen {
             let new: RunOverheads = seen.with_model(self.store.model())?;
@@ -299,6 +340,7 @@ impl Work<'_, '_> {
         policy: &str,
         order: Option<Schedule>,
     ) -> Result<Turns, TuneError> {
+        self.go_on()?;
         let config = RunConfig {
             gpu_memory: self.options.gpu_memory.filter(|_| units.has_gpus()),
             ..RunConfig::measuring(units.clone(), policy, true)
@@ -311,7 +353,8 @@ impl Work<'_, '_> {
 
     /// Lets runs take turns for a while and records how long their tasks took.
     fn take_turns(&mut self, runs: &mut [Turns]) -> Result<(), TuneError> {
-        Turns::take(runs)?;
+        // What was measured before a request to stop is recorded, however little it is.
+        let complete = Turns::take(runs, &self.options.stop)?;
         for run in runs {
             let (machine, traces) = (run.bench.runtime.machine(), run.windows.traces());
             let store = &mut self.store;
@@ -320,7 +363,10 @@ impl Work<'_, '_> {
             });
             self.runs += 1;
         }
-        Ok(())
+        match complete {
+            true => Ok(()),
+            false => Err(TuneError::Stopped),
+        }
     }
 }
 

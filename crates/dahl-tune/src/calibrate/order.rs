@@ -10,7 +10,7 @@ use dahl_core::trace::{TaskRun, Trace};
 use dahl_runtime::Schedule;
 
 /// The shortest step of a trace that was recorded whole; none if there is none.
-pub fn shortest(graph: &Graph, units: usize, trace: &Trace) -> Option<Schedule> {
+pub(super) fn shortest(graph: &Graph, units: usize, trace: &Trace) -> Option<Schedule> {
     let mut steps: BTreeMap<u32, Vec<&TaskRun>> = BTreeMap::new();
     for run in &trace.tasks {
         steps.entry(run.id.launch).or_default().push(run);
@@ -58,6 +58,7 @@ mod tests {
             taken: start,
             start,
             end,
+            fell_back: false,
         };
         let mut trace = Trace {
             tasks: vec![

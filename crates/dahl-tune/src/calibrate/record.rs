@@ -7,7 +7,7 @@ use dahl_core::{Cost, Graph, Machine, Seconds, UnitKind};
 use dahl_sched::model::Key;
 
 /// Records the durations in traces of a graph; how many there were.
-pub fn record(
+pub(crate) fn record(
     graph: &Graph,
     traces: &[&Trace],
     machine: &Machine,

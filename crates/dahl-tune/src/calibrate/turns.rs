@@ -3,6 +3,7 @@
 //! A machine is faster now and slower then. What is compared, such as the same tasks under two policies, must have
 //! seen the same machine conditions, so each run has a window in turn until all have had their time.
 
+use dahl_core::Stop;
 use dahl_core::trace::Trace;
 
 use crate::error::TuneError;
@@ -26,7 +27,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// For so many seconds.
-    pub fn new(mut bench: StepBench, seconds: f64) -> Result<Turns, TuneError> {
+    pub(super) fn new(mut bench: StepBench, seconds: f64) -> Result<Turns, TuneError> {
         // The first steps touch memory for the first time: they do not count.
         let once = bench.steps(3)?;
         let before = bench.runtime.take_trace();
@@ -42,14 +43,17 @@ impl Turns {
         })
     }
 
-    /// Lets all of them have all their turns.
-    pub fn take(all: &mut [Turns]) -> Result<(), TuneError> {
+    /// Lets all of them have all their turns, unless a request to stop comes first; whether it did not.
+    pub(super) fn take(all: &mut [Turns], stop: &Stop) -> Result<bool, TuneError> {
         while all.iter().any(|run| run.left > 0) {
             for run in all.iter_mut().filter(|run| run.left > 0) {
+                if stop.is_requested() {
+                    return Ok(false);
+                }
                 run.bench.window(&mut run.windows, run.each)?;
                 run.left -= 1;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }

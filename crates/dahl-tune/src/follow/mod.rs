@@ -10,7 +10,7 @@ mod steps;
 use std::path::{Path, PathBuf};
 
 use dahl_core::Graph;
-use dahl_nn::Step;
+use dahl_nn::{Registry, Step};
 use dahl_plan::PlanFile;
 use dahl_runtime::Schedule;
 
@@ -42,13 +42,18 @@ impl StepPlan {
 
     /// Reads a plan.
     pub fn load(path: &Path) -> Result<StepPlan, TuneError> {
+        StepPlan::load_with(path, &Registry::default())
+    }
+
+    /// Reads a plan of a step that may have layers, a loss and an optimiser which a program has added to the registry.
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<StepPlan, TuneError> {
         let text = std::fs::read_to_string(path).map_err(TuneError::reading(path))?;
         let wrong = |why: String| TuneError::PlanFile {
             path: path.into(),
             why,
         };
-        let file = PlanFile::from_json(&text).map_err(|e| wrong(with_cause(&e)))?;
-        let step = serde_json::from_value(file.target.step.clone());
+        let file = PlanFile::from_json(&text).map_err(|e| wrong(dahl_core::text::chain(&e)))?;
+        let step = Step::from_json_with(&file.target.step.to_string(), registry);
         let step = step.map_err(|e| wrong(format!("the step that it is for: {e}")))?;
         Ok(StepPlan {
             file,
@@ -97,10 +102,14 @@ impl StepPlan {
         }
     }
 
-    /// Refuses a plan that this computer cannot follow: one for another machine, or with frequency states, which
-    /// nothing here sets.
+    /// Refuses a plan that this computer cannot follow: one for another machine, or with frequency states.
     pub(crate) fn check_here(&self, this: &ThisMachine) -> Result<(), TuneError> {
         self.check_machine(this.name())?;
+        self.check_states()
+    }
+
+    /// Refuses a plan with frequency states, which nothing here sets: it can be simulated, not followed.
+    pub fn check_states(&self) -> Result<(), TuneError> {
         match self.file.tasks.iter().position(|t| t.state != 0) {
             Some(task) => Err(TuneError::Plan(format!(
                 "{} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
@@ -113,7 +122,7 @@ impl StepPlan {
     }
 
     /// Its units.
-    pub fn units(&self) -> Result<Units, TuneError> {
+    pub(crate) fn units(&self) -> Result<Units, TuneError> {
         let names = self.file.units.iter().map(|u| u.name.as_str());
         Units::named(names)
             .map_err(|e| TuneError::Plan(format!("the plan cannot be followed here: {e}")))
@@ -130,7 +139,7 @@ impl StepPlan {
     }
 
     /// What the runtime follows.
-    pub fn schedule(&self) -> Result<Schedule, TuneError> {
+    pub(crate) fn schedule(&self) -> Result<Schedule, TuneError> {
         let graph = u64::from_str_radix(&self.file.target.graph_fingerprint, 16);
         let graph = graph.map_err(|_| {
             let text = "the plan's graph fingerprint is not a hexadecimal number";
@@ -166,15 +175,4 @@ fn difference(planned: &Step, given: &Step) -> Option<(&'static str, String, Str
     let pairs = of(planned).into_iter().zip(of(given));
     let mut pairs = pairs.map(|((what, planned), (_, given))| (what, planned, given));
     pairs.find(|(_, planned, given)| planned != given)
-}
-
-/// An error with its causes in one line.
-fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -21,12 +21,12 @@ struct Step {
 }
 
 /// See the module.
-pub struct Steps {
+pub(super) struct Steps {
     all: Vec<Step>,
 }
 
 /// What steps in a row take, on average.
-pub struct Usual {
+pub(super) struct Usual {
     /// Seconds from the end of one to the end of the next.
     pub seconds: f64,
     /// Seconds that each unit works.
@@ -35,7 +35,7 @@ pub struct Usual {
 
 impl Steps {
     /// Those of the plan's graph.
-    pub fn new(plan: &PlanFile, graph: &Graph, trace: &Trace) -> Steps {
+    pub(super) fn new(plan: &PlanFile, graph: &Graph, trace: &Trace) -> Steps {
         let mut steps = BTreeMap::<u32, Step>::new();
         for run in ran(graph, trace) {
             let unit = usize::from(run.unit);
@@ -58,20 +58,20 @@ impl Steps {
     }
 
     /// The part of the tasks that ran on their unit, in their order; none of none.
-    pub fn fidelity(&self) -> Option<f64> {
+    pub(super) fn fidelity(&self) -> Option<f64> {
         let ran: usize = self.all.iter().flat_map(|s| &s.ran).sum();
         let right: usize = self.all.iter().map(|s| s.right).sum();
         (ran > 0).then(|| right as f64 / ran as f64)
     }
 
     /// Seconds from the first task to the last of the middle step; none of none.
-    pub fn alone(&self) -> Option<f64> {
+    pub(super) fn alone(&self) -> Option<f64> {
         median(self.all.iter().map(|s| s.end - s.start)).map(|n| n as f64 * 1e-9)
     }
 
     /// What a step takes that begins before the last has ended; none of less than two. Outliers, such as
     /// steps around a validation, are left out whole, as timing windows are.
-    pub fn in_a_row(&self) -> Option<Usual> {
+    pub(super) fn in_a_row(&self) -> Option<Usual> {
         let took = |w: &[Step]| w[1].end - w[0].end.min(w[1].end);
         let most = OUTLIER_FACTOR * median(self.all.windows(2).map(took))? as f64;
         let usual = self.all.windows(2).filter(|w| took(w) as f64 <= most);
@@ -88,7 +88,7 @@ impl Steps {
 }
 
 /// Tasks of a graph that ran.
-pub fn ran<'a>(graph: &Graph, trace: &'a Trace) -> impl Iterator<Item = &'a TaskRun> {
+pub(super) fn ran<'a>(graph: &Graph, trace: &'a Trace) -> impl Iterator<Item = &'a TaskRun> {
     let fingerprint = graph.fingerprint();
     let own = move |t: &&TaskRun| trace.graph_of(t.id.launch).fingerprint == fingerprint;
     trace.tasks.iter().filter(own)

@@ -47,7 +47,7 @@ pub struct RunOverheads {
 
 /// What a run is expected to add.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ExpectedOverheads {
+pub(crate) struct ExpectedOverheads {
     /// Seconds between two tasks.
     pub dispatch: f64,
     /// Seconds until a unit without work begins a task.
@@ -60,7 +60,7 @@ pub struct ExpectedOverheads {
 
 impl Variation {
     /// Durations that vary as they did.
-    pub fn noise(&self, seed: u64) -> Noise {
+    pub(crate) fn noise(&self, seed: u64) -> Noise {
         Noise {
             seed,
             sigma: self.stddev,
@@ -84,7 +84,7 @@ pub(crate) struct Observation {
 
 impl Observation {
     /// What traces show of a graph's run, one trace per timing window; none if there are too few tasks to tell.
-    pub fn of(
+    pub(crate) fn of(
         what: String,
         policy: &str,
         machine: &Machine,
@@ -126,7 +126,7 @@ impl Observation {
     }
 
     /// With what the performance model now says of the same tasks.
-    pub fn with_model(&self, model: &PerfModel) -> Result<RunOverheads, SimError> {
+    pub(crate) fn with_model(&self, model: &PerfModel) -> Result<RunOverheads, SimError> {
         let times = Times::estimate(&self.graph, &self.machine, Some(model), false)?;
         let (mut sum, mut count) = (0.0, 0);
         if let Some(unit) = cpus(&self.machine).next() {

@@ -22,10 +22,10 @@ pub struct Variation {
 }
 
 /// Units and nanoseconds of tasks, by class: what one timing window shows.
-pub type Window = Vec<Vec<(u16, f64)>>;
+pub(super) type Window = Vec<Vec<(u16, f64)>>;
 
 /// How durations vary.
-pub fn variation(windows: &[Window]) -> Variation {
+pub(super) fn variation(windows: &[Window]) -> Variation {
     let classes = windows.first().map_or(0, Vec::len);
     let (mut varied, mut computed) = (Variance::default(), 0.0);
     let (mut lost, mut squares) = (0.0, 0.0);

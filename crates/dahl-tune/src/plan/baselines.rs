@@ -33,7 +33,7 @@ pub(super) struct Contender {
 
 impl Contender {
     /// Simulates the policies.
-    pub fn new(candidate: Candidate, machine: &MachineModel) -> Contender {
+    pub(super) fn new(candidate: Candidate, machine: &MachineModel) -> Contender {
         let (mut compared, mut warm_starts) = (Vec::new(), Vec::new());
         for name in POLICIES {
             if let Some((other, start)) = simulated(&candidate, machine, name) {
@@ -54,7 +54,7 @@ impl Contender {
     }
 
     /// Plans it, from what policies do.
-    pub fn solve(
+    pub(super) fn solve(
         &self,
         goal: &Goal,
         limits: Limits<'_>,

@@ -6,13 +6,16 @@
 
 mod baselines;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dahl_core::Stop;
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::Lowered;
 use dahl_plan::{
     Expected, Goal, GraphProblem, Limits, Objective, Plan, PlanError, PlanFile, PlanTarget,
+    Progress,
 };
 use dahl_sim::Options;
 
@@ -28,7 +31,7 @@ use baselines::Contender;
 const MOST_TASKS: usize = 20_000;
 
 /// How hard to plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// What to minimise, and the latest end.
     pub goal: Goal,
@@ -40,6 +43,10 @@ pub struct PlanOptions {
     pub time_limit: Duration,
     /// Of the search's random numbers.
     pub seed: u64,
+    /// Ends the search with the best plan so far.
+    pub stop: Stop,
+    /// How far the search has come, for another thread to look at.
+    pub progress: Arc<Progress>,
 }
 
 impl Default for PlanOptions {
@@ -54,16 +61,24 @@ impl Default for PlanOptions {
             gap: 0.001,
             time_limit: Duration::from_secs(20),
             seed: 1,
+            stop: Stop::new(),
+            progress: Arc::default(),
         }
     }
 }
 
 impl PlanOptions {
-    fn limits(&self) -> Limits<'static> {
+    /// Whether to search on at a moment, where `until` is the latest.
+    fn go_on(&self, begin: Instant, until: Duration) -> bool {
+        begin.elapsed() < until && !self.stop.is_requested()
+    }
+
+    fn limits(&self) -> Limits<'_> {
         Limits {
             gap: self.gap,
             seed: self.seed,
             rounds: u64::MAX,
+            progress: Some(&self.progress),
             ..Limits::default()
         }
     }
@@ -75,6 +90,8 @@ pub struct Planned {
     pub plan: StepPlan,
     /// Why nothing is expected of a run, where that is so.
     pub warning: Option<String>,
+    /// Whether a request to stop ended the search: the plan is the best so far.
+    pub stopped: bool,
     solution: Plan,
     candidate: Candidate,
     options: PlanOptions,
@@ -124,7 +141,7 @@ pub fn plan(
     let begin = Instant::now();
     let (goal, limit) = (&options.goal, options.time_limit);
     let grain = match options.search_grain {
-        true => search(step, machine, goal, &mut || begin.elapsed() < limit / 3)?,
+        true => search(step, machine, options, begin)?,
         false => step.grain.clone(),
     };
     let mut best = Contender::new(Candidate::new(step, &grain, machine)?, machine);
@@ -139,18 +156,21 @@ pub fn plan(
     let compete = usual.is_some() && options.search_grain;
     let first = if compete { limit * 2 / 3 } else { limit };
     let limits = options.limits();
-    let mut solution = best.solve(goal, limits, &mut || begin.elapsed() < first)?;
+    let mut solution = best.solve(goal, limits, &mut || options.go_on(begin, first))?;
     let quiet = Limits {
         explain: false,
         ..limits
     };
-    if let Some(rival) = usual.as_mut().filter(|_| compete)
-        && let Ok(better) = rival.solve(goal, quiet, &mut || begin.elapsed() < limit)
+    if let Some(rival) = usual
+        .as_mut()
+        .filter(|_| compete && !options.stop.is_requested())
+        && let Ok(better) = rival.solve(goal, quiet, &mut || options.go_on(begin, limit))
         && better.cost < solution.cost
     {
         solution = better;
         std::mem::swap(rival, &mut best);
     }
+    let stopped = options.stop.is_requested();
     // Where the default grain won, there is no other to compare with.
     usual = usual.filter(|_| best.candidate.step.grain != Grain::Auto);
     let alternatives = baselines::alternatives(&best, usual.as_ref(), goal);
@@ -173,9 +193,10 @@ pub fn plan(
     Ok(Planned {
         plan: StepPlan::new(file, candidate.step.clone()),
         warning,
+        stopped,
         solution,
         candidate,
-        options: *options,
+        options: options.clone(),
     })
 }
 
@@ -207,8 +228,8 @@ fn target(
 fn search(
     step: &Step,
     machine: &MachineModel,
-    goal: &Goal,
-    keep_going: &mut dyn FnMut() -> bool,
+    options: &PlanOptions,
+    begin: Instant,
 ) -> Result<Grain, TuneError> {
     let mut refused = None;
     let best = {
@@ -218,8 +239,14 @@ fn search(
             }
             let d = machine.durations(&lowered.graph, "plan")?;
             let problem = GraphProblem::new(&lowered.graph, &d.machine, &d.times);
-            match quick_cost(&problem, goal) {
-                Ok(cost) => Ok(Some(cost)),
+            match quick_cost(&problem, &options.goal) {
+                Ok(cost) => {
+                    // With a deadline, plans that are late have a cost that is none.
+                    if options.goal.deadline.is_none() {
+                        options.progress.found(cost);
+                    }
+                    Ok(Some(cost))
+                }
                 // Another grain may fit where this one does not.
                 Err(error) => {
                     refused = Some(error);
@@ -227,7 +254,8 @@ fn search(
                 }
             }
         };
-        let mut search = GrainSearch::new(step, 1e-6, &mut cost, keep_going);
+        let mut keep_going = || options.go_on(begin, options.time_limit / 3);
+        let mut search = GrainSearch::new(step, 1e-6, &mut cost, &mut keep_going);
         search.whole_model((2 * machine.machine.units.len()).clamp(4, 64))?;
         search.by_layer()?;
         search.best()
@@ -282,11 +310,12 @@ impl Planned {
             rounds: 1500,
             bound_iterations: 500,
             exact_tasks: 0,
+            progress: None,
             ..self.options.limits()
         };
         let problem = &self.candidate.problem.problem;
         let deadline = self.options.goal.deadline;
-        let mut keep_going = || begin.elapsed() < time_limit;
+        let mut keep_going = || self.options.go_on(begin, time_limit);
         let all = dahl_plan::frontier(problem, deadline, POINTS, &light, &mut keep_going)?;
         let point = |s: &Plan| FrontierPoint {
             seconds: s.schedule.seconds,
@@ -313,6 +342,8 @@ impl Planned {
         let others: Vec<(String, f64, f64)> = others
             .map(|o| (o.name.clone(), o.seconds.0, o.joules.0))
             .collect();
-        dahl_plan::svg(&title, &points, &others)
+        let own = &self.solution.schedule;
+        let own = (own.seconds, own.energy.total());
+        dahl_plan::svg(&title, &points, own, &others)
     }
 }

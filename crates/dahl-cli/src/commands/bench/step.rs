@@ -130,6 +130,7 @@ fn measure(args: &Args, run: &Run, bench: &mut StepBench) -> anyhow::Result<Meas
     let (mut windows, mut steps) = (Vec::new(), 0);
     let gpus = run.run.gpu_watts(None);
     let sampler = dahl::energy::Options {
+        cards: run.run.has_gpus(),
         gpus: gpus.map(|watts| (watts, bench.runtime.busy_clock(UnitKind::GPU))),
         ..dahl::energy::Options::default()
     }

@@ -3,25 +3,24 @@
 use std::io::Write;
 
 use dahl::core::Seconds;
-use dahl::energy::{DomainEnergy, Finding, Report, Scope, TroubleKind};
+use dahl::energy::{DomainEnergy, Finding, ProgramRun, Report, Scope, TroubleKind};
 use serde_json::{Value, json};
 
-use super::Run;
 use crate::print;
 
 /// Writes the report to standard error. If that is closed, there is nobody to tell, and the program's
 /// exit code still counts.
-pub fn print(run: &Run, as_json: bool) -> anyhow::Result<()> {
+pub fn print(run: &ProgramRun, per_kwh: Option<f64>, as_json: bool) -> anyhow::Result<()> {
     let text = if as_json {
-        serde_json::to_string(&value(run))?
+        serde_json::to_string(&value(run, per_kwh))?
     } else {
-        text(run)
+        text(run, per_kwh)
     };
     let _ = writeln!(std::io::stderr().lock(), "{text}");
     Ok(())
 }
 
-fn text(run: &Run) -> String {
+fn text(run: &ProgramRun, per_kwh: Option<f64>) -> String {
     let energy = &run.report.energy;
     let mut out = String::from("\n");
     out.push_str(&match (energy.joules(), energy.watts()) {
@@ -33,7 +32,7 @@ fn text(run: &Run) -> String {
     if let Some(cpu) = run.cpu {
         out.push_str(&format!(", {cpu} of CPU time"));
     }
-    if let Some((per_kwh, grams)) = carbon(run) {
+    if let Some((per_kwh, grams)) = carbon(run, per_kwh) {
         out.push_str(&format!("\n{} CO₂e at {per_kwh} g/kWh", in_grams(grams)));
     }
     out.push_str(&format!("\n{}\n", energy.source()));
@@ -106,12 +105,12 @@ fn in_grams(grams: f64) -> String {
 }
 
 /// Grams per kilowatt-hour, and grams.
-fn carbon(run: &Run) -> Option<(f64, f64)> {
-    let per_kwh = run.carbon?;
+fn carbon(run: &ProgramRun, per_kwh: Option<f64>) -> Option<(f64, f64)> {
+    let per_kwh = per_kwh?;
     Some((per_kwh, run.report.energy.carbon(per_kwh)?))
 }
 
-fn value(run: &Run) -> Value {
+fn value(run: &ProgramRun, per_kwh: Option<f64>) -> Value {
     let energy = &run.report.energy;
     let domain = |d: &DomainEnergy| {
         json!({
@@ -142,8 +141,8 @@ fn value(run: &Run) -> Value {
         "doubts": energy.doubts,
         "domains": shown.map(domain).collect::<Vec<_>>(),
         "not_measured": closed(&run.report),
-        "carbon_g": carbon(run).map(|(_, grams)| grams),
-        "carbon_g_per_kwh": run.carbon,
+        "carbon_g": carbon(run, per_kwh).map(|(_, grams)| grams),
+        "carbon_g_per_kwh": per_kwh,
         "readings": run.report.readings,
         "reading_seconds": run.report.spent,
     })

@@ -1,18 +1,20 @@
 //! `dahl plan MODEL`: the plan of a training step, with what it is better than.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dahl::core::{Joules, Seconds, Watts};
 use dahl::plan::{Goal, Objective};
 use dahl::tune::{self, FrontierPoint, PlanOptions, Planned, ThisMachine};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::explain;
-use crate::commands::check_writable;
 use crate::commands::machine::MachineArgs;
 use crate::commands::step_args::{StepArgs, model};
-use crate::print;
+use crate::commands::{check_writable, stopped};
+use crate::{interrupt, print};
 
 /// Arguments of `dahl plan MODEL`.
 #[derive(clap::Args)]
@@ -28,7 +30,7 @@ pub struct ModelArgs {
     #[arg(long, value_enum, default_value = "energy")]
     objective: Aim,
     /// Latest end of a step, in seconds, or with a unit: 20ms, 150us
-    #[arg(long, value_name = "T", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = positive)]
     deadline: Option<f64>,
     /// Plans from the fastest to the thriftiest, as a table and, with a file, as a picture
     #[arg(long, value_name = "F.svg", num_args = 0..=1)]
@@ -39,7 +41,7 @@ pub struct ModelArgs {
     /// Stop after this many seconds
     #[arg(long, value_name = "S", default_value = "20", value_parser = positive)]
     time_limit: f64,
-    /// Of the search's random numbers
+    /// Seed of the search's random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     search_seed: u64,
     /// Write the plan into this file
@@ -94,33 +96,59 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         print::warning(text);
     }
     if let Some(path) = &args.output {
-        planned.plan.save(path)?;
+        let text = planned.plan.file.to_json();
+        print::write(path, |out| out.write_all(text.as_bytes()))?;
     }
     let points = match &args.frontier {
         None => Vec::new(),
         Some(_) => planned.frontier(args.limit())?,
     };
     if let Some(path) = args.picture() {
-        save(path, &planned.draw(&points))?;
+        print::write(path, |out| out.write_all(planned.draw(&points).as_bytes()))?;
     }
     if args.json {
         let mut value = serde_json::to_value(&planned.plan.file)?;
         if args.frontier.is_some() {
             value["frontier"] = serde_json::to_value(&points)?;
         }
-        return print::json(&value);
+        print::json(&value)?;
+        return if_whole(&planned);
+    }
+    if args
+        .output
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(args.picture())
+        .any(print::is_stdout)
+    {
+        return Ok(());
     }
     report(&planned, begin.elapsed());
     show_frontier(&points);
-    if let (Some(path), Some(model)) = (&args.output, &args.model) {
-        println!(
+    let (Some(path), Some(model)) = (&args.output, &args.model) else {
+        return Ok(());
+    };
+    match planned.plan.check_states() {
+        Ok(()) => println!(
             "To follow it on that machine: dahl train {} {} --plan {}",
             model.display(),
             args.step.repeated(),
             path.display()
-        );
+        ),
+        Err(why) => println!("It can be simulated, not followed: {why}"),
     }
-    Ok(())
+    if_whole(&planned)
+}
+
+/// Fails, if a signal ended the search.
+fn if_whole(planned: &Planned) -> anyhow::Result<()> {
+    if !planned.stopped {
+        return Ok(());
+    }
+    let gap = 100.0 * planned.plan.file.gap;
+    let by = interrupt::name();
+    eprintln!("stopped by {by}: this is the best plan so far, within {gap:.2} % of the optimum");
+    Err(stopped())
 }
 
 /// Resolves what is planned for which machine, and plans.
@@ -133,7 +161,9 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
     let model = model(Some(name))?;
     let machine = args.machine.load(&this)?;
     for path in args.output.as_deref().into_iter().chain(args.picture()) {
-        check_writable(path)?;
+        if !print::is_stdout(path) {
+            check_writable(path)?;
+        }
     }
     let step = args.step.step(model, &this, this.is(&machine.machine))?;
     let options = PlanOptions {
@@ -149,8 +179,36 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
         gap: args.gap,
         time_limit: args.limit(),
         seed: args.search_seed,
+        stop: interrupt::stop(),
+        progress: Arc::default(),
     };
-    Ok(tune::plan(&step, &machine, &options)?)
+    let line = progress_line(&options);
+    let planned = tune::plan(&step, &machine, &options);
+    line.finish_and_clear();
+    Ok(planned?)
+}
+
+/// On a terminal, the best plan so far and how far from the optimum it may be.
+fn progress_line(options: &PlanOptions) -> ProgressBar {
+    let (progress, objective) = (options.progress.clone(), options.goal.objective);
+    let best = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let _ = match progress.best() {
+            None => write!(out, "no plan yet"),
+            Some((cost, gap)) => {
+                let cost = objective.show(cost);
+                write!(
+                    out,
+                    "best {cost}, within {:.2} % of the optimum",
+                    100.0 * gap
+                )
+            }
+        };
+    };
+    let style = ProgressStyle::with_template("planning {elapsed} {spinner} {best}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let line = ProgressBar::new_spinner().with_style(style.with_key("best", best));
+    line.enable_steady_tick(Duration::from_millis(200));
+    line
 }
 
 impl ModelArgs {
@@ -170,21 +228,16 @@ fn report(planned: &Planned, taken: Duration) {
         println!("expected of a run: {seconds} and {joules} per step");
     }
     println!(
-        "by the plan's equations: {} and {}; lower bound {:.6e}, gap {:.2} % ({}); grain {}; {:.1} s\n",
+        "by the plan's equations: {} and {}; lower bound {}, gap {:.2} % ({}); grain {}; {:.1} s\n",
         plan.seconds,
         plan.joules.total,
-        plan.lower_bound,
+        plan.target.objective.show(plan.lower_bound),
         100.0 * plan.gap,
         plan.target.objective,
         step.grain.in_short(),
         taken.as_secs_f64()
     );
     explain::show(plan);
-}
-
-fn save(path: &Path, text: &str) -> anyhow::Result<()> {
-    dahl::core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn show_frontier(points: &[FrontierPoint]) {

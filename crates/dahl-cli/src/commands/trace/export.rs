@@ -1,14 +1,15 @@
 //! `dahl trace export`: a trace for other tools.
 
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use dahl::core::trace::Trace;
 use dahl::trace::Index;
 use dahl::trace::export::{csv, dot, paje, perfetto};
 
 use super::load;
+use crate::print;
 
 /// Arguments of `dahl trace export`.
 #[derive(clap::Args)]
@@ -51,18 +52,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Format::Dot => launch(args, &trace)?,
         _ => 0,
     };
-    let write = |out: &mut dyn Write| match args.format {
+    print::write(&args.output, |out: &mut dyn Write| match args.format {
         Format::Perfetto => perfetto::write(&trace, out),
         Format::Paje => paje::write(&trace, out),
         Format::Csv => csv::write(&trace, out),
         Format::Dot => dot::write(&trace, launch, out),
-    };
-    if args.output.as_os_str() == "-" {
-        write(&mut BufWriter::new(io::stdout().lock())).context("standard output")
-    } else {
-        dahl::core::file::write_atomically(&args.output, write)
-            .with_context(|| format!("cannot write {}", args.output.display()))
-    }
+    })
 }
 
 /// The launch to draw.

@@ -3,7 +3,7 @@
 //! Only arranges what [`Summary`] says; every figure here is one of its fields.
 
 use comfy_table::Table;
-use dahl::core::{Bytes, Joules, Seconds};
+use dahl::core::{Bytes, Joules, Seconds, several};
 use dahl::trace::Summary;
 use dahl::trace::summary::{NamedJoules, UnitTime};
 
@@ -42,10 +42,10 @@ fn heading(s: &Summary) {
         println!("{}", about.join(" · "));
     }
     println!(
-        "{} tasks of {} steps on {} units in {}{}",
-        s.tasks,
-        s.launches,
-        s.units.len(),
+        "{} of {} on {} in {}{}",
+        several(s.tasks, "task"),
+        several(s.launches, "step"),
+        several(s.units.len(), "unit"),
         time(s.span_ns),
         if s.simulated { " (simulated)" } else { "" }
     );
@@ -196,7 +196,7 @@ fn gaps(s: &Summary) -> Table {
 
 fn variation(s: &Summary, top: usize) -> Table {
     let mut table = print::table(&[
-        "varies at equal shapes",
+        "time varies at equal shapes",
         "median",
         "p99",
         "lost",
@@ -222,23 +222,31 @@ fn notes(s: &Summary) {
         .codelets
         .iter()
         .take(4)
-        .map(|c| format!("{} {}", c.codelet, percent(c.share)))
+        .map(|c| format!("{} ({}) {}", c.codelet, c.implementation, percent(c.share)))
         .collect();
     println!(
-        "critical path  {} in {} tasks, {} of the span: {}",
+        "critical path  {} in {}, {} of the span: {}",
         time(path.length_ns),
-        path.tasks,
+        several(path.tasks, "task"),
         percent(path.share),
         parts.join(", ")
     );
     if let Some(t) = path.longest.first() {
         println!(
-            "               its longest: {} (step {}, task {}), {} on {}",
+            "               its longest: {} ({}; step {}, task {}), {} on {}",
             t.codelet,
+            t.implementation,
             t.step,
             t.task,
             time(t.duration_ns),
             t.unit
+        );
+    }
+    for u in s.units.iter().filter(|u| u.fell_back > 0) {
+        println!(
+            "fallback       {0} of {1} ran on the CPU, in the host's memory: {1} lacked room or had failed",
+            several(u.fell_back, "task"),
+            u.unit
         );
     }
     if let Some(slowest) = s.steps.iter().max_by_key(|x| x.end_ns - x.start_ns) {
@@ -251,11 +259,11 @@ fn notes(s: &Summary) {
     }
     for t in &s.transfers {
         println!(
-            "transfers      {} → {}: {} in {} copies ({} ahead, {} of several parts, {} in batches), {:.2} GB/s",
+            "transfers      {} → {}: {} in {} ({} ahead, {} of several parts, {} in batches), {:.2} GB/s",
             t.from,
             t.to,
             Bytes(t.bytes),
-            t.count,
+            several(t.count, "copy"),
             t.ahead,
             t.joined,
             t.batched,

@@ -1,11 +1,11 @@
 //! `dahl trace view`: a trace as a page for the browser.
 
-use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::load;
+use crate::print;
 
 /// Arguments of `dahl trace view`.
 #[derive(clap::Args)]
@@ -24,17 +24,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let beside = args.file.with_extension("html");
     let output = args.output.as_deref().unwrap_or(&beside);
     let name = output.display();
-    if output.as_os_str() == "-" {
-        let mut out = BufWriter::new(io::stdout().lock());
-        return dahl::trace::view::write(&trace, &mut out).context("standard output");
-    }
     if let (Ok(a), Ok(b)) = (args.file.canonicalize(), output.canonicalize())
         && a == b
     {
         bail!("the page would replace the trace {name}; name another file with -o");
     }
-    dahl::core::file::write_atomically(output, |out| dahl::trace::view::write(&trace, out))
-        .with_context(|| format!("cannot write {name}"))?;
-    println!("{name}: {} tasks; open it in a browser", trace.tasks.len());
+    print::write(output, |out| dahl::trace::view::write(&trace, out))?;
+    if !print::is_stdout(output) {
+        println!("{name}: {} tasks; open it in a browser", trace.tasks.len());
+    }
     Ok(())
 }

@@ -1,44 +1,56 @@
 //! `dahl train`: trains a model.
 
-mod metrics;
 mod report;
-mod stopped;
+mod resuming;
 mod summary;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dahl::Metrics;
 use dahl::core::{Seconds, UnitKind};
-use dahl::data::{self, DataSpec, Dataset, Split};
+use dahl::data::{self, DataError, DataSpec, Dataset, Split};
 use dahl::energy::WattsModel;
 use dahl::nn::Model;
-use dahl::nn::checkpoint::Checkpoint;
+use dahl::nn::checkpoint::CheckpointFolder;
 use dahl::nn::schedule::Schedule;
-use dahl::nn::train::{Session, Training};
+use dahl::nn::train::{Event, Session, Training};
 use dahl::nn::weights;
 use dahl::runtime::Runtime;
-use dahl::tune::{Followed, MeasuredRun, ThisMachine, core_watts, load_machine, units_text};
+use dahl::tune::{
+    Followed, MeasuredRun, ThisMachine, arithmetic, core_watts, load_machine, units_text,
+};
 
+use super::at_least_one;
 use super::follow;
 use super::run_args::{Run, RunArgs};
-use super::step_args::{StepArgs, model};
-use metrics::Metrics;
+use super::step_args::{StepArgs, model, say, weights_for};
+use crate::print;
 use report::Report;
 use summary::Work;
 
+/// The exit code of a run that ended well, but for a file beside the weights that could not be written.
+const NOT_ALL_WRITTEN: u8 = 3;
+
 /// Arguments of `dahl train`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Ctrl-C or SIGTERM ends training after the step in flight: checkpoint, weights, trace, metrics \
+and summary are written, and the last line says how to go on. A second one ends it at once.\n\n\
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 trained to the end, but metrics, trace or the last checkpoint could \
+not be written; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."
+)]
 pub struct Args {
     /// The model: a file, or the name of a shipped one [default: a small CNN for 28×28 images]
     model: Option<PathBuf>,
     #[command(flatten)]
     data: DataOptions,
     /// Passes over the data
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     epochs: u64,
     /// Stop after so many steps, whatever the epochs
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = at_least_one)]
     steps: Option<u64>,
     /// Learning rate [default: 0.002, with sgd 0.01]
     #[arg(long)]
@@ -47,32 +59,41 @@ pub struct Args {
     /// warmup:STEPS+ if wanted
     #[arg(long, default_value = "constant")]
     schedule: Schedule,
-    /// A new order of the images in every epoch (this is the default)
-    #[arg(long, overrides_with = "no_shuffle")]
-    shuffle: bool,
-    /// The images in the order of the data
-    #[arg(long, overrides_with = "shuffle")]
+    /// The images in the order of the data [default: a new order in every epoch]
+    #[arg(long)]
     no_shuffle: bool,
     #[command(flatten)]
     step: StepArgs,
     #[command(flatten)]
     run: RunArgs,
-    /// Start from these weights
-    #[arg(long, value_name = "F.safetensors")]
+    /// Start from these weights: a file, or the folder of a checkpoint
+    #[arg(long, value_name = "F.safetensors|DIR")]
     init: Option<PathBuf>,
+    /// Start from what of these weights fits the model, for another head say; the rest begins at random, and is named
+    #[arg(long, value_name = "F.safetensors", conflicts_with_all = ["init", "resume"])]
+    init_partial: Option<PathBuf>,
     /// Write the final weights here
     #[arg(long, value_name = "F.safetensors")]
     save: Option<PathBuf>,
-    /// Write checkpoints into this folder, at the end of every epoch
+    /// Write checkpoints into this folder: at the end of every epoch, and where the run is stopped
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
     /// Write a checkpoint every so many steps, too
-    #[arg(long, requires = "checkpoint")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     checkpoint_every: Option<u64>,
-    /// Go on from the checkpoint in this folder
+    /// Let checkpoints replace another run's
+    #[arg(long, requires = "checkpoint")]
+    overwrite: bool,
+    /// Go on from the checkpoint in this folder, with the same model, data and options; checkpoints are
+    /// written there, too, unless --checkpoint names another folder
     #[arg(long, value_name = "DIR", conflicts_with = "init")]
     resume: Option<PathBuf>,
-    /// Write one JSON object per epoch, and a last one, to this file
+    /// Go on although another instruction set or GPU computes: the last bits will differ from those of
+    /// the unbroken run
+    #[arg(long, requires = "resume")]
+    other_bits: bool,
+    /// Write one JSON object per epoch, and a last one, to this file; a run that goes on keeps the epochs
+    /// before its checkpoint; `-` is standard output, which then has nothing else
     #[arg(long, value_name = "F.jsonl")]
     metrics: Option<PathBuf>,
     /// Take watts for the energy model from this machine file, where nothing can be measured
@@ -110,8 +131,18 @@ impl DataOptions {
         } else {
             self.val_limit
         };
-        let set = data::open(&spec, split, model.input, limit, &data::default_roots())?;
+        let set = data::open(&spec, split, model.input, limit, &data::default_roots()).map_err(
+            |error| match error {
+                DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
+                error => error.into(),
+            },
+        )?;
         data::check_classes(&*set, model.classes())?;
+        if split == Split::Train
+            && let Some(text) = data::spare_outputs(&*set, model.classes())
+        {
+            print::warning(&text);
+        }
         Ok(Arc::from(set))
     }
 }
@@ -127,16 +158,32 @@ struct Prepared {
     train: Arc<dyn Dataset>,
     validation: Option<Arc<dyn Dataset>>,
     metrics: Option<Metrics>,
+    failed: Failed,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut prepared = prepare(args)?;
-    if !args.quiet {
-        announce(&prepared);
+    if !args.quiet() {
+        announce(args, &prepared);
     }
     let (report, work) = train(args, &mut prepared)?;
     finish(args, prepared, &report, &work)
+}
+
+/// What could not be written beside the weights: said at once and by the exit code.
+#[derive(Default)]
+struct Failed(Option<String>);
+
+impl Failed {
+    /// Says it, unless the same was said before.
+    fn note(&mut self, report: &Report, what: &str, why: &dyn std::fmt::Display) {
+        let text = format!("{what}: {why}; training goes on");
+        if self.0.as_ref() != Some(&text) {
+            report.warn(&text);
+            self.0 = Some(text);
+        }
+    }
 }
 
 /// Resolves everything, opens what is read and what is written, and sets the first weights.
@@ -144,9 +191,12 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if args.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
         anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
     }
+    if args.checkpoint_every.is_some() && args.checkpoints().is_none() {
+        anyhow::bail!("--checkpoint-every needs a folder: add --checkpoint DIR");
+    }
     let this = ThisMachine::look();
     let step = args.step.step(model(args.model.as_deref())?, &this, true)?;
-    let record = (!args.quiet).then_some(LAST);
+    let record = (!args.quiet()).then_some(LAST);
     let run = args.run.prepare(this, step, &args.step.graph, record)?;
     let model = &run.step.model;
     let train = args.data.open(model, Split::Train)?;
@@ -158,7 +208,6 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if let Some(path) = &args.save {
         super::check_writable(path)?;
     }
-    let metrics = args.metrics.as_deref().map(Metrics::create).transpose()?;
     let training = Training {
         epochs: args.epochs,
         steps: args.steps,
@@ -172,18 +221,34 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if let Some(plan) = &run.plan {
         plan.check(&*session.lowered()?)?;
     }
-    match (&args.resume, &args.init) {
-        (Some(folder), _) => {
-            session.resume(&mut runtime, &Checkpoint::load(folder)?)?;
-        }
-        (None, Some(path)) => {
-            session.set_weights(&mut runtime, &weights::read(path)?)?;
-        }
-        (None, None) => session.initialise(&mut runtime)?,
+    session.stop_by(run.run.stop().clone());
+    if !args.other_bits {
+        session.computed_by(arithmetic(runtime.machine()));
     }
+    match (&args.resume, &args.init, &args.init_partial) {
+        (Some(folder), ..) => session.resume_from(&mut runtime, folder)?,
+        (_, Some(path), _) => {
+            let loaded = weights_for(session.model(), path)?;
+            session.set_weights(&mut runtime, &loaded.weights)?;
+            session.name_classes(loaded.class_names);
+        }
+        (.., Some(path)) => {
+            let notes = session.set_weights_partly(&mut runtime, weights::read(path)?)?;
+            say(path, &notes);
+        }
+        _ => session.initialise(&mut runtime)?,
+    }
+    session.computed_by(arithmetic(runtime.machine()));
     if let Some(folder) = args.checkpoints() {
-        session.checkpoint_to(folder.into(), args.checkpoint_every);
+        let folder = CheckpointFolder::new(folder).every(args.checkpoint_every);
+        session.checkpoint_to(folder.overwrite(args.overwrite));
     }
+    // A file is cut with the first line: what is refused until then leaves it alone.
+    let metrics = args.metrics.as_deref().map(|path| match &args.resume {
+        Some(_) => Metrics::resume(path, session.epochs_done()),
+        None => Metrics::create(path),
+    });
+    let metrics = metrics.transpose()?;
     Ok(Prepared {
         run,
         runtime,
@@ -191,13 +256,14 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         train,
         validation,
         metrics,
+        failed: Failed::default(),
     })
 }
 
-fn announce(prepared: &Prepared) {
+fn announce(args: &Args, prepared: &Prepared) {
     let model = &prepared.run.step.model;
     println!(
-        "{}: {} parameters, {} images ({} for validation), {}, {}",
+        "{}: {} parameters, {} images, {} more to validate, {}, {}",
         model.name,
         model.parameter_count(),
         prepared.train.len(),
@@ -205,6 +271,19 @@ fn announce(prepared: &Prepared) {
         units_text(prepared.runtime.machine()),
         prepared.run.run.policy(),
     );
+    let arithmetic = arithmetic(prepared.runtime.machine());
+    println!(
+        "kernels: {arithmetic}; chosen by {}",
+        args.step.graph.chosen_by(&prepared.run)
+    );
+    if let (Some(from), Some(to)) = (&args.resume, args.checkpoints()) {
+        println!(
+            "going on from {} after step {}; checkpoints are written to {}",
+            from.display(),
+            prepared.session.steps_done(),
+            to.display()
+        );
+    }
 }
 
 /// Trains, telling what happens.
@@ -216,6 +295,7 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
         train,
         validation,
         metrics,
+        failed,
     } = prepared;
     let machine = args.machine.as_deref().map(load_machine).transpose()?;
     let cores = machine.as_ref().map(core_watts).transpose()?;
@@ -223,28 +303,32 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
     let sampler = dahl::energy::Options {
         epoch: runtime.trace_start(),
         model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
+        cards: run.run.has_gpus(),
         gpus: gpus.map(|watts| (watts, runtime.busy_clock(UnitKind::GPU))),
         ..dahl::energy::Options::default()
     }
     .start();
-    let mut report = Report::new(args.quiet, run.step.grain.to_string(), sampler);
+    let mut report = Report::new(args.quiet(), run.step.grain.to_string(), sampler);
     let before = runtime.busy();
-    let mut failed = None;
     let (train, validation) = (train.clone(), validation.clone().map(Into::into));
     let result = session.run(runtime, train, validation, &mut |progress| {
-        if let Some(epoch) = report.tell(progress.event)
-            && let Some(m) = metrics
-            && let Err(error) = m.epoch(epoch)
-        {
-            failed.get_or_insert(error);
+        let told = report.tell(progress.event).map(|epoch| match metrics {
+            Some(m) => m.epoch(epoch),
+            None => Ok(()),
+        });
+        if let Some(Err(error)) = told {
+            failed.note(&report, "metrics", &error);
+        }
+        if let (Event::CheckpointFailed, Some(error)) = (progress.event, progress.unsaved()) {
+            failed.note(&report, "checkpoint", error);
         }
         ControlFlow::Continue(())
     });
     report.finish();
-    result.map_err(|error| stopped::stopped(error, args.checkpoints()))?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    result.map_err(|error| match dahl::after_loss(&error, args.checkpoints()) {
+        Some(advice) => anyhow::anyhow!("{error}; {advice}"),
+        None => error.into(),
+    })?;
     let work = Work {
         units: busy(runtime, &before),
         traffic: runtime.traffic(),
@@ -261,19 +345,32 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
         runtime,
         session,
         metrics,
+        failed,
         ..
     } = &mut prepared;
-    if let Some(path) = &args.save {
-        weights::write(path, &session.weights(runtime)?)?;
+    // Everything is tried; what failed is said last.
+    let mut saved = Ok(());
+    if let Some(path) = &args.save
+        && session.steps_done() > 0
+    {
+        let weights = session.weights(runtime)?;
+        saved = weights::write_named(path, &weights, session.class_names());
     }
+    let mut complete = session.unsaved().is_none();
     if let Some(m) = metrics {
-        m.done(report, work)?;
+        if let Err(error) = m.done(report.epochs.last(), &report.energy, work.json(report)) {
+            failed.note(report, "metrics", &error);
+        }
+        complete &= m.is_complete();
     }
     let mut trace = run.finish(runtime);
-    if let Some(trace) = &mut trace {
-        report.samples().enter(trace);
+    if let (Some(trace), Some(measured)) = (&mut trace, &report.measured) {
+        measured.enter(trace);
     }
-    run.save(trace.as_ref())?;
+    if let Err(error) = run.save(trace.as_ref()) {
+        print::warning(&format!("trace: {error:#}"));
+        complete = false;
+    }
     let mut followed = None;
     if let (Some(plan), Some(graph), Some(trace)) = (&run.plan, session.graph(), &trace) {
         let measured = MeasuredRun {
@@ -284,24 +381,41 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
         };
         followed = Some((Followed::of(plan, graph, &measured, &run.this)?, plan));
     }
-    if args.quiet {
-        return Ok(());
-    }
-    let slowest = trace.as_ref().and_then(summary::slowest);
-    summary::print(report, work, slowest.as_ref(), args.carbon);
-    for (what, path) in [("weights", &args.save), ("trace", &args.run.trace)] {
-        if let Some(path) = path {
-            println!("{what}: {}", path.display());
+    if !args.quiet() {
+        let slowest = trace.as_ref().and_then(summary::slowest);
+        summary::print(report, work, slowest.as_ref(), args.carbon);
+        let saved = args
+            .save
+            .as_ref()
+            .filter(|_| saved.is_ok() && session.steps_done() > 0);
+        let traced = args.run.trace.as_ref().filter(|_| complete);
+        for (what, path) in [("weights", saved), ("trace", traced)] {
+            if let Some(path) = path {
+                println!("{what}: {}", path.display());
+            }
+        }
+        if let Some((followed, plan)) = &followed {
+            println!();
+            follow::show(followed, &plan.file);
         }
     }
-    if let Some((followed, plan)) = &followed {
-        println!();
-        follow::show(followed, &plan.file);
+    saved?;
+    if session.interrupted() {
+        eprintln!("{}", resuming::how(args, &run.step, session));
+        return Err(super::stopped());
     }
-    Ok(())
+    match complete {
+        true => Ok(()),
+        false => Err(super::Exit(NOT_ALL_WRITTEN).into()),
+    }
 }
 
 impl Args {
+    /// Whether standard output is for nobody, or for programs.
+    fn quiet(&self) -> bool {
+        self.quiet || self.metrics.as_deref().is_some_and(print::is_stdout)
+    }
+
     /// Where checkpoints go.
     fn checkpoints(&self) -> Option<&Path> {
         self.checkpoint.as_deref().or(self.resume.as_deref())

@@ -3,36 +3,16 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use dahl::Epoch;
 use dahl::core::Joules;
-use dahl::core::trace::{PowerSample, Trace};
 use dahl::energy::{Energy, Sampler};
 use dahl::nn::train::{Event, Totals};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::print;
+
 /// The meters are read for the bar no more often than this.
 const REFRESH: Duration = Duration::from_millis(200);
-
-/// An epoch that has ended.
-#[derive(Clone)]
-pub struct Epoch {
-    /// Counted from 1.
-    pub number: u64,
-    /// As seen during training.
-    pub train: Totals,
-    /// On the validation set.
-    pub validation: Option<Totals>,
-    /// How long it took, validation included.
-    pub seconds: f64,
-    /// What it used.
-    pub energy: Energy,
-}
-
-impl Epoch {
-    /// Images trained per second.
-    pub fn rate(&self) -> f64 {
-        self.train.samples as f64 / self.seconds.max(1e-9)
-    }
-}
 
 /// The story of a run.
 pub struct Report {
@@ -48,24 +28,14 @@ pub struct Report {
     pub grain: String,
     /// The epochs that have ended.
     pub epochs: Vec<Epoch>,
+    /// Of the epoch under way; a step or two behind.
+    partial: Totals,
+    /// How long that took, once the run has ended.
+    cut: f64,
     /// What the run used, once it has ended.
     pub energy: Energy,
-    power: Power,
-}
-
-/// Power over time, for a trace.
-#[derive(Clone, Default)]
-pub struct Power {
-    domains: Vec<String>,
-    samples: Vec<PowerSample>,
-}
-
-impl Power {
-    /// Adds the samples to a trace whose times count from the same moment.
-    pub fn enter(&self, trace: &mut Trace) {
-        trace.domains.clone_from(&self.domains);
-        trace.power.clone_from(&self.samples);
-    }
+    /// What the meters said, once the run has ended.
+    pub measured: Option<dahl::energy::Report>,
 }
 
 impl Report {
@@ -82,24 +52,37 @@ impl Report {
             shown: (Instant::now(), None),
             grain,
             epochs: Vec::new(),
+            partial: Totals::default(),
+            cut: 0.0,
             energy: Energy::default(),
-            power: Power::default(),
+            measured: None,
         }
     }
 
     /// Images trained so far.
     pub fn images(&self) -> u64 {
-        self.epochs.iter().map(|e| e.train.samples).sum()
+        let ended: u64 = self.epochs.iter().map(|e| e.train.samples).sum();
+        ended + self.partial.samples
     }
 
-    /// Seconds of all epochs.
+    /// Seconds of all epochs, the one under way included.
     pub fn seconds(&self) -> f64 {
-        self.epochs.iter().map(|e| e.seconds).sum()
+        let ended: f64 = self.epochs.iter().map(|e| e.seconds).sum();
+        ended + self.cut
     }
 
-    /// Power over time, once the run has ended.
-    pub fn samples(&self) -> Power {
-        self.power.clone()
+    /// The last figures there are: of an epoch that ended, else of the one under way.
+    pub fn last(&self) -> Option<(Totals, Option<Totals>)> {
+        let ended = self.epochs.last().map(|e| (e.train, e.validation));
+        ended.or((self.partial.samples > 0).then_some((self.partial, None)))
+    }
+
+    /// Something that does not stop the run, above the bar.
+    pub fn warn(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| print::warning(text)),
+            None => print::warning(text),
+        }
     }
 
     /// Something happened; returns the epoch if one has ended.
@@ -111,6 +94,7 @@ impl Report {
                 steps,
                 totals,
             } => {
+                self.partial = totals;
                 if !self.quiet && self.terminal {
                     self.step(epoch, step, steps, totals);
                 }
@@ -120,13 +104,13 @@ impl Report {
                 self.epoch(report.epoch, report.train, report.validation);
                 self.epochs.last()
             }
-            Event::Checkpoint => None,
+            Event::Checkpoint | Event::CheckpointFailed => None,
         }
     }
 
     fn step(&mut self, epoch: u64, step: u64, steps: u64, totals: Totals) {
         let bar = self.bar.get_or_insert_with(|| {
-            let style = "epoch {prefix} [{bar:30.cyan/blue}] {pos}/{len} {msg} ({eta} left)";
+            let style = "epoch {prefix} {pos}/{len} [{wide_bar:.cyan/blue}] {msg}, {eta} left";
             let style = ProgressStyle::with_template(style)
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = ProgressBar::new(steps).with_style(style.progress_chars("━╸─"));
@@ -138,11 +122,12 @@ impl Report {
         if self.shown.0.elapsed() > REFRESH
             && let Some(sampler) = &self.sampler
         {
-            self.shown = (Instant::now(), sampler.snapshot().joules());
+            let since = sampler.snapshot().since(&self.before);
+            self.shown = (Instant::now(), since.joules());
         }
         let joules = self.shown.1.map_or(String::new(), |j| format!(", {j}"));
         bar.set_message(format!(
-            "loss {:.4}, {rate:.0} images/s{joules}",
+            "loss {:.4}, {rate:.0}/s{joules}",
             totals.mean_loss()
         ));
     }
@@ -153,8 +138,9 @@ impl Report {
         }
         let now = self.sampler.as_ref().map(Sampler::snapshot);
         let now = now.unwrap_or_default();
+        self.partial = Totals::default();
         let epoch = Epoch {
-            number,
+            epoch: number,
             train,
             validation,
             seconds: self.epoch_start.elapsed().as_secs_f64(),
@@ -164,20 +150,17 @@ impl Report {
         self.epoch_start = Instant::now();
         if !self.quiet {
             let on = validation.map_or(String::new(), |v| {
-                format!(
-                    ", validation loss {:.4}, accuracy {:.2} %",
-                    v.mean_loss(),
-                    100.0 * v.accuracy()
-                )
+                let accuracy = print::accuracy("", v.accuracy());
+                format!("; val {:.4}{accuracy}", v.mean_loss())
             });
             let joules = epoch.energy.joules();
             let joules = joules.map_or(String::new(), |j| format!(", {j}"));
             println!(
-                "epoch {number:>3}: loss {:.4}, accuracy {:.2} %{on}, {:.1} s, {:.0} images/s{joules}",
+                "epoch {number:>3}: loss {:.4}{}{on}; {:.1} s, {:.0}/s{joules}",
                 train.mean_loss(),
-                100.0 * train.accuracy(),
+                print::accuracy("", train.accuracy()),
                 epoch.seconds,
-                epoch.rate(),
+                epoch.samples_per_second(),
             );
         }
         self.epochs.push(epoch);
@@ -191,24 +174,11 @@ impl Report {
         let Some(sampler) = self.sampler.take() else {
             return;
         };
-        let report = sampler.finish();
-        self.energy = report.energy;
-        // Only domains that make the total: a counter that never moved, or a part of another, would look
-        // like a figure of its own.
-        let mut places = Vec::new();
-        for domain in &report.domains {
-            places.push(domain.counted.then_some(self.power.domains.len() as u16));
-            if domain.counted {
-                self.power.domains.push(domain.source());
-            }
+        if self.partial.samples > 0 {
+            self.cut = self.epoch_start.elapsed().as_secs_f64();
         }
-        let sample = |s: &dahl::energy::PowerSample| {
-            Some(PowerSample {
-                at: (s.at.0.max(0.0) * 1e9) as u64,
-                domain: places[usize::from(s.domain)]?,
-                watts: s.watts.0,
-            })
-        };
-        self.power.samples = report.samples.iter().filter_map(sample).collect();
+        let measured = sampler.finish();
+        self.energy = measured.energy.clone();
+        self.measured = Some(measured);
     }
 }

@@ -1,9 +1,10 @@
 //! The end of a run on one screen.
 
 use dahl::core::trace::Trace;
-use dahl::core::{Bytes, Joules, Seconds};
+use dahl::core::{Bytes, Joules, Seconds, several};
 use dahl::runtime::Traffic;
 use dahl::trace::Summary;
+use serde_json::json;
 
 use super::report::Report;
 use crate::print;
@@ -18,6 +19,26 @@ pub struct Work {
     pub planned: u64,
     /// Bytes of temporaries that were set apart.
     pub in_use: u64,
+}
+
+impl Work {
+    /// For the last line of the metrics.
+    pub fn json(&self, report: &Report) -> serde_json::Value {
+        let (images, seconds) = (report.images(), report.seconds());
+        let units = self.units.iter();
+        let units = units.map(|(unit, busy)| json!({ "unit": unit, "busy_seconds": busy }));
+        json!({
+            "grain": report.grain,
+            "images": images,
+            "seconds": seconds,
+            "images_per_second": images as f64 / seconds.max(1e-9),
+            "units": units.collect::<Vec<_>>(),
+            "bytes_to_devices": self.traffic.bytes_in,
+            "bytes_from_devices": self.traffic.bytes_out,
+            "evictions": self.traffic.evictions,
+            "peak_rss_bytes": print::peak_resident(),
+        })
+    }
 }
 
 /// The layer that took the most time of the tasks recorded.
@@ -48,39 +69,35 @@ pub fn slowest(trace: &Trace) -> Option<Slowest> {
 
 /// Prints it.
 pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Option<f64>) {
-    let Some(last) = report.epochs.last() else {
-        println!("no epoch ended; nothing to sum up");
+    let Some((train, validation)) = report.last() else {
+        println!("no step was trained; nothing to sum up");
         return;
     };
     let line = |what: &str, text: String| println!("  {what:<11}{text}");
-    let of = |f: fn(&super::report::Epoch) -> Option<f64>| -> Vec<f64> {
+    let of = |f: fn(&dahl::Epoch) -> Option<f64>| -> Vec<f64> {
         report.epochs.iter().filter_map(f).collect()
     };
     let losses = of(|e| Some(e.train.mean_loss()));
-    let validated = of(|e| e.validation.map(|v| v.accuracy()));
     println!();
     line(
         "loss",
-        format!("{:.4}  {}", last.train.mean_loss(), print::curve(&losses)),
+        format!("{:.4}  {}", train.mean_loss(), print::curve(&losses)),
     );
-    match last.validation {
-        Some(v) => line(
-            "accuracy",
-            format!(
-                "{:.2} % of {} validation images  {}",
-                100.0 * v.accuracy(),
-                v.samples,
-                print::curve(&validated)
-            ),
+    let (accuracy, curve, on) = match validation {
+        Some(v) => (
+            v.accuracy(),
+            of(|e| e.validation.and_then(|v| v.accuracy())),
+            format!("of {} validation images", v.samples),
         ),
-        None => {
-            let seen = of(|e| Some(e.train.accuracy()));
-            let accuracy = 100.0 * last.train.accuracy();
-            line(
-                "accuracy",
-                format!("{accuracy:.2} % while training  {}", print::curve(&seen)),
-            );
-        }
+        None => (
+            train.accuracy(),
+            of(|e| e.train.accuracy()),
+            "while training".into(),
+        ),
+    };
+    if let Some(accuracy) = accuracy {
+        let (percent, curve) = (100.0 * accuracy, print::curve(&curve));
+        line("accuracy", format!("{percent:.2} % {on}  {curve}"));
     }
     let (images, seconds) = (report.images(), report.seconds());
     let rate = images as f64 / seconds.max(1e-9);
@@ -115,12 +132,13 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
     let all: Seconds = work.units.iter().map(|u| u.1).sum();
     let n = work.units.len();
     let gpus = work.units.iter().any(|(name, _)| !name.starts_with("cpu"));
-    let what = if gpus { "units" } else { "workers" };
+    let what = if gpus { "unit" } else { "worker" };
     line(
         "efficiency",
         format!(
-            "{:.0} % of {n} {what}' time went into work",
-            share(all.0, n)
+            "{:.0} % of the time of {} went into work",
+            share(all.0, n),
+            several(n, what)
         ),
     );
     if gpus {
@@ -134,8 +152,24 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
         let evictions = t.evictions;
         line(
             "transfers",
-            format!("{to} to devices, {back} back, {evictions} evictions"),
+            format!(
+                "{to} to devices, {back} back, {}",
+                several(evictions, "eviction")
+            ),
         );
+        if t.elsewhere > 0 {
+            let tasks = several(t.elsewhere, "task");
+            line(
+                "fallback",
+                match t.needed {
+                    0 => format!("{tasks} of a device that failed ran on the CPU"),
+                    n => format!(
+                        "{tasks} found no room on the device and ran on the CPU: at least {} needed",
+                        Bytes(n).rounded_up()
+                    ),
+                },
+            );
+        }
     }
     if let Some(s) = slowest {
         line(

@@ -1,14 +1,15 @@
 //! Convolutions: the keys, the rule for extents, and the parameters. Tasks are beside it: `tasks` has the
-//! plain and Winograd's codelets, `pooled` the kernel that takes the positive part and pools as well.
+//! plain, grouped and Winograd's codelets, `pooled` the kernel that takes the positive part and pools as well.
 
+mod channels;
 pub(super) mod pooled;
 mod tasks;
 
 use dahl_core::Handle;
 use serde::{Deserialize, Serialize};
 
-use super::window::{image, none, windows};
-use super::{Extent, Fill, Layer, ModelBuilder, Named, Pair, ParamSpec, Tape};
+use super::window::{image, none, one, windows};
+use super::{Extent, Fill, Layer, ModelBuilder, Named, Pair, ParamSpec, Tape, divides};
 use crate::lower::tiles::Geometry;
 
 /// `torch.nn.Conv2d`: a cross-correlation of an image with a set of filters.
@@ -24,13 +25,28 @@ pub struct Conv2d {
     /// Zeros around the image, on each side.
     #[serde(default = "none")]
     pub padding: Pair,
+    /// Distance between neighbouring positions of a filter; 1 leaves no gap.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub dilation: Pair,
+    /// Into how many groups the channels are cut; a filter sees those of its group. As many groups as channels
+    /// is a depthwise convolution.
+    #[serde(default = "single", skip_serializing_if = "is_single")]
+    pub groups: usize,
     /// Whether a number per filter is added.
     #[serde(default = "super::yes")]
     pub bias: bool,
 }
 
-fn one() -> Pair {
-    Pair([1, 1])
+fn is_one(pair: &Pair) -> bool {
+    *pair == one()
+}
+
+fn single() -> usize {
+    1
+}
+
+fn is_single(groups: &usize) -> bool {
+    *groups == 1
 }
 
 impl Named for Conv2d {
@@ -38,13 +54,15 @@ impl Named for Conv2d {
 }
 
 impl Conv2d {
-    /// With stride 1, no padding and a bias.
+    /// With stride 1, no padding, no gaps, one group and a bias.
     pub fn new(out_channels: usize, kernel: impl Into<Pair>) -> Self {
         Conv2d {
             out_channels,
             kernel: kernel.into(),
             stride: one(),
             padding: none(),
+            dilation: one(),
+            groups: 1,
             bias: true,
         }
     }
@@ -54,23 +72,33 @@ impl Conv2d {
             kernel: self.kernel.0,
             stride: self.stride.0,
             padding: self.padding.0,
+            dilation: self.dilation.0,
         }
+    }
+
+    /// Whether kernels without groups and gaps compute it.
+    pub(super) fn is_plain(&self) -> bool {
+        self.groups == 1 && self.dilation == one()
     }
 }
 
 impl Layer for Conv2d {
     fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
-        let [_, h, w] = image(inputs[0])?;
-        if self.out_channels == 0 {
-            return Err("out_channels must be 1 or more".into());
+        let [channels, h, w] = image(inputs[0])?;
+        for (key, value) in [("out_channels", self.out_channels), ("groups", self.groups)] {
+            if value == 0 {
+                return Err(format!("{key} must be 1 or more"));
+            }
         }
+        divides("groups", self.groups, "the input's", channels)?;
+        divides("groups", self.groups, "the output's", self.out_channels)?;
         let [h, w] = windows([h, w], &self.geometry())?;
         Extent::Image([self.out_channels, h, w]).checked()
     }
 
     fn params(&self, input: Extent) -> Vec<ParamSpec> {
         let (out, [h, w]) = (self.out_channels, self.kernel.0);
-        let channels = input.channels();
+        let channels = input.channels() / self.groups;
         let init = Fill::fan_in(channels * h * w);
         let mut params = vec![ParamSpec::trained("weight", &[out, channels, h, w], init)];
         if self.bias {
@@ -89,7 +117,8 @@ impl Layer for Conv2d {
 }
 
 impl ModelBuilder {
-    /// A convolution with stride 1, no padding and a bias; `.stride`, `.padding` and `.bias` change that.
+    /// A convolution with stride 1, no padding, no gaps, one group and a bias; `.stride`, `.padding`, `.dilation`,
+    /// `.groups` and `.bias` change that.
     #[track_caller]
     pub fn conv2d(self, out_channels: usize, kernel: impl Into<Pair>) -> Self {
         self.layer(Conv2d::new(out_channels, kernel))

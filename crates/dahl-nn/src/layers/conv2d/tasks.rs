@@ -1,10 +1,12 @@
 //! A convolution's tasks: forward, and the gradients of filter, bias and input.
 //!
 //! Winograd's codelets for 3×3 filters of stride 1 with enough channels, where filters are transformed once
-//! per step; else the plain ones, whose implementation the static costs choose.
+//! per step; else the plain ones, or with groups or gaps the grouped ones, whose implementation the static costs
+//! choose.
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_ops::conv2d::grouped::op as grouped;
 use dahl_ops::conv2d::plain::{self, Slide};
 use dahl_ops::conv2d::transformed::{self, Tiled};
 use dahl_ops::conv2d::winograd::{self as kernel, Tile};
@@ -64,16 +66,15 @@ fn through_relu(tape: &Tape<'_>, dy: &Handle) -> Handle {
 }
 
 impl Conv2d {
-    /// What the size of tasks depends on, and the output's height and width.
+    /// What the size of tasks depends on, and the output's height and width. Channels in are those that an output
+    /// sees.
     pub(super) fn size(&self, tape: &Tape<'_>) -> (Conv, [usize; 2]) {
         let geometry = self.geometry();
         let [_, channels, h, w] = tape.input(0).shape.dims4();
-        let out = [0, 1].map(|a| {
-            ([h, w][a] + 2 * geometry.padding[a] - geometry.kernel[a]) / geometry.stride[a] + 1
-        });
+        let out = [0, 1].map(|a| geometry.outputs(a, [h, w][a]));
         let conv = Conv {
             batch: tape.batch(),
-            channels: [channels, self.out_channels],
+            channels: [channels / self.groups, self.out_channels],
             taps: geometry.kernel[0] * geometry.kernel[1],
             positions: out[0] * out[1],
         };
@@ -83,7 +84,7 @@ impl Conv2d {
     fn uses_winograd(&self, conv: &Conv) -> bool {
         let g = self.geometry();
         let enough = conv.channels.iter().all(|&c| c >= WINOGRAD_CHANNELS);
-        g.kernel == [3, 3] && g.stride == [1, 1] && enough
+        self.is_plain() && g.kernel == [3, 3] && g.stride == [1, 1] && enough
     }
 
     /// With the positive part behind it where `relu` is set.
@@ -103,14 +104,15 @@ impl Conv2d {
                 filters_of.push((c, transform(tape, &filters(&w, c), tile, false), tile));
             }
         }
-        for tile in tiles::grid(dims, parts) {
+        for tile in self.grid(dims, parts) {
             let [n, c, h, v] = tile;
             let inp = [
                 geometry.read_by(0, h, x.shape[2]),
                 geometry.read_by(1, v, x.shape[3]),
             ];
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
-            let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
+            let seen = self.across(c, self.out_channels, x.shape[1]);
+            let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
             let to = tiles::part(&y, tile);
             let b = bias.as_ref().map(|b| tiles::last(b, c));
             let (x, bias) = (from.with(Read), b.as_ref().map(|b| b.with(Read)));
@@ -125,12 +127,16 @@ impl Conv2d {
                 None => {
                     let w = filters(&w, c);
                     let w = w.with(Read);
-                    let operands = plain::Forward { x, w, bias, y };
-                    plain::FORWARD.submit(
-                        tape.recorder(),
-                        operands,
-                        plain::Params { window, relu },
-                    );
+                    if self.is_plain() {
+                        let operands = plain::Forward { x, w, bias, y };
+                        let params = plain::Params { window, relu };
+                        plain::FORWARD.submit(tape.recorder(), operands, params);
+                    } else {
+                        let filter = w;
+                        let operands = grouped::Grouped { x, filter, bias, y };
+                        let params = self.grouped(window, c, relu);
+                        grouped::FORWARD.submit(tape.recorder(), operands, params);
+                    }
                 }
             }
         }
@@ -151,8 +157,8 @@ impl Conv2d {
     pub(super) fn input_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
         let (geometry, (conv, _)) = (self.geometry(), self.size(tape));
         let (dx, w) = (tape.new_gradient(0), tape.param("weight"));
-        let parts = tape.parts(|| conv.parts(conv.channels[0]));
         let dims = dx.shape.dims4();
+        let parts = tape.parts(|| conv.parts(dims[1]));
         let mut filters_of = Vec::new();
         if self.uses_winograd(&conv) {
             let tile = Tile::for_output(dims[2], dims[3]);
@@ -160,14 +166,15 @@ impl Conv2d {
                 filters_of.push((c, transform(tape, &channels_of(&w, c), tile, true), tile));
             }
         }
-        for tile in tiles::grid(dims, parts) {
+        for tile in self.grid(dims, parts) {
             let [n, c, h, v] = tile;
             let out = [
                 geometry.reading(0, h, dy.shape[2]),
                 geometry.reading(1, v, dy.shape[3]),
             ];
             let win = geometry.window([out[0].0, out[1].0], [h.0, v.0]);
-            let from = tiles::part(dy, [n, (0, dy.shape[1]), out[0], out[1]]);
+            let outputs = self.across(c, dims[1], dy.shape[1]);
+            let from = tiles::part(dy, [n, outputs, out[0], out[1]]);
             let to = tiles::part(&dx, tile);
             let (dy, dx, window) = (from.with(Read), to.with(Write), win);
             match filters_of.iter().find(|t| t.0 == c) {
@@ -181,10 +188,17 @@ impl Conv2d {
                     );
                 }
                 None => {
-                    let w = channels_of(&w, c);
+                    let w = self.filters_reading(&w, c, dims[1]);
                     let w = w.with(Read);
-                    let operands = plain::InputGrad { dy, w, dx };
-                    plain::INPUT_GRAD.submit(tape.recorder(), operands, Slide { window });
+                    if self.is_plain() {
+                        let operands = plain::InputGrad { dy, w, dx };
+                        plain::INPUT_GRAD.submit(tape.recorder(), operands, Slide { window });
+                    } else {
+                        let filter = w;
+                        let operands = grouped::GroupedInputGrad { dy, filter, dx };
+                        let params = self.grouped_grad(window, outputs);
+                        grouped::INPUT_GRAD.submit(tape.recorder(), operands, params);
+                    }
                 }
             }
         }
@@ -206,14 +220,15 @@ impl Conv2d {
                 sums.push((c, tape.temporary("transformed filter gradient", &[len])));
             }
         }
-        for tile in tiles::grid(dy.shape.dims4(), parts) {
+        for tile in self.grid(dy.shape.dims4(), parts) {
             let [n, c, h, v] = tile;
             let inp = [
                 geometry.read_by(0, h, x.shape[2]),
                 geometry.read_by(1, v, x.shape[3]),
             ];
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
-            let from = tiles::part(&x, [n, (0, x.shape[1]), inp[0], inp[1]]);
+            let seen = self.across(c, self.out_channels, x.shape[1]);
+            let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
             let grad = tiles::part(dy, tile);
             let (x, dy, window) = (from.with(Read), grad.with(Read), win);
             match sums.iter().find(|s| s.0 == c) {
@@ -229,8 +244,15 @@ impl Conv2d {
                 None => {
                     let dw = filters(&dw, c);
                     let dw = dw.with(Reduce);
-                    let operands = plain::FilterGrad { x, dy, dw };
-                    plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
+                    if self.is_plain() {
+                        let operands = plain::FilterGrad { x, dy, dw };
+                        plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
+                    } else {
+                        let dfilter = dw;
+                        let operands = grouped::GroupedFilterGrad { x, dy, dfilter };
+                        let params = self.grouped_grad(window, c);
+                        grouped::FILTER_GRAD.submit(tape.recorder(), operands, params);
+                    }
                 }
             }
         }

@@ -65,6 +65,15 @@ fn values_have_pytorchs_extents() {
             "type = \"conv2d\"\nout_channels = 5\nkernel = [2, 5]\nstride = [3, 1]\npadding = 4",
             "5×6×16",
         ),
+        (
+            "type = \"conv2d\"\nout_channels = 6\nkernel = 3\ndilation = [2, 3]\ngroups = 3\nstride = 2",
+            "6×3×3",
+        ),
+        (
+            "type = \"layer_norm\"\nnormalized_shape = [9, 12]",
+            "3×9×12",
+        ),
+        ("type = \"group_norm\"\nnum_groups = 3", "3×9×12"),
         ("type = \"max_pool2d\"\nkernel = 2", "3×4×6"),
         (
             "type = \"max_pool2d\"\nkernel = 3\nstride = 2\npadding = 1",
@@ -276,4 +285,37 @@ fn a_file_is_read_from_disk() {
             .to_string()
             .contains("too large")
     );
+}
+
+/// Keys that came later are written only where they say something, so older models keep text and fingerprint.
+#[test]
+fn later_keys_are_written_where_they_say_something() {
+    let builder = || Model::builder("m", [4, 8, 8]);
+    let end = |b: crate::model::ModelBuilder| b.flatten().linear(2).build().unwrap();
+    let plain = end(builder().conv2d(4, 3));
+    let same = end(builder().conv2d(4, 3).groups(1).dilation(1));
+    assert_eq!(plain.fingerprint(), same.fingerprint());
+    let keys: Vec<String> = plain.layers[0]
+        .keys
+        .iter()
+        .map(|k| k.name.clone())
+        .collect();
+    assert_eq!(
+        keys,
+        ["out_channels", "kernel", "stride", "padding", "bias"]
+    );
+    let depthwise = end(builder().conv2d(4, 3).groups(4).dilation([2, 1]));
+    assert_ne!(plain.fingerprint(), depthwise.fingerprint());
+    let text = depthwise.to_toml();
+    assert!(text.contains("dilation = [2, 1]\ngroups = 4\n"), "{text}");
+    let read = Model::from_toml(&text, "m.toml").unwrap();
+    assert_eq!(read.fingerprint(), depthwise.fingerprint());
+    assert_eq!(depthwise.params()[0].shape, [4, 1, 3, 3]);
+    let normed = end(builder()
+        .layer_norm()
+        .set("normalized_shape", [8, 8])
+        .group_norm(2));
+    let read = Model::from_toml(&normed.to_toml(), "m.toml").unwrap();
+    assert_eq!(read.fingerprint(), normed.fingerprint());
+    assert_eq!(normed.params()[0].shape, [8, 8]);
 }

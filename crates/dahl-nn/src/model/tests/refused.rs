@@ -42,6 +42,61 @@ fn shapes() {
         "batch_norm2d \"layers[1]\": input is a row of 64 numbers, needs an image: put it before \
          the flatten (m.toml:5)",
     );
+    let conv =
+        |keys: &str| format!("[[layers]]\ntype = \"conv2d\"\nout_channels = 4\nkernel = 3\n{keys}");
+    refused(
+        &conv("dilation = [1, 4]"),
+        "conv2d \"layers[0]\": kernel 3×3 with dilation 1×4 is larger than the input of 8×8 with padding \
+         0×0: use a smaller kernel or dilation, more padding, or less pooling before (m.toml:3)",
+    );
+    refused(
+        &conv("dilation = 0"),
+        "conv2d \"layers[0]\": dilation is 0×0, must be 1 or more (m.toml:3)",
+    );
+    refused(
+        &conv("groups = 0"),
+        "conv2d \"layers[0]\": groups must be 1 or more (m.toml:3)",
+    );
+    refused(
+        &conv("groups = 2"),
+        "conv2d \"layers[0]\": groups is 2, which does not divide the input's 1 channels: choose a \
+         divisor (m.toml:3)",
+    );
+    refused(
+        &format!(
+            "{}{}",
+            conv(""),
+            conv("groups = 4").replace("out_channels = 4", "out_channels = 6")
+        ),
+        "conv2d \"layers[1]\": groups is 4, which does not divide the output's 6 channels: choose a \
+         divisor (m.toml:7)",
+    );
+    refused(
+        &format!(
+            "{}[[layers]]\ntype = \"group_norm\"\nnum_groups = 3",
+            conv("")
+        ),
+        "group_norm \"layers[1]\": num_groups is 3, which does not divide the input's 4 channels: \
+         choose a divisor (m.toml:7)",
+    );
+    refused(
+        "[[layers]]\ntype = \"group_norm\"\nnum_groups = 0",
+        "group_norm \"layers[0]\": num_groups must be 1 or more (m.toml:3)",
+    );
+    for shape in ["7", "[8, 7]", "[]", "[1, 1, 8, 8]"] {
+        let error = headed(&format!(
+            "[[layers]]\ntype = \"layer_norm\"\nnormalized_shape = {shape}"
+        ));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("a sample of the input has [1, 8, 8]: give the last of these"),
+            "{error}"
+        );
+    }
+    refused(
+        "[[layers]]\ntype = \"layer_norm\"\neps = -1.0",
+        "layer_norm \"layers[0]\": eps is -1; it must be a finite number, 0 or more (m.toml:3)",
+    );
     for p in ["-0.1", "1.5", "nan", "inf"] {
         let error = headed(&format!("[[layers]]\ntype = \"dropout\"\np = {p}")).unwrap_err();
         assert!(
@@ -141,6 +196,15 @@ fn keys_and_types() {
         "gelu \"layers[0]\": `approximate` must be `none` or `tanh` (m.toml:5)",
     );
     refused(
+        "[[layers]]\ntype = \"layer_norm\"\nnormalized_shape = \"all\"",
+        "layer_norm \"layers[0]\": `normalized_shape` must be a whole number, or a list of them \
+         (m.toml:5)",
+    );
+    refused(
+        "[[layers]]\ntype = \"group_norm\"",
+        "group_norm \"layers[0]\": `num_groups` is missing (m.toml:3)",
+    );
+    refused(
         "[[layers]]\ntype = \"leaky_relu\"\nnegative_slope = inf",
         "leaky_relu \"layers[0]\": negative_slope is inf; it must be a finite number (m.toml:3)",
     );
@@ -148,10 +212,18 @@ fn keys_and_types() {
         "[[layers]]\ntype = \"relu\"\nfrom = [1]",
         "relu \"layers[0]\": `from` must be a layer's name or a list of names (m.toml:5)",
     );
-    let types = crate::keys::names(crate::layers::LAYERS);
     refused(
-        "[[layers]]\ntype = \"conv3d\"",
-        &format!("layer \"layers[0]\": unknown type \"conv3d\"; one of {types} (m.toml:4)"),
+        "[[layers]]\ntype = \"max_pool2d\"\nkernal = 2",
+        "max_pool2d \"layers[0]\": unknown key \"kernal\": did you mean \"kernel\"? (m.toml:5)",
+    );
+    refused(
+        "[[layers]]\ntype = \"rleu\"",
+        "layer \"layers[0]\": unknown type \"rleu\": did you mean \"relu\"? (m.toml:4)",
+    );
+    let types = crate::keys::names(crate::layers::LAYERS).join(", ");
+    refused(
+        "[[layers]]\ntype = \"attention\"",
+        &format!("layer \"layers[0]\": unknown type \"attention\"; there are: {types} (m.toml:4)"),
     );
     refused(
         "[[layers]]\nname = \"x\"",
@@ -259,6 +331,9 @@ fn absurd_sizes() {
         ("padding", big),
         ("padding", u64::MAX),
         ("stride", u64::MAX),
+        ("dilation", u64::MAX),
+        ("dilation", i64::MAX as u64),
+        ("groups", u64::MAX),
         ("kernel", big),
     ] {
         let kernel = if key == "kernel" { "" } else { "kernel = 3\n" };

@@ -16,7 +16,7 @@ use crate::simd::Lane;
 use crate::simd::lanes::{CHUNK, Kernel, LINE, Lanes};
 
 /// Unfolds what the positions in `range` see of an image: chunks of channels, for every tap.
-pub struct Unfold<'a, T> {
+pub(super) struct Unfold<'a, T> {
     pub pass: Pass,
     pub image: View<'a, T>,
     pub range: Range<usize>,
@@ -75,7 +75,7 @@ impl<T: Lane> Kernel<T> for Unfold<'_, T> {
 }
 
 /// Writes products to the pixels `position · step + phase` of an image.
-pub struct Write<'a, 'v, T> {
+pub(super) struct Write<'a, 'v, T> {
     pub pass: Pass,
     pub from: &'a mut [T],
     pub range: Range<usize>,

@@ -10,12 +10,12 @@ use crate::window::Window;
 /// Elements of an unfolded block that should stay near the core.
 const BLOCK: usize = 1 << 16;
 /// Positions that are unfolded or written at a time, inside one row.
-pub const RUN: usize = 32;
+pub(super) const RUN: usize = 32;
 
 /// Kernel positions along both axes, and where in the source image grid position `i` finds them: tap
 /// `m` at `i · step + first ± m`.
 #[derive(Clone, Copy)]
-pub struct Taps {
+pub(super) struct Taps {
     pub count: [usize; 2],
     pub step: [usize; 2],
     pub first: [isize; 2],
@@ -26,7 +26,7 @@ pub struct Taps {
 }
 
 impl Taps {
-    pub fn forward(win: &Window) -> Self {
+    pub(super) fn forward(win: &Window) -> Self {
         Taps {
             count: win.kernel,
             step: win.stride,
@@ -38,7 +38,7 @@ impl Taps {
     }
 
     /// For the input pixels `i · stride + phase`: `y · stride + k = i · stride + phase + shift`.
-    pub fn of_phase(win: &Window, phase: [usize; 2]) -> Self {
+    pub(super) fn of_phase(win: &Window, phase: [usize; 2]) -> Self {
         let mut taps = Taps {
             backwards: true,
             step: [1, 1],
@@ -56,12 +56,12 @@ impl Taps {
         taps
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count[0] * self.count[1]
     }
 
     /// Source position of tap `m` for grid position `i`.
-    pub fn at(&self, axis: usize, i: usize, m: usize) -> isize {
+    pub(super) fn at(&self, axis: usize, i: usize, m: usize) -> isize {
         let m = if self.backwards {
             -(m as isize)
         } else {
@@ -71,14 +71,14 @@ impl Taps {
     }
 
     /// Pixels that a run of `len` positions sees along the width.
-    pub fn width(&self, len: usize) -> usize {
+    pub(super) fn width(&self, len: usize) -> usize {
         (len - 1) * self.step[1] + self.count[1]
     }
 }
 
 /// One pass over a grid of positions, and the extents of what it needs.
 #[derive(Clone, Copy)]
-pub struct Pass {
+pub(super) struct Pass {
     pub taps: Taps,
     /// Rows and columns of the grid.
     pub grid: [usize; 2],
@@ -91,7 +91,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    pub fn new(
+    pub(super) fn new(
         taps: Taps,
         samples: usize,
         grid: [usize; 2],
@@ -115,12 +115,12 @@ impl Pass {
     }
 
     /// For the forward pass and the filter gradient, from the extents of input and output.
-    pub fn forward(x: [usize; 4], y: [usize; 4], win: &Window) -> Self {
+    pub(super) fn forward(x: [usize; 4], y: [usize; 4], win: &Window) -> Self {
         Pass::new(Taps::forward(win), y[0], [y[2], y[3]], x[1], y[1])
     }
 
     /// For the input gradient of the pixels of a phase, if there are any.
-    pub fn of_phase(
+    pub(super) fn of_phase(
         dx: [usize; 4],
         dy: [usize; 4],
         win: &Window,
@@ -132,34 +132,34 @@ impl Pass {
     }
 
     /// Sums run over taps and chunks of channels.
-    pub fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.taps.len() * self.sources.next_multiple_of(CHUNK)
     }
 
-    pub fn unfolded(&self) -> Layout {
+    pub(super) fn unfolded(&self) -> Layout {
         Layout::new(self.depth(), self.block)
     }
 
-    pub fn product(&self) -> Layout {
+    pub(super) fn product(&self) -> Layout {
         Layout::new(self.results, self.block)
     }
 
-    pub fn filter(&self) -> Layout {
+    pub(super) fn filter(&self) -> Layout {
         Layout::new(self.results, self.depth())
     }
 
-    pub fn buffer(&self) -> usize {
+    pub(super) fn buffer(&self) -> usize {
         self.taps.width(RUN) * CHUNK
     }
 
-    pub fn scratch_len(&self) -> usize {
+    pub(super) fn scratch_len(&self) -> usize {
         let [a, b, c] = [self.unfolded(), self.product(), self.filter()].map(|l| l.len(1));
         CHUNK + self.buffer() + a + b + c
     }
 
     /// Splits the caller's scratch, from the next cache line on, into strip buffer, unfolded block,
     /// product and filter.
-    pub fn split<'s, T>(&self, scratch: &'s mut [T]) -> [&'s mut [T]; 4] {
+    pub(super) fn split<'s, T>(&self, scratch: &'s mut [T]) -> [&'s mut [T]; 4] {
         let skip = scratch.as_ptr().align_offset(64).min(CHUNK);
         let (buffer, rest) = scratch[skip..].split_at_mut(self.buffer());
         let (unfolded, rest) = rest.split_at_mut(self.unfolded().len(1));
@@ -167,7 +167,7 @@ impl Pass {
         [buffer, unfolded, product, &mut rest[..self.filter().len(1)]]
     }
 
-    pub fn blocks(self) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn blocks(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.total)
             .step_by(self.block)
             .map(move |p| p..(p + self.block).min(self.total))
@@ -175,7 +175,11 @@ impl Pass {
 
     /// Cuts a range of positions into runs: `f(sample, row, columns, place in range)`.
     #[inline(always)]
-    pub fn runs(&self, range: Range<usize>, mut f: impl FnMut(usize, usize, Range<usize>, usize)) {
+    pub(super) fn runs(
+        &self,
+        range: Range<usize>,
+        mut f: impl FnMut(usize, usize, Range<usize>, usize),
+    ) {
         let ([height, width], mut p) = (self.grid, range.start);
         while p < range.end {
             let (n, i, j) = (p / (height * width), p / width % height, p % width);

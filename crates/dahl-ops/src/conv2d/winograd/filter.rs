@@ -13,7 +13,7 @@ use crate::float::Float;
 use crate::simd::lanes::{CHUNK, Kernel, Lanes};
 
 /// Transforms a filter `[O, C, 3, 3]`. The channels that sums run over become rows, the others lanes.
-pub struct Forth<'a, T> {
+pub(super) struct Forth<'a, T> {
     pub tile: Tile,
     pub w: View<'a, T>,
     /// Sums run over filters instead of channels and kernels are turned by half a turn: what the
@@ -89,7 +89,7 @@ impl<T: Float> Forth<'_, T> {
 }
 
 /// Adds a transformed gradient to `dw`.
-pub struct Back<'a, T> {
+pub(super) struct Back<'a, T> {
     pub tile: Tile,
     pub from: &'a [T],
     pub dw: ViewMut<'a, T>,

@@ -25,11 +25,11 @@ const STRIP: usize = 8;
 /// Pixels of a strip along its width, at most.
 const WIDTH: usize = STRIP * TILE + 2;
 /// Elements of the buffer for a strip.
-pub const BUFFER: usize = MOST * WIDTH * CHUNK;
+pub(super) const BUFFER: usize = MOST * WIDTH * CHUNK;
 
 /// How the tiles of all samples are numbered: sample by sample, row by row.
 #[derive(Clone, Copy)]
-pub struct Grid {
+pub(super) struct Grid {
     /// Tiles along height and width.
     pub tiles: [usize; 2],
 }
@@ -49,7 +49,7 @@ impl Grid {
 }
 
 /// Transforms the tiles in `range` of an image.
-pub struct Forth<'a, T> {
+pub(super) struct Forth<'a, T> {
     pub tile: Tile,
     pub image: View<'a, T>,
     pub grid: Grid,
@@ -147,7 +147,7 @@ impl<T: Lane> Forth<'_, T> {
 }
 
 /// Transforms products back into the tiles in `range` of an image.
-pub struct Back<'a, 'v, T> {
+pub(super) struct Back<'a, 'v, T> {
     pub tile: Tile,
     pub from: &'a [T],
     pub from_at: Layout,

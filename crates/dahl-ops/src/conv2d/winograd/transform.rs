@@ -9,13 +9,13 @@ use crate::float::Float;
 use crate::simd::lanes::Lanes;
 
 /// Largest number of points an algorithm has along one axis.
-pub const MOST: usize = 6;
+pub(super) const MOST: usize = 6;
 /// Largest output tile along one axis.
-pub const TILE: usize = 4;
+pub(super) const TILE: usize = 4;
 
 /// A minimal filtering algorithm for kernels of three. Of the arrays, the first [`Algorithm::POINTS`]
 /// (transformed), [`Algorithm::OUT`] (output) or three (filter) vectors count.
-pub trait Algorithm<T: Float, S: Lanes<T>>: Copy {
+pub(super) trait Algorithm<T: Float, S: Lanes<T>>: Copy {
     /// Outputs of a tile along one axis.
     const OUT: usize;
     /// Points along one axis: `OUT + 2`.
@@ -35,7 +35,7 @@ pub trait Algorithm<T: Float, S: Lanes<T>>: Copy {
 
 /// F(2, 3): four points (0, 1, −1, ∞) for two outputs.
 #[derive(Clone, Copy)]
-pub struct Two;
+pub(super) struct Two;
 
 impl<T: Float, S: Lanes<T>> Algorithm<T, S> for Two {
     const OUT: usize = 2;
@@ -79,7 +79,7 @@ impl<T: Float, S: Lanes<T>> Algorithm<T, S> for Two {
 /// With `p = √½` and `q = √2` the powers of the points stay small and `p²q² = 1`: rounding errors are
 /// a fraction of those of the customary 1 and 2.
 #[derive(Clone, Copy)]
-pub struct Four;
+pub(super) struct Four;
 
 /// `p` and `q`.
 const P: f64 = std::f64::consts::FRAC_1_SQRT_2;

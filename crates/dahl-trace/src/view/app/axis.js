@@ -29,7 +29,8 @@ function drawAxis(c, ink, place, view, trace) {
     c.fillStyle = ink.line;
     c.fillRect(x, place.top - 18, 1, 14);
     c.fillStyle = ink.muted;
-    c.fillText(moment(time, step), x + 4, place.top - 8);
+    const text = moment(time, step);
+    if (x + 4 + c.measureText(text).width <= place.plot.x + place.plot.width) c.fillText(text, x + 4, place.top - 8);
   });
   drawLaunches(c, ink, place, view, trace);
   c.restore();
@@ -46,11 +47,12 @@ function drawLaunches(c, ink, place, view, trace) {
   for (let i = first, free = 0; i < last; i++) {
     if ((step[i] - step[0]) % every) continue;
     const px = Math.round(plot.x + ((at[i] - view.from) / view.size) * plot.width);
+    if (px < free) continue;
+    const text = `step ${count(step[i])}`, width = c.measureText(text).width;
+    free = px + width + 12;
     c.fillStyle = ink.accent;
     c.fillRect(px, place.top - 38, 1, 10);
-    if (px < free) continue;
-    free = px + 56;
     c.fillStyle = ink.faint;
-    c.fillText(`step ${count(step[i])}`, px + 4, place.top - 29);
+    if (px + 4 + width <= plot.x + plot.width) c.fillText(text, px + 4, place.top - 29);
   }
 }

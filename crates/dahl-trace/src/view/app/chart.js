@@ -3,7 +3,7 @@
 function makeChart(app, canvas, overviewCanvas) {
   const c = canvas.getContext("2d", { alpha: false });
   const rasterise = raster(), drawOverview = makeOverview(overviewCanvas, app);
-  let shares = new Float32Array(0), waiting = false;
+  let shares = new Float32Array(0);
   const pyramids = new Map();
 
   c.font = FONT;
@@ -25,7 +25,7 @@ function makeChart(app, canvas, overviewCanvas) {
   };
 
   const draw = () => {
-    waiting = false;
+    app.undrawn = false;
     const began = performance.now();
     const width = canvas.clientWidth, height = canvas.clientHeight;
     if (!width || !height) return;
@@ -143,7 +143,7 @@ function makeChart(app, canvas, overviewCanvas) {
   };
 
   return () => {
-    if (!waiting) requestAnimationFrame(draw);
-    waiting = true;
+    if (!app.undrawn) requestAnimationFrame(draw);
+    app.undrawn = true;
   };
 }

@@ -1,7 +1,7 @@
 // Curves: memory and power on the lanes' time axis, as steps.
 //
-// Values hold from their time until the next. Where many fall into a pixel, the largest is drawn: peaks
-// are what one looks for.
+// Values hold from their time until the next. Where many fall into a pixel, the smallest and the largest are
+// drawn, with a lighter band between them.
 
 const CURVE_BLOCK = 64;
 
@@ -30,14 +30,16 @@ function watts(microwatts) {
 }
 
 function curve(name, kind, at, value, text, since, until, capacity = null) {
-  const blocks = new Float64Array(Math.ceil(value.length / CURVE_BLOCK));
+  const count = Math.ceil(value.length / CURVE_BLOCK);
+  const highs = new Float64Array(count), lows = new Float64Array(count).fill(Infinity);
   let peak = 0;
   value.forEach((v, i) => {
     const b = Math.floor(i / CURVE_BLOCK);
-    blocks[b] = Math.max(blocks[b], v);
+    highs[b] = Math.max(highs[b], v);
+    lows[b] = Math.min(lows[b], v);
     peak = Math.max(peak, v);
   });
-  return { name, kind, at, value, text, capacity, since, until, blocks, peak };
+  return { name, kind, at, value, text, capacity, since, until, highs, lows, peak };
 }
 
 /** The value at a moment, or null outside the curve. */
@@ -46,16 +48,16 @@ function valueAt(curve, time) {
   return i < 0 || time > curve.until || time < curve.since ? null : curve.value[i];
 }
 
-/** The largest of the values `low..high`. */
-function largest(curve, low, high) {
-  let most = 0;
+/** The smallest and the largest of the values `low..high`. */
+function extremes(curve, low, high) {
+  let least = Infinity, most = 0;
   for (let i = low; i < high;) {
-    if (i % CURVE_BLOCK === 0 && i + CURVE_BLOCK <= high) {
-      most = Math.max(most, curve.blocks[i / CURVE_BLOCK]);
-      i += CURVE_BLOCK;
-    } else most = Math.max(most, curve.value[i++]);
+    const whole = i % CURVE_BLOCK === 0 && i + CURVE_BLOCK <= high;
+    least = Math.min(least, whole ? curve.lows[i / CURVE_BLOCK] : curve.value[i]);
+    most = Math.max(most, whole ? curve.highs[i / CURVE_BLOCK] : curve.value[i]);
+    i += whole ? CURVE_BLOCK : 1;
   }
-  return most;
+  return [Math.min(least, most), most];
 }
 
 function drawCurve(c, ink, row, plot, view) {
@@ -76,7 +78,7 @@ function drawCurve(c, ink, row, plot, view) {
       next = curve.at[Math.min(curve.at.length, next + CURVE_BLOCK) - 1] <= to ? Math.min(curve.at.length, next + CURVE_BLOCK) : next + 1;
     }
     const inside = next > 0 && from <= curve.until && to >= curve.since;
-    points.push(inside ? yOf(largest(curve, Math.max(0, i - 1), next)) : NaN);
+    points.push(inside ? extremes(curve, Math.max(0, i - 1), next).map(yOf) : null);
     i = next;
   }
   drawSteps(c, points, plot.x, bottom, ink);
@@ -102,19 +104,25 @@ function drawCaption(c, ink, row, plot) {
 
 function drawSteps(c, points, x0, bottom, ink) {
   const trace = (visit) => {
-    for (let x = 0; x < points.length; x++) {
-      if (!Number.isNaN(points[x])) visit(x0 + x, points[x], x === 0 || Number.isNaN(points[x - 1]));
-    }
+    for (let x = 0; x < points.length; x++) if (points[x]) visit(x0 + x, ...points[x], !points[x - 1]);
   };
   c.fillStyle = ink.shade;
-  trace((x, y) => c.fillRect(x, y, 1, bottom - y));
+  trace((x, low) => c.fillRect(x, low, 1, bottom - low));
+  c.fillStyle = ink.curve;
+  c.globalAlpha = 0.18;
+  trace((x, low, high) => c.fillRect(x, high, 1, low - high));
+  c.globalAlpha = 1;
   c.strokeStyle = ink.curve;
   c.lineWidth = 1.25;
-  c.beginPath();
-  trace((x, y, first) => {
-    if (first) c.moveTo(x, y);
-    else c.lineTo(x, y);
-    c.lineTo(x + 1, y);
-  });
-  c.stroke();
+  // One line where a pixel has one value, else one along the top and one along the bottom of the band.
+  for (const side of [0, 1]) {
+    c.beginPath();
+    trace((x, low, high, first) => {
+      const y = side ? high : low;
+      if (first) c.moveTo(x, y);
+      else c.lineTo(x, y);
+      c.lineTo(x + 1, y);
+    });
+    c.stroke();
+  }
 }

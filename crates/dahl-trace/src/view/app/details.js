@@ -20,6 +20,7 @@ async function showDetails(app, element, near) {
     make("p", { class: "big" }, duration(time), make("small", {}, ` on ${trace.units[d.unit].name}`)),
     make("dl", { class: "facts" },
       ...row("Implementation", d.implementation || "–"),
+      ...(d.fellBack ? row("Ran on", "the CPU: the device lacked room or had failed") : []),
       ...row("Layer", d.layer || "–"),
       ...row("Step", count(d.step)),
       ...row("Shapes", d.shapes || "–"),
@@ -33,10 +34,10 @@ async function showDetails(app, element, near) {
     ...accesses.length ? [make("h3", {}, "Regions"), regions(accesses)] : []);
 }
 
-/** A moment with all its digits, in microseconds. */
+/** A moment with all its digits. */
 function exact(ns) {
-  const [whole, part] = (ns / 1000).toFixed(3).split(".");
-  return `${count(+whole)}.${part} µs`;
+  const [size, places, unit] = ns >= 1e9 ? [1e9, 9, "s"] : ns >= 1e6 ? [1e6, 6, "ms"] : [1e3, 3, "µs"];
+  return `${(ns / size).toFixed(places)} ${unit}`;
 }
 
 function waited(ns, why) {

@@ -2,17 +2,29 @@
 
 const NO_LAYER = "(no layer)";
 
+/** A codelet with its implementation: what has a colour of its own. */
+function variant(codelet, implementation) {
+  return implementation ? `${codelet} (${implementation})` : codelet;
+}
+
 /** Codelets and layers with their total times; those that take the most get a slot of their own. */
 function readGroups(trace) {
-  const { graphs } = trace;
-  const codelet = grouping(graphs.map((g) => g.classes.map((c) => c.codelet)));
+  const { graphs, runs, launches, meta } = trace;
+  // Which implementation a run had follows from its class and the kind of processor.
+  const kinds = [...new Set([...meta.units.map((u) => u.kind), "cpu"])];
+  const ranOn = new Uint8Array(runs.count);
+  trace.units.forEach((lane, u) => ranOn.fill(kinds.indexOf(meta.units[u].kind), lane.first, lane.last));
+  runs.fellBack.forEach((fell, i) => fell && (ranOn[i] = kinds.indexOf("cpu")));
+  const variants = (c) => kinds.map((kind) => variant(c.codelet, c.implementations[kind]));
+  const codelet = grouping(graphs.map((g) => g.classes.flatMap(variants)));
   const layer = grouping(graphs.map((g) => g.sections.map((s) => s || NO_LAYER)));
-  const { runs, launches } = trace;
+  codelet.place = (graph, i) => graph.taskClass[runs.task[i]] * kinds.length + ranOn[i];
+  layer.place = (graph, i) => graph.taskSection[runs.task[i]];
   for (let i = 0; i < runs.count; i++) {
-    const g = launches.graph[runs.launch[i]], graph = graphs[g], task = runs.task[i];
+    const g = launches.graph[runs.launch[i]], graph = graphs[g];
     const time = runs.end[i] - runs.start[i];
-    codelet.time[codelet.of[g][graph.taskClass[task]]] += time;
-    layer.time[layer.of[g][graph.taskSection[task]]] += time;
+    codelet.time[codelet.of[g][codelet.place(graph, i)]] += time;
+    layer.time[layer.of[g][layer.place(graph, i)]] += time;
   }
   rank(codelet);
   rank(layer);
@@ -41,15 +53,12 @@ function slotOfName(groups, name) {
 }
 
 /** The slot of each run; those for which `shown` is zero are dimmed. */
-function paintRuns(trace, groups, byLayer, shown) {
+function paintRuns(trace, groups, shown) {
   const { runs, launches, graphs } = trace;
   const slots = new Uint8Array(runs.count);
-  const slotsOfGraph = graphs.map((graph, g) => {
-    const kinds = byLayer ? graph.taskSection : graph.taskClass;
-    return Uint8Array.from(kinds, (kind) => groups.slot[groups.of[g][kind]]);
-  });
   for (let i = 0; i < slots.length; i++) {
-    slots[i] = shown && !shown[i] ? DIM : slotsOfGraph[launches.graph[runs.launch[i]]][runs.task[i]];
+    const g = launches.graph[runs.launch[i]];
+    slots[i] = shown && !shown[i] ? DIM : groups.slot[groups.of[g][groups.place(graphs[g], i)]];
   }
   return slots;
 }

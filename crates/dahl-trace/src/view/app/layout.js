@@ -12,14 +12,14 @@ function layout(trace, width, height, scroll, textWidth) {
   const gutter = Math.min(170, Math.max(64, ...names.map((n) => textWidth(n) + 24), textWidth("100.0 % busy") + 18));
   const plot = { x: gutter, width: Math.max(50, width - gutter - 14) };
   const { units, links, curves } = trace;
-  const curveHeight = curves.length ? Math.max(30, Math.min(110, (height * 0.34) / curves.length)) : 0;
+  const curveHeight = curves.length ? Math.max(30, Math.min(160, (height * 0.34) / curves.length)) : 0;
   const below = curves.length * (curveHeight + CURVE_GAP) + (curves.length ? 8 : 0);
   const room = Math.max(60, height - AXIS - below);
 
   const linkGap = links.length ? SECTION : 0;
   const count = units.length + links.length / 2 || 1;
-  const laneHeight = Math.round(Math.min(64, Math.max(13, (room - linkGap) / count - GAP)));
-  const linkHeight = Math.max(11, Math.round(Math.min(20, laneHeight / 2)));
+  const laneHeight = Math.floor(Math.min(260, Math.max(13, (room - linkGap) / count - GAP)));
+  const linkHeight = Math.max(11, Math.round(Math.min(40, laneHeight / 2)));
   const full = units.length * (laneHeight + GAP) + linkGap + links.length * (linkHeight + GAP);
   const most = Math.max(0, full - room);
   const offset = Math.min(scroll, most);

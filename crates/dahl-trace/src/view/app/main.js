@@ -13,7 +13,7 @@ async function start() {
     colourBy: "codelet", critical: false, query: "", found: null,
     hover: null, near: null, dragging: false, scroll: 0,
     slots: null, transferSlots: Uint8Array.from(trace.transfers.ahead, (a) => (a ? AHEAD : DATA)), painted: 0,
-    ink: null, place: null, scale: 1, drawn: 0, frames: 0, drawTime: 0, openedIn: null,
+    ink: null, place: null, scale: 1, undrawn: false, drawn: 0, frames: 0, drawTime: 0, openedIn: null,
   };
   app.label = (run) => {
     const d = describe(trace, run);
@@ -40,7 +40,7 @@ async function start() {
   /** Gives every run its colour: all, or only those that are searched for or on the critical path. */
   app.paint = () => {
     const shown = app.found?.match ?? (app.critical ? trace.onPath : null);
-    app.slots = paintRuns(trace, groups[app.colourBy], app.colourBy === "layer", shown);
+    app.slots = paintRuns(trace, groups[app.colourBy], shown);
     app.painted++;
     app.draw();
   };
@@ -127,8 +127,8 @@ async function start() {
 /** Connects the buttons and the search field. */
 function wire(app, find) {
   const { meta } = app, about = Object.fromEntries(meta.about);
-  const title = about.model ?? about.command ?? "trace";
-  document.title = `${title} – trace`;
+  const title = [about.model, about.units, about.policy].filter(Boolean).join(", ") || about.command || "a trace";
+  document.title = `${title} – DAHL trace`;
   find("title").textContent = title;
   find("about").textContent = meta.about.map(([k, v]) => `${k}: ${v}`).join("\n");
   find("about-button").title = find("about").textContent;
@@ -167,7 +167,7 @@ function expose(app, began) {
   };
   const read = {
     tasks: () => trace.runs.count, units: () => trace.units.length, begin: () => trace.begin, end: () => trace.end,
-    from: () => app.view.from, to: () => app.view.to,
+    from: () => app.view.from, to: () => app.view.to, still: () => !app.view.moving && !app.undrawn,
     pointed: () => app.hover?.time ?? null, hovered: () => task(app.hover?.run), selected: () => task(app.near?.run),
     predecessors: () => app.near?.previous.map(task) ?? [], successors: () => app.near?.following.map(task) ?? [],
     matches: () => app.found?.total ?? null, critical: () => app.critical, theme: () => app.theme,

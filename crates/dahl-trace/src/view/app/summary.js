@@ -3,8 +3,8 @@
 
 /** Parts of a unit's time: field, name, and the colour they have in the chart. */
 const PARTS = [
-  ["busy_ns", "Busy", "curve"], ["transferring_ns", "Copying", "data"], ["waiting_for_data_ns", "Data", "ahead"],
-  ["overhead_ns", "Overhead", "overhead"], ["waiting_for_work_ns", "No work", "hatch"],
+  ["busy_ns", "Busy", "curve"], ["transferring_ns", "Transferring", "data"], ["waiting_for_data_ns", "Waiting for data", "ahead"],
+  ["overhead_ns", "Overhead", "overhead"], ["waiting_for_work_ns", "Waiting for work", "hatch"],
 ];
 
 function showSummary(app, element) {
@@ -55,7 +55,7 @@ function swatch(colour) {
 
 function unitTable(app, s) {
   const share = (unit, field) => cell(unit[field], unit.span_ns ? percent(unit[field] / unit.span_ns) : "–", duration(unit[field]));
-  const row = (unit) => make("tr", {}, make("td", { class: "name" }, unit.unit), ...PARTS.map(([field]) => share(unit, field)));
+  const row = (unit) => make("tr", {}, make("td", { class: "unit" }, unit.unit), ...PARTS.map(([field]) => share(unit, field)));
   const part = (unit, [field, name, colour]) =>
     make("i", { style: `width:${(unit[field] / unit.span_ns) * 100}%;background:var(--${colour})`, title: `${name} ${duration(unit[field])}` });
   const bar = make("div", { class: "bar", "aria-hidden": "true" }, ...(s.all_units.span_ns ? PARTS.map((p) => part(s.all_units, p)) : []));
@@ -77,10 +77,17 @@ function colourOf(app, by, name) {
   return app.colourBy === by ? swatch(app.ink.slots[slotOfName(app.groups[by], name)]) : null;
 }
 
+/** A codelet with its implementation; long names break at their underscores. */
+function codeletName(app, c) {
+  const parts = c.codelet.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
+  return make("td", { class: "name" }, colourOf(app, "codelet", variant(c.codelet, c.implementation)), ...parts,
+    make("small", {}, ` ${c.implementation}`));
+}
+
 function codeletTable(app, s) {
   const rows = s.codelets.map((c) => findRow(app, c.codelet,
     `mean ${duration(c.mean_ns)}, longest ${duration(c.max_ns)}, ${digits(c.gflops)} GFLOP/s, ${digits(c.gbytes)} GB/s`,
-    make("td", { class: "name" }, colourOf(app, "codelet", c.codelet), c.codelet, make("small", {}, ` ${c.implementation}`)),
+    codeletName(app, c),
     cell(c.count, count(c.count)), cell(c.total_ns, duration(c.total_ns)), cell(c.share, percent(c.share)),
     cell(c.median_ns, duration(c.median_ns)), cell(c.p99_ns, duration(c.p99_ns))));
   return table("codelets", ["Codelet", "Tasks", "Total", "Share", "Median", "p99"], rows);
@@ -110,7 +117,7 @@ function gapTable(app, s) {
 function pathTables(app, s) {
   const path = s.critical_path;
   const parts = path.codelets.map((c) => findRow(app, c.codelet, null,
-    make("td", { class: "name" }, colourOf(app, "codelet", c.codelet), c.codelet, make("small", {}, ` ${c.implementation}`)),
+    codeletName(app, c),
     cell(c.tasks, count(c.tasks)), cell(c.total_ns, duration(c.total_ns)), cell(c.share, percent(c.share))));
   const longest = path.longest.map((t) => {
     const run = app.trace.find(t.launch, t.task);

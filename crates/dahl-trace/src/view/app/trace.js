@@ -56,7 +56,8 @@ function readRuns(c) {
       fromTask[i] = task[i] - fromTask[i];
     }
   }
-  return { count: start.length, counts, start, end, taken, ready, launch, task, fromLaunch, fromTask };
+  const fellBack = c.numbers(Uint8Array);
+  return { count: start.length, counts, start, end, taken, ready, launch, task, fromLaunch, fromTask, fellBack };
 }
 
 function readTransfers(c) {
@@ -112,7 +113,8 @@ function describe(trace, run) {
     task: runs.task[run],
     step: launches.step[launch],
     codelet: kind.codelet,
-    implementation: kind.implementations[meta.units[unit].kind] ?? "",
+    implementation: kind.implementations[runs.fellBack[run] ? "cpu" : meta.units[unit].kind] ?? "",
+    fellBack: runs.fellBack[run] === 1,
     layer: graph.sections[graph.taskSection[runs.task[run]]],
     shapes: kind.shapes, flops: kind.flops, bytes: kind.bytes,
     ready: runs.ready[run], taken: runs.taken[run], start: runs.start[run], end: runs.end[run],

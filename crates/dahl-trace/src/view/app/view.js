@@ -18,8 +18,12 @@ function makeView(begin, length, changed) {
     now = clamp(next);
     changed();
   };
-  const glide = (next) => {
+  const stop = () => {
     cancelAnimationFrame(moving);
+    moving = 0;
+  };
+  const glide = (next) => {
+    stop();
     if (still.matches) return set(next);
     const start = { ...now }, goal = clamp(next), began = performance.now();
     const tick = (time) => {
@@ -29,7 +33,7 @@ function makeView(begin, length, changed) {
       const middle = (start.from + start.to) / 2, end = (goal.from + goal.to) / 2;
       const there = middle + (end - middle) * eased;
       set(t === 1 ? goal : { from: there - size / 2, to: there + size / 2 });
-      if (t < 1) moving = requestAnimationFrame(tick);
+      moving = t < 1 ? requestAnimationFrame(tick) : 0;
     };
     moving = requestAnimationFrame(tick);
   };
@@ -39,17 +43,18 @@ function makeView(begin, length, changed) {
     get from() { return now.from; },
     get to() { return now.to; },
     get size() { return now.to - now.from; },
+    get moving() { return moving !== 0; },
     set,
     fit: () => glide(whole),
     show: glide,
     /** Makes the window `factor` times as long, keeping the moment `at` in place. */
     zoom: (factor, at) => {
-      cancelAnimationFrame(moving);
+      stop();
       set(scaled(factor, at));
     },
     zoomSmoothly: (factor, at = (now.from + now.to) / 2) => glide(scaled(factor, at)),
     pan: (time) => {
-      cancelAnimationFrame(moving);
+      stop();
       set({ from: now.from + time, to: now.to + time });
     },
     panSmoothly: (share) => glide({ from: now.from + share * (now.to - now.from), to: now.to + share * (now.to - now.from) }),

@@ -1,17 +1,17 @@
-//! What tests of whole training runs share: the images and first weights of `fixtures/make_runs.py`,
-//! and running a session on the real runtime. Tests of other crates include this file, too.
+//! Training runs that PyTorch made, to compare with: the images and first weights of `make_runs.py` (fixtures of
+//! `dahl-nn`), and running a session on the real runtime.
 
-// Each test file uses a part of this.
-#![allow(dead_code)]
+// Fields are those of the fixtures and of settings, by their names.
+#![allow(missing_docs)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dahl_core::DType;
-use dahl_data::{DataError, DataSpec, Dataset, Split};
-use dahl_nn::losses::Loss;
+use dahl_core::{DType, Executor};
+use dahl_data::{DataError, DataSpec, Dataset, InMemory, Source, Split};
+use dahl_nn::losses::{Loss, Targets};
 use dahl_nn::model::{Model, Role};
 use dahl_nn::optim::Optimizer;
 use dahl_nn::step::Step;
@@ -206,6 +206,29 @@ impl How {
     }
 }
 
+/// As `values` of `make_runs.py`.
+pub fn value(i: usize) -> f64 {
+    (noise(4, i as u64) >> 40) as f64 / 16_777_216.0
+}
+
+/// The case's images with what its loss compares their outputs with.
+pub fn source(case: &Case) -> Source {
+    let images = data(case);
+    if case.loss.targets() == Targets::Classes {
+        return images.into();
+    }
+    let (shape, size) = (images.shape(), images.shape().iter().product::<usize>());
+    let mut pixels = vec![0u8; case.count * size];
+    for (i, sample) in pixels.chunks_exact_mut(size).enumerate() {
+        images.read(i, sample).expect("an image");
+    }
+    let model = Model::from_toml(&case.toml, &case.name).expect("a model");
+    let values: Vec<f64> = (0..case.count * model.classes()).map(value).collect();
+    InMemory::new(shape, pixels, values)
+        .expect("as many values")
+        .into()
+}
+
 pub fn data(case: &Case) -> Arc<dyn Dataset> {
     let model = Model::from_toml(&case.toml, &case.name).expect("a model");
     if !case.shipped {
@@ -255,8 +278,8 @@ pub fn run(case: &Case, how: &How) -> Run {
     run_on(&mut how.runtime(), &mut session(case, how), case)
 }
 
-/// As [`run`], on the caller's runtime.
-pub fn run_on(runtime: &mut Runtime, session: &mut Session, case: &Case) -> Run {
+/// As [`run`], on the caller's executor.
+pub fn run_on(runtime: &mut dyn Executor, session: &mut Session, case: &Case) -> Run {
     let first = first_weights(session.model());
     session
         .set_weights(runtime, &first)
@@ -265,17 +288,14 @@ pub fn run_on(runtime: &mut Runtime, session: &mut Session, case: &Case) -> Run 
 }
 
 /// Trains to the end.
-pub fn finish(session: &mut Session, runtime: &mut Runtime, case: &Case) -> Run {
+pub fn finish(session: &mut Session, runtime: &mut dyn Executor, case: &Case) -> Run {
     let history = session
-        .run(
-            runtime,
-            data(case),
-            None,
-            &mut |_| ControlFlow::Continue(()),
-        )
+        .run(runtime, source(case), None, &mut |_| {
+            ControlFlow::Continue(())
+        })
         .unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let evaluated = session
-        .evaluate(runtime, data(case))
+        .evaluate(runtime, source(case))
         .expect("an evaluation");
     Run {
         epochs: history.iter().map(|e| e.train).collect(),

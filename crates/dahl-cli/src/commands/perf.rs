@@ -1,11 +1,9 @@
 //! `dahl perf`: how long each codelet takes, by implementation, unit and shape, against what this machine
 //! can do; which implementation is chosen, and why.
 
-mod plot;
-
 use anyhow::Context;
 use dahl::core::Seconds;
-use dahl::sched::model::{Law, PerfModel};
+use dahl::sched::model::PerfModel;
 use dahl::tune::{PerfRow, Profile, ThisMachine, perf_rows, variations};
 
 use crate::print;
@@ -95,10 +93,10 @@ fn overview(model: &PerfModel, rows: &[PerfRow]) {
         "timed",
         "median",
         "spread",
-        "fitted cost",
+        "time grows as",
         "GFLOP/s",
         "GB/s",
-        "of roof",
+        "of best",
     ];
     let mut table = print::table(&heads);
     for group in groups(rows) {
@@ -121,44 +119,36 @@ fn overview(model: &PerfModel, rows: &[PerfRow]) {
             fitted(model, large),
             format!("{:.1}", large.gflops()),
             format!("{:.1}", large.gbytes()),
-            large
-                .of_roof
-                .map_or("?".into(), |p| format!("{:.0} %", 100.0 * p)),
+            of_best(large),
         ]);
     }
     print::align_right(&mut table, 3..=6);
     print::align_right(&mut table, 8..=10);
     println!("{table}");
     println!(
-        "median, GFLOP/s, GB/s and share of the roof are of the largest shape; spread is the widest."
+        "Median, speeds and share of the machine's best are of the largest shape; spread is the widest."
     );
+    println!("`cached`: faster than its data could come from memory.");
     println!("`dahl perf CODELET` shows its shapes.");
 }
 
 fn fitted(model: &PerfModel, row: &PerfRow) -> String {
-    match model.law(&row.key) {
-        Some(Law::Additive {
-            overhead,
-            per_flop,
-            per_byte,
-        }) => {
-            let mut parts = vec![Seconds(overhead).to_string()];
-            if per_flop > 0.0 {
-                parts.push(format!("{:.1} GFLOP/s", 1e-9 / per_flop));
-            }
-            if per_byte > 0.0 {
-                parts.push(format!("{:.1} GB/s", 1e-9 / per_byte));
-            }
-            parts.join(" + ")
-        }
-        Some(law) => format!("{law:?}").to_lowercase(),
-        None => String::new(),
+    let law = model.law(&row.key);
+    law.map_or(String::new(), |law| law.to_string())
+}
+
+/// The share of what the machine can do; more than all of it is data that were still in a cache.
+fn of_best(row: &PerfRow) -> String {
+    match row.of_roof {
+        None => "?".into(),
+        Some(p) if p > 1.0 => "cached".into(),
+        Some(p) => format!("{:.0} %", 100.0 * p),
     }
 }
 
 fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
     let heads = [
-        "by", "on", "shapes", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of roof", "",
+        "by", "on", "shapes", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of best", "",
     ];
     let mut table = print::table(&heads);
     for row in rows {
@@ -172,8 +162,7 @@ fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
             format!("{:.1} %", 100.0 * row.spread),
             format!("{:.1}", row.gflops()),
             format!("{:.1}", row.gbytes()),
-            row.of_roof
-                .map_or("?".into(), |p| format!("{:.0} %", 100.0 * p)),
+            of_best(row),
             row.chosen.clone().unwrap_or_default(),
         ]);
     }
@@ -189,7 +178,7 @@ fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
         }
     }
     if profile.is_none() {
-        println!("the roof is unknown: run `dahl calibrate`");
+        println!("what this machine can do at best is unknown: run `dahl calibrate`");
     }
     let points: Vec<(f64, f64, usize)> = groups(rows)
         .enumerate()
@@ -198,7 +187,7 @@ fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
     let names: Vec<String> = groups(rows)
         .map(|g| format!("{} on {}", g[0].implementation, g[0].unit))
         .collect();
-    if let Some(picture) = plot::draw(&points, &names) {
+    if let Some(picture) = dahl::tune::draw_durations(&points, &names) {
         println!("\n{picture}");
     }
 }

@@ -1,5 +1,5 @@
 //! How long a million tasks take to write, read, sum up and export:
-//! `cargo run --release -p dahl-trace --example speed [TASKS]`.
+//! `cargo run --release -p dahl-trace --example trace_speed [TASKS]`.
 
 use std::time::Instant;
 

@@ -1,35 +1,23 @@
-//! A run's energy for other tools: CSV as Alumet writes it, and Prometheus's text format.
-//!
-//! Both are written whole or not at all.
+//! A run's energy for other tools: CSV as Alumet writes it, and Prometheus's text format. Texts, no files.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
-use dahl::core::Seconds;
-use dahl::energy::{DomainEnergy, Scope};
+use dahl_core::Seconds;
 
-use super::Run;
-
-/// Replaces a file in one step.
-pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    dahl::core::file::write_atomically(path, |out| out.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
-}
+use super::{DomainEnergy, Report, Scope};
 
 /// Energy since the domain's last sample, per sample, as Alumet's CSV plugin writes it: these columns,
 /// semicolons, times in RFC 3339, attributes in the last column. Names of metrics and resources are
 /// Alumet's where it has them.
-pub fn csv(run: &Run) -> String {
-    let report = &run.report;
+pub fn csv(report: &Report, began: SystemTime) -> String {
     let mut out = String::from(
         "metric;timestamp;value;resource_kind;resource_id;consumer_kind;consumer_id;__late_attributes\n",
     );
     let mut line = |d: &DomainEnergy, at: Seconds, joules: f64| {
         let (metric, per_joule) = metric(d);
         let (kind, id, attribute) = resource(d);
-        let time = rfc3339(run.began, at);
+        let time = rfc3339(began, at);
         let value = joules * per_joule;
         let _ = writeln!(
             out,
@@ -128,9 +116,10 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + next, month, day)
 }
 
-/// The totals, as gauges.
-pub fn prometheus(run: &Run) -> String {
-    let energy = &run.report.energy;
+/// The totals, as gauges; with the grams of CO₂ equivalents of a kilowatt-hour, where they are known, and the exit
+/// code of the program that ran.
+pub fn prometheus(report: &Report, carbon: Option<f64>, code: i32) -> String {
+    let energy = &report.energy;
     let mut out = String::new();
     let source = energy.source();
     let label = format!("{{source=\"{}\"}}", escaped(&source));
@@ -159,9 +148,9 @@ pub fn prometheus(run: &Run) -> String {
     gauge(
         "dahl_energy_co2e_grams",
         "Greenhouse gases of the run.",
-        &one(run.carbon.and_then(|g| energy.carbon(g))),
+        &one(carbon.and_then(|g| energy.carbon(g))),
     );
-    let rows = run.report.domains.iter().filter(|d| is_exported(d));
+    let rows = report.domains.iter().filter(|d| is_exported(d));
     let rows: Vec<(String, f64)> = rows
         .filter_map(|d| {
             let labels = format!(
@@ -187,7 +176,7 @@ pub fn prometheus(run: &Run) -> String {
     gauge(
         "dahl_energy_exit_code",
         "Exit code of the program.",
-        &plain(f64::from(run.code)),
+        &plain(f64::from(code)),
     );
     out
 }

@@ -6,7 +6,7 @@ const SIZE: (usize, usize) = (64, 14);
 const MARKS: &[char] = &['o', 'x', '+', '*', '#', '@', '%', '&'];
 
 /// Draws points of (work, seconds, series); none if there is no range to draw.
-pub fn draw(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
+pub fn draw_durations(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
     let good: Vec<(f64, f64, usize)> = points
         .iter()
         .filter(|p| p.0 > 0.0 && p.1 > 0.0)
@@ -40,8 +40,8 @@ pub fn draw(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
     let mut out = String::new();
     for (i, line) in field.iter().enumerate() {
         let label = match i {
-            0 => dahl::core::Seconds(10f64.powf(y.1)).to_string(),
-            _ if i == height - 1 => dahl::core::Seconds(10f64.powf(y.0)).to_string(),
+            0 => dahl_core::Seconds(10f64.powf(y.1)).to_string(),
+            _ if i == height - 1 => dahl_core::Seconds(10f64.powf(y.0)).to_string(),
             _ => String::new(),
         };
         let line: String = line.iter().collect();
@@ -76,11 +76,11 @@ mod tests {
     fn points_are_in_their_corners() {
         let names = ["a".to_string(), "b".to_string()];
         let points = [(1e3, 1e-6, 0), (1e6, 1e-3, 1)];
-        let text = draw(&points, &names).unwrap();
+        let text = draw_durations(&points, &names).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with('x'), "{text}");
         assert_eq!(lines[SIZE.1 - 1].chars().nth(12), Some('o'), "{text}");
         assert!(text.contains("1.000k") && text.contains("1.000M"), "{text}");
-        assert!(draw(&points[..1], &names).is_none());
+        assert!(draw_durations(&points[..1], &names).is_none());
     }
 }

@@ -1,0 +1,115 @@
+//! What `eval` and `predict` share: a model with trained weights, ready to compute.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dahl::data::{Dataset, Split};
+use dahl::nn::Model;
+use dahl::nn::losses::Loss;
+use dahl::nn::optim::Sgd;
+use dahl::nn::train::{Session, Training};
+use dahl::runtime::Runtime;
+use dahl::tune::ThisMachine;
+
+use super::run_args::{Run, RunArgs};
+use super::step_args::{GraphArgs, model, weights_for};
+use super::train::DataOptions;
+use crate::{interrupt, print};
+
+/// A model, its weights, and data.
+#[derive(clap::Args)]
+pub struct InferenceArgs {
+    /// The model: a file, or the name of a shipped one
+    model: PathBuf,
+    /// Its weights: a file, or the folder of a checkpoint
+    #[arg(long, value_name = "F.safetensors|DIR")]
+    weights: PathBuf,
+    #[command(flatten)]
+    data: DataOptions,
+    /// Take the training images instead of the validation images
+    #[arg(long)]
+    train: bool,
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// All that is needed to compute.
+pub struct Ready {
+    run: Run,
+    /// Who computes.
+    pub runtime: Runtime,
+    /// The model with its weights.
+    pub session: Session,
+}
+
+impl InferenceArgs {
+    /// The model.
+    pub fn model(&self) -> anyhow::Result<Model> {
+        model(Some(&self.model))
+    }
+
+    /// The images.
+    pub fn open(&self, model: &Model) -> anyhow::Result<Arc<dyn Dataset>> {
+        let split = match self.train {
+            true => Split::Train,
+            false => Split::Validation,
+        };
+        self.data.open(model, split)
+    }
+
+    /// Reads the weights and starts a runtime; what is evaluated is this loss.
+    pub fn ready(&self, model: Model, loss: Loss) -> anyhow::Result<Ready> {
+        let this = ThisMachine::look();
+        let loaded = weights_for(&model, &self.weights)?;
+        // Nothing is updated: the optimiser with the least state.
+        let step = self
+            .graph
+            .step(model, &this, true)?
+            .loss(loss)
+            .optimizer(Sgd::default());
+        let run = self.run.prepare(this, step, &self.graph, None)?;
+        let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
+        interrupt::cancels(runtime.canceller());
+        let mut session = Session::new(run.step.clone(), Training::default())?;
+        session.set_weights(&mut runtime, &loaded.weights)?;
+        session.name_classes(loaded.class_names);
+        Ok(Ready {
+            run,
+            runtime,
+            session,
+        })
+    }
+}
+
+impl Ready {
+    /// Names of the classes: those kept with the weights, else the data's, else numbers. Different names of both are
+    /// worth a warning.
+    pub fn class_names(&self, data: Option<&dyn Dataset>) -> Vec<String> {
+        let kept = self.session.class_names();
+        let name = |class: usize| {
+            let known = kept
+                .get(class)
+                .filter(|n| !n.is_empty())
+                .map(String::as_str);
+            let of_data = data.and_then(|d| d.class_name(class));
+            if let (Some(kept), Some(here)) = (known, of_data)
+                && kept != here
+            {
+                print::warning(&format!(
+                    "class {class} is {kept:?} for the weights, {here:?} for the data"
+                ));
+            }
+            let name = known.or(of_data).map(str::to_owned);
+            name.unwrap_or_else(|| class.to_string())
+        };
+        (0..self.session.model().classes()).map(name).collect()
+    }
+
+    /// Writes the trace, if one was asked for.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        let trace = self.run.finish(&mut self.runtime);
+        self.run.save(trace.as_ref())
+    }
+}

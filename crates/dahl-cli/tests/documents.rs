@@ -1,0 +1,239 @@
+//! The documents: every command that README.md and docs/ show is run, in their order; what is said to be exact must
+//! come out so; commands in running text must exist, with their options.
+//!
+//! Commands are lines of `sh` blocks, and lines after `$ ` in `text` blocks. A fence may have the attributes
+//! `skip="why it is not run here"` and `exact`: every line below a command must be printed, in this order.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{dahl_with, folder, in_repository};
+
+/// A fenced block.
+struct Block {
+    line: usize,
+    /// What follows the backticks: the language and attributes.
+    info: String,
+    text: String,
+}
+
+/// A command, and what the document says it prints.
+struct Shown {
+    command: String,
+    prints: Vec<String>,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for (i, line) in text.lines().enumerate() {
+        match line.trim_start().strip_prefix("```") {
+            Some(info) if !inside => {
+                inside = true;
+                found.push(Block {
+                    line: i + 1,
+                    info: info.to_owned(),
+                    text: String::new(),
+                });
+            }
+            Some(_) => inside = false,
+            None if inside => {
+                let block = found.last_mut().expect("a block is open");
+                block.text += line;
+                block.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+impl Block {
+    fn commands(&self) -> Vec<Shown> {
+        let language = self.info.split_whitespace().next().unwrap_or("");
+        let mut all: Vec<Shown> = Vec::new();
+        for line in self.text.lines() {
+            let command = match language {
+                "sh" => Some(line.split("  #").next().unwrap_or(line).trim()),
+                "text" => line.strip_prefix("$ "),
+                _ => None,
+            };
+            match (command, all.last_mut()) {
+                (Some(command), _) if !command.is_empty() => all.push(Shown {
+                    command: command.replace("cargo run --release --", "dahl"),
+                    prints: Vec::new(),
+                }),
+                (None, Some(last)) => last.prints.push(line.trim_end().to_owned()),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn skip(&self) -> Option<&str> {
+        let reason = self.info.split_once("skip=\"")?.1;
+        let reason = reason.split('"').next().expect("the first part");
+        assert!(reason.len() > 5, "line {}: say why", self.line);
+        Some(reason)
+    }
+
+    fn is_exact(&self) -> bool {
+        self.info.split_whitespace().any(|word| word == "exact")
+    }
+}
+
+/// Runs the commands of a document in a folder that has the repository's files but is not it.
+fn run(document: &str) {
+    let text = std::fs::read_to_string(in_repository(document)).expect("a document");
+    let here = folder(&format!("document-{}", document.replace('/', "-")));
+    for name in ["machines", "examples", "docs", "scripts", "crates"] {
+        std::os::unix::fs::symlink(in_repository(name), here.join(name)).expect("a link");
+    }
+    let binary = Path::new(env!("CARGO_BIN_EXE_dahl"));
+    let mut path = vec![binary.parent().expect("a folder").to_path_buf()];
+    path.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
+    let path = std::env::join_paths(path).expect("folders without colons");
+    let mut ran = 0;
+    for block in blocks(&text) {
+        if block.skip().is_some() {
+            continue;
+        }
+        for shown in block.commands() {
+            let at = format!("{document}:{}: {}", block.line, shown.command);
+            if !shown.command.starts_with("dahl ") {
+                // A script of the repository: it must be there.
+                let script = shown.command.split_whitespace().next().unwrap_or("");
+                assert!(here.join(script).exists(), "{at}: no such file");
+                continue;
+            }
+            let output = Command::new("sh")
+                .args(["-c", &shown.command])
+                .current_dir(&here)
+                .env("PATH", &path)
+                .env("DAHL_HOME", here.join("home"))
+                .output()
+                .expect("a shell");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{at}: {err}");
+            if block.is_exact() {
+                let out = String::from_utf8_lossy(&output.stdout);
+                let mut lines = out.lines().map(str::trim_end);
+                for wanted in shown.prints.iter().filter(|l| !l.is_empty()) {
+                    assert!(
+                        lines.any(|line| line == wanted),
+                        "{at} should print\n{wanted}\nand prints\n{out}"
+                    );
+                }
+            }
+            ran += 1;
+        }
+    }
+    println!("{document}: {ran} commands");
+}
+
+#[test]
+fn readme() {
+    run("README.md");
+}
+
+#[test]
+fn energy() {
+    run("docs/energy.md");
+}
+
+#[test]
+fn performance() {
+    run("docs/performance.md");
+}
+
+/// All documents, those without commands too.
+fn documents() -> Vec<PathBuf> {
+    let mut all = vec![
+        in_repository("README.md").into(),
+        in_repository("CONTRIBUTING.md").into(),
+    ];
+    let docs = std::fs::read_dir(in_repository("docs")).expect("a folder");
+    let docs = docs.map(|entry| entry.expect("a file").path());
+    all.extend(docs.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    all
+}
+
+#[test]
+fn every_document_with_commands_is_run() {
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).expect("a document");
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let has = blocks(&text).iter().any(|b| {
+            let mut commands = b.commands().into_iter();
+            commands.any(|c| c.command.starts_with("dahl "))
+        });
+        let known = ["README.md", "energy.md", "performance.md"].contains(&name.as_str());
+        assert!(
+            !has || known,
+            "{name} has commands: add a test that runs it"
+        );
+    }
+}
+
+/// `dahl train --plan F` in running text: the command and the options must be there.
+#[test]
+fn commands_in_running_text_exist() {
+    let mut helps: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    let mut checked = 0;
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).expect("a document");
+        let prose: String = text.split("```").step_by(2).collect();
+        let spans = prose.split('`').skip(1).step_by(2);
+        let spans = spans.map(|span| span.replace("cargo run --release -- ", "dahl "));
+        for span in spans.filter(|span| span.starts_with("dahl ")) {
+            let words = span
+                .split_whitespace()
+                .skip(1)
+                .take_while(|w| *w != "--" && *w != "\\|");
+            let words: Vec<&str> = words.collect();
+            let is_name = |w: &&&str| w.chars().all(|c| c.is_ascii_lowercase());
+            let Some(first) = words.first().filter(is_name) else {
+                continue;
+            };
+            let mut command = vec![first.to_string()];
+            if ["bench", "trace", "plan", "perf"].contains(first) {
+                let second = words.get(1).filter(is_name);
+                command.extend(second.map(|w| w.to_string()));
+            }
+            let help = helps.entry(command.clone()).or_insert_with(|| {
+                let args: Vec<&str> = command.iter().map(String::as_str).collect();
+                let mut said = dahl_with(&[&args[..], &["--help"]].concat(), "");
+                if said.code != Some(0) {
+                    said = dahl_with(&[args[0], "--help"], "");
+                }
+                assert_eq!(
+                    said.code,
+                    Some(0),
+                    "{}: {span}: {}",
+                    path.display(),
+                    said.err
+                );
+                said.out
+            });
+            for option in words.iter().filter(|w| w.starts_with("--")) {
+                let option = option.split('=').next().expect("the first part");
+                assert!(
+                    help.contains(option),
+                    "{}: `{span}`: {option}",
+                    path.display()
+                );
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked} commands in the documents' text");
+}

@@ -1,0 +1,404 @@
+//! Signals at any moment: nothing is lost, exit codes are the documented ones, and what was stopped goes on to the bits
+//! of the unbroken run. `DAHL_TEST_INTERRUPTS` says how many moments are tried (12 unless set).
+//!
+//! Moments are drawn at random; no outcome depends on when a signal comes: whatever it meets must be right.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{folder, in_repository};
+
+/// Where a command was: its status and both outputs.
+struct Ended {
+    status: ExitStatus,
+    out: String,
+    err: String,
+    took: Duration,
+}
+
+impl Ended {
+    /// Whether a signal ended the work early: by its exit code, or before the program could catch it.
+    fn stopped_by(&self, signal: i32) -> Option<Stopped> {
+        let (code, by) = (self.status.code(), self.status.signal());
+        match (code, by) {
+            (Some(0), _) => None,
+            (Some(c), _) if c == 128 + signal => Some(Stopped::Cleanly),
+            (None, Some(s)) if s == signal => Some(Stopped::BeforeAnything),
+            _ => panic!("{:?}: {}{}", self.status, self.out, self.err),
+        }
+    }
+}
+
+#[derive(PartialEq, Debug)]
+enum Stopped {
+    Cleanly,
+    BeforeAnything,
+}
+
+fn dahl(home: &Path, args: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+    command.args(args);
+    at_home(&mut command, home);
+    command
+}
+
+fn at_home(command: &mut Command, home: &Path) {
+    command.env("DAHL_HOME", home).stdin(Stdio::null());
+}
+
+/// Runs a command and sends signals after some time each.
+fn run(mut command: Command, signals: &[(Duration, i32)]) -> Ended {
+    let begin = Instant::now();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().expect("dahl can be started");
+    let id = child.id() as i32;
+    let waiting = std::thread::spawn(move || child.wait_with_output());
+    for &(after, signal) in signals {
+        let until = begin + after;
+        while Instant::now() < until && !waiting.is_finished() {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        if !waiting.is_finished() {
+            // SAFETY: a signal to a child of ours; if it has just ended, the call fails or meets nobody.
+            unsafe { libc::kill(id, signal) };
+        }
+    }
+    let output = waiting.join().expect("a thread").expect("a child");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ended {
+        status: output.status,
+        out: text(output.stdout),
+        err: text(output.stderr),
+        took: begin.elapsed(),
+    }
+}
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|s| s.to_string()).collect()
+}
+
+/// Numbers that are the same in every run of the test.
+struct Random(u64);
+
+impl Random {
+    fn part(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn signal(&mut self) -> i32 {
+        if self.part() < 0.5 {
+            libc::SIGINT
+        } else {
+            libc::SIGTERM
+        }
+    }
+}
+
+fn moments() -> usize {
+    let set = std::env::var("DAHL_TEST_INTERRUPTS").ok();
+    set.and_then(|n| n.parse().ok()).unwrap_or(12)
+}
+
+fn rows(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).expect("metrics");
+    let rows = text.lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>().expect("lines of JSON")
+}
+
+/// Epochs and what was learnt in them.
+fn learnt(path: &Path) -> Vec<(u64, String, String)> {
+    let epochs = rows(path).into_iter().filter(|r| r["event"] == "epoch");
+    let key = |r: &serde_json::Value, k: &str| r[k].to_string();
+    epochs
+        .map(|r| {
+            (
+                r["epoch"].as_u64().unwrap(),
+                key(&r, "loss"),
+                key(&r, "val_loss"),
+            )
+        })
+        .collect()
+}
+
+struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn train(&self) -> Vec<String> {
+        let mut args = strings(&[
+            "train",
+            "small-cnn",
+            "--data",
+            "synthetic:1x28x28:1500",
+            "--batch",
+            "8",
+            "--epochs",
+            "3",
+        ]);
+        for (option, name) in [
+            ("--checkpoint", "points"),
+            ("--save", "w.safetensors"),
+            ("--metrics", "m.jsonl"),
+            ("--trace", "t.trace"),
+        ] {
+            args.push(option.into());
+            args.push(self.at(name).to_str().expect("UTF-8").into());
+        }
+        args
+    }
+}
+
+#[test]
+fn training_goes_on_to_the_same_bits() {
+    let home = folder("interrupts-home");
+    let whole = Files {
+        folder: folder("interrupts-whole"),
+    };
+    let unbroken = run(dahl(&home, &whole.train()), &[]);
+    assert!(unbroken.status.success(), "{}", unbroken.err);
+    let (mut random, mut seen) = (Random(1), [0; 3]);
+    for moment in 0..moments().div_ceil(2) {
+        let files = Files {
+            folder: folder("interrupts-train"),
+        };
+        let mut command = dahl(&home, &files.train());
+        // Interrupted again and again, then let go.
+        for attempt in 0.. {
+            let (after, signal) = (unbroken.took.mul_f64(1.1 * random.part()), random.signal());
+            let signals = [(after, signal)];
+            let ended = run(command, if attempt < 3 { &signals } else { &[] });
+            let Some(how) = ended.stopped_by(signal) else {
+                seen[0] += 1;
+                break;
+            };
+            if how == Stopped::BeforeAnything {
+                seen[1] += 1;
+                assert!(ended.out.is_empty(), "moment {moment}: {}", ended.out);
+                // What was there, if anything, is there.
+                command = match files.at("points/checkpoint.safetensors").exists() {
+                    true => resuming(&home, &files),
+                    false => dahl(&home, &files.train()),
+                };
+                continue;
+            }
+            seen[2] += 1;
+            let last = ended.err.lines().last().unwrap_or_default();
+            let (_, go_on) = last
+                .split_once("; to go on: ")
+                .unwrap_or_else(|| panic!("{}", ended.err));
+            assert!(
+                go_on.ends_with(files.at("points").to_str().unwrap()),
+                "{go_on}"
+            );
+            let trained = !last.contains("after step 0 ");
+            assert_eq!(files.at("w.safetensors").exists(), trained, "{last}");
+            assert!(files.at("t.trace").exists(), "{last}");
+            assert_eq!(
+                rows(&files.at("m.jsonl")).last().expect("a row")["event"],
+                "done"
+            );
+            command = Command::new("sh");
+            // The signal is for dahl, not for the shell.
+            command.args(["-c", &format!("exec {go_on}")]);
+            at_home(&mut command, &home);
+        }
+        let bytes = |files: &Files| std::fs::read(files.at("w.safetensors")).expect("weights");
+        assert!(
+            bytes(&whole) == bytes(&files),
+            "moment {moment}: other bits"
+        );
+        let metrics = |files: &Files| learnt(&files.at("m.jsonl"));
+        assert_eq!(metrics(&whole), metrics(&files), "moment {moment}");
+    }
+    let [done, before, cleanly] = seen;
+    println!("train: {cleanly} stopped and resumed, {before} before anything, {done} completed");
+}
+
+fn resuming(home: &Path, files: &Files) -> Command {
+    let mut args = files.train();
+    let place = args
+        .iter()
+        .position(|a| a == "--checkpoint")
+        .expect("an option");
+    args[place] = "--resume".into();
+    dahl(home, &args)
+}
+
+#[test]
+fn plans_are_the_best_so_far() {
+    let home = folder("interrupts-plan-home");
+    let (mut random, mut seen) = (Random(2), [0; 3]);
+    for _ in 0..moments().div_ceil(4) {
+        let folder = folder("interrupts-plan");
+        let file = folder.join("plan.json");
+        let machine = in_repository("machines/laptop.toml");
+        let args = strings(&[
+            "plan",
+            "lenet5",
+            "--batch",
+            "8",
+            "--machine",
+            &machine,
+            "--time-limit",
+            "2",
+            "-o",
+            file.to_str().unwrap(),
+        ]);
+        let (after, signal) = (
+            Duration::from_secs_f64(2.5 * random.part()),
+            random.signal(),
+        );
+        let ended = run(dahl(&home, &args), &[(after, signal)]);
+        let how = ended.stopped_by(signal);
+        if how == Some(Stopped::BeforeAnything) {
+            seen[1] += 1;
+            assert!(ended.out.is_empty() && !file.exists());
+            continue;
+        }
+        seen[usize::from(how.is_some()) * 2] += 1;
+        assert_eq!(
+            how.is_some(),
+            ended.err.contains("the best plan so far"),
+            "{}",
+            ended.err
+        );
+        // It is a plan, and it can be simulated.
+        let again = strings(&[
+            "simulate",
+            "lenet5",
+            "--batch",
+            "8",
+            "--machine",
+            &machine,
+            "--plan",
+            file.to_str().unwrap(),
+        ]);
+        let simulated = run(dahl(&home, &again), &[]);
+        assert!(simulated.status.success(), "{}", simulated.err);
+    }
+    let [done, before, cleanly] = seen;
+    println!(
+        "plan: {cleanly} stopped with the best so far, {before} before anything, {done} completed"
+    );
+}
+
+#[test]
+fn calibration_keeps_what_it_has_measured() {
+    let args = strings(&[
+        "calibrate",
+        "--model",
+        "small-cnn",
+        "--model",
+        "lenet5",
+        "--batch",
+        "8",
+        "--seconds",
+        "0.01",
+        "--workers",
+        "1",
+    ]);
+    let unbroken = run(dahl(&folder("interrupts-calibrated"), &args), &[]);
+    assert!(unbroken.status.success(), "{}", unbroken.err);
+    let (mut random, mut seen) = (Random(3), [0; 3]);
+    for _ in 0..moments().div_ceil(4) {
+        let home = folder("interrupts-calibrate");
+        let (after, signal) = (unbroken.took.mul_f64(1.1 * random.part()), random.signal());
+        let ended = run(dahl(&home, &args), &[(after, signal)]);
+        match ended.stopped_by(signal) {
+            None => seen[0] += 1,
+            Some(Stopped::BeforeAnything) => {
+                seen[1] += 1;
+                assert_eq!(home.read_dir().unwrap().count(), 0);
+            }
+            Some(Stopped::Cleanly) => {
+                seen[2] += 1;
+                assert!(
+                    ended.err.contains("2 models are calibrated"),
+                    "{}",
+                    ended.err
+                );
+                let names = home.read_dir().unwrap().flatten().map(|e| e.file_name());
+                let names: Vec<String> = names.map(|n| n.to_string_lossy().into()).collect();
+                for file in ["profile-", "times-"] {
+                    assert!(names.iter().any(|n| n.starts_with(file)), "{names:?}");
+                }
+            }
+        }
+        // What was kept can be used and completed.
+        let train = [
+            "train",
+            "small-cnn",
+            "--data",
+            "synthetic:1x28x28:16",
+            "--steps",
+            "1",
+            "--quiet",
+        ];
+        for next in [strings(&train), args.clone()] {
+            let ended = run(dahl(&home, &next), &[]);
+            assert!(ended.status.success(), "{next:?}: {}", ended.err);
+        }
+    }
+    let [done, before, cleanly] = seen;
+    println!("calibrate: {cleanly} stopped, {before} before anything, {done} completed");
+}
+
+/// A second signal does not wait for anything: whatever it meets, the process ends, and a checkpoint is whole.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let home = folder("interrupts-twice-home");
+    let mut random = Random(4);
+    for _ in 0..moments().div_ceil(4) {
+        let files = Files {
+            folder: folder("interrupts-twice"),
+        };
+        let mut args = files.train();
+        args.extend(strings(&["--epochs", "1000000", "--checkpoint-every", "3"]));
+        args.retain({
+            let mut kept = false;
+            move |a| {
+                // The first number of epochs goes.
+                let drop = !kept && (a == "--epochs" || a == "3");
+                kept |= a == "3";
+                !drop
+            }
+        });
+        let after = Duration::from_secs_f64(0.6 * random.part());
+        let (first, second) = (random.signal(), random.signal());
+        let ended = run(dahl(&home, &args), &[(after, first), (after, second)]);
+        let (code, by) = (ended.status.code(), ended.status.signal());
+        let expected = [first, second];
+        let right = code.map_or(expected.contains(&by.unwrap_or(0)), |c| {
+            expected.contains(&(c - 128))
+        });
+        assert!(right, "{:?} {}", ended.status, ended.err);
+        let file = files.at("points/checkpoint.safetensors");
+        if file.exists() {
+            let eval = strings(&[
+                "eval",
+                "small-cnn",
+                "--data",
+                "synthetic:1x28x28:20",
+                "--weights",
+                file.to_str().unwrap(),
+            ]);
+            let ended = run(dahl(&home, &eval), &[]);
+            assert!(ended.status.success(), "{}", ended.err);
+        }
+    }
+}

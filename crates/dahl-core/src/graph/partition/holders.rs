@@ -1,0 +1,235 @@
+//! Which nodes hold what, and what must move so that tasks find it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::array::Handle;
+use crate::hash::FastBuild;
+use crate::region::Region;
+use crate::shape::Shape;
+
+use super::PlacementError;
+use crate::graph::Graph;
+use crate::graph::fragments::{Cut, Fragments};
+
+/// Values that go from one node to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Transfer {
+    /// The task that asked for it: both ends stand before this one in program order. The number of tasks if it is
+    /// for what comes after the graph.
+    pub before: u32,
+    /// Index into [`Graph::arrays`].
+    pub array: u32,
+    /// Which part of it.
+    pub region: Region,
+    /// The node that sends.
+    pub from: u16,
+    /// The node that receives.
+    pub to: u16,
+}
+
+/// For every persistent array, which nodes hold the newest values of which part; the same on every node.
+///
+/// Values that the program writes from outside, such as first weights and batches, are written by all nodes alike, so
+/// arrays start out held by all.
+#[derive(Clone, Debug)]
+pub struct Holders {
+    sets: Sets,
+    /// By the storage's id. Those that no graph has written are held by all.
+    arrays: HashMap<u64, Fragments<u32>, FastBuild>,
+}
+
+/// Where a part begins and ends, and who holds it.
+type HeldPart = ([usize; 4], [usize; 4], Vec<u16>);
+
+impl Holders {
+    /// All nodes hold everything.
+    pub fn new(nodes: u16) -> Self {
+        Holders {
+            sets: Sets::new(nodes),
+            arrays: HashMap::default(),
+        }
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> u16 {
+        self.sets.nodes
+    }
+
+    /// For every array that not all nodes hold whole, who holds which part.
+    fn parts(&self) -> BTreeMap<u64, Vec<HeldPart>> {
+        let members = |set: u32| self.sets.members(set).collect::<Vec<u16>>();
+        let is_partial = |held: &&(Region, u32)| members(held.1).len() < usize::from(self.nodes());
+        let parts = |(id, held): (&u64, &Fragments<u32>)| {
+            let part = |(r, set): &(Region, u32)| (r.start(), r.end(), members(*set));
+            let mut parts: Vec<_> = held.iter().filter(is_partial).map(part).collect();
+            parts.sort_unstable();
+            (!parts.is_empty()).then_some((*id, parts))
+        };
+        self.arrays.iter().filter_map(parts).collect()
+    }
+
+    /// All nodes have written the same values into an array.
+    pub fn written(&mut self, handle: &Handle) {
+        let all = self.sets.all();
+        let Some(held) = self.arrays.get_mut(&handle.storage.id) else {
+            return;
+        };
+        held.see_as(&handle.whole);
+        held.change(&handle.region, Some(all), &mut Cut::new(), |&set, _| set);
+    }
+
+    /// Which parts of an array a node lacks, each with the nodes that hold it.
+    pub fn missing(&self, handle: &Handle, node: u16) -> Vec<(Shape, Region, Vec<u16>)> {
+        let Some(held) = self.arrays.get(&handle.storage.id) else {
+            return Vec::new();
+        };
+        let mut held = held.clone();
+        held.see_as(&handle.whole);
+        let lacks = held.iter().filter(|(_, set)| !self.sets.has(*set, node));
+        let part = |(region, set): &(Region, u32)| {
+            let region = region.intersection(&handle.region)?;
+            Some((handle.whole, region, self.sets.members(*set).collect()))
+        };
+        lacks.filter_map(part).collect()
+    }
+
+    /// What must move for one launch of a graph whose tasks run on these nodes, in program order. Afterwards the
+    /// nodes hold what that launch leaves them.
+    ///
+    /// Each value is sent once to each node that reads it, by one that has its newest version: the one that has
+    /// sent the fewest bytes so far.
+    pub fn exchange(
+        &mut self,
+        graph: &Graph,
+        node_of: &[u16],
+    ) -> Result<Vec<Transfer>, PlacementError> {
+        self.check(graph, node_of)?;
+        let all = self.sets.all();
+        let mut before = |s: &crate::graph::GraphStorage| match s.temporary {
+            Some(_) => None,
+            None => self.arrays.remove(&s.storage.id),
+        };
+        let mut held: Vec<Fragments<u32>> = graph
+            .storages
+            .iter()
+            .map(|s| before(s).unwrap_or_else(|| Fragments::new(s.storage.shape, all)))
+            .collect();
+        let mut transfers = Vec::new();
+        let mut sent = vec![0u64; usize::from(self.sets.nodes)];
+        let mut cut = Cut::new();
+        for task in 0..graph.len() as u32 {
+            let node = node_of[task as usize];
+            for access in graph.accesses_of(task) {
+                let array = &graph.arrays[access.array as usize];
+                let held = &mut held[array.storage as usize];
+                held.see_as(&array.shape);
+                let size = graph.storages[array.storage as usize].storage.dtype.size();
+                let reads = access.mode.reads() && access.fresh.is_none();
+                let sets = &mut self.sets;
+                let own = access.mode.writes().then(|| sets.only(node));
+                held.change(&access.region, own, &mut cut, |&set, region| {
+                    if !reads || sets.has(set, node) {
+                        return set;
+                    }
+                    let from = sets.members(set).min_by_key(|&n| (sent[usize::from(n)], n));
+                    let from = from.expect("somebody wrote it last");
+                    sent[usize::from(from)] += (region.len() * size) as u64;
+                    transfers.push(Transfer {
+                        before: task,
+                        array: access.array,
+                        region,
+                        from,
+                        to: node,
+                    });
+                    sets.with(set, node)
+                });
+            }
+        }
+        for (storage, held) in graph.storages.iter().zip(held) {
+            if storage.temporary.is_none() {
+                self.arrays.insert(storage.storage.id, held);
+            }
+        }
+        Ok(transfers)
+    }
+
+    fn check(&self, graph: &Graph, node_of: &[u16]) -> Result<(), PlacementError> {
+        let (placed, tasks) = (node_of.len(), graph.len());
+        if placed != tasks {
+            return Err(PlacementError::Length { placed, tasks });
+        }
+        let nodes = self.sets.nodes;
+        match node_of.iter().position(|&n| n >= nodes) {
+            None => Ok(()),
+            Some(task) => Err(PlacementError::Node {
+                task,
+                node: node_of[task],
+                nodes,
+            }),
+        }
+    }
+}
+
+/// Equal: the same nodes hold the same parts. Those that are cut in another way, or seen under another shape, may count as
+/// unequal.
+impl PartialEq for Holders {
+    fn eq(&self, other: &Holders) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+/// Sets of nodes, each kept once and known by its number.
+#[derive(Clone, Debug)]
+struct Sets {
+    nodes: u16,
+    bits: Vec<Box<[u64]>>,
+    number: HashMap<Box<[u64]>, u32, FastBuild>,
+}
+
+impl Sets {
+    fn new(nodes: u16) -> Self {
+        Sets {
+            nodes,
+            bits: Vec::new(),
+            number: HashMap::default(),
+        }
+    }
+
+    fn intern(&mut self, bits: Box<[u64]>) -> u32 {
+        if let Some(&number) = self.number.get(&bits) {
+            return number;
+        }
+        self.bits.push(bits.clone());
+        let number = self.bits.len() as u32 - 1;
+        self.number.insert(bits, number);
+        number
+    }
+
+    fn of(&mut self, members: impl Iterator<Item = u16>) -> u32 {
+        let mut bits = vec![0u64; usize::from(self.nodes).div_ceil(64)];
+        members.for_each(|n| bits[usize::from(n) / 64] |= 1 << (n % 64));
+        self.intern(bits.into())
+    }
+
+    fn all(&mut self) -> u32 {
+        self.of(0..self.nodes)
+    }
+
+    fn only(&mut self, node: u16) -> u32 {
+        self.of(std::iter::once(node))
+    }
+
+    fn with(&mut self, set: u32, node: u16) -> u32 {
+        let mut bits = self.bits[set as usize].clone();
+        bits[usize::from(node) / 64] |= 1 << (node % 64);
+        self.intern(bits)
+    }
+
+    fn has(&self, set: u32, node: u16) -> bool {
+        self.bits[set as usize][usize::from(node) / 64] & (1 << (node % 64)) != 0
+    }
+
+    fn members(&self, set: u32) -> impl Iterator<Item = u16> + '_ {
+        (0..self.nodes).filter(move |&n| self.has(set, n))
+    }
+}

@@ -1,0 +1,51 @@
+//! One graph on several nodes: from a placement to what each node runs, sends and receives.
+//!
+//! A placement says for every task which node runs it. [`Holders::exchange`] walks the tasks in program order,
+//! keeps for every element which nodes hold its newest value, and lists a [`Transfer`] where a task reads what
+//! its node lacks. [`part`] makes of that list a node's own graph: its tasks, and a task for every message that
+//! it sends or receives. Edges and memory plan follow as for any other graph, since a message reads or writes a
+//! region like any task: a receive waits for those who still read the old values, a send for those who make
+//! the new ones.
+//!
+//! Everything here is a pure function. All nodes call it with equal graphs and equal placements, so all know the same
+//! list, and a message is named by its place in it: nothing is agreed upon at run time, and no bit of a result
+//! depends on the placement. Who moves the bytes, and when, is not known here.
+//!
+//! **Nobody waits in a circle**, even if a send ends only when its receive has begun. Both ends of a transfer stand at
+//! the same place of the program order, before the task that asked for it; all other edges of all parts lead
+//! forward in that order. So the first thing in it that has not ended can always go on.
+
+mod holders;
+mod part;
+mod place;
+mod trim;
+
+pub use holders::{Holders, Transfer};
+pub use part::{Message, Part, part};
+pub use place::place_by_rows;
+
+/// Why a placement cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlacementError {
+    /// Nobody gets anything, or something that is no share.
+    #[error("shares {0:?}: use one number of at least 0 for each node, not all of them 0")]
+    Shares(Vec<f64>),
+    /// It is for another graph.
+    #[error("the placement is for {placed} tasks, the graph has {tasks}")]
+    Length {
+        /// Tasks of the placement.
+        placed: usize,
+        /// Tasks of the graph.
+        tasks: usize,
+    },
+    /// A task is placed where there is nothing.
+    #[error("task {task} is placed on node {node}: there are {nodes} nodes, numbered from 0")]
+    Node {
+        /// The task.
+        task: usize,
+        /// Its node.
+        node: u16,
+        /// How many nodes there are.
+        nodes: u16,
+    },
+}

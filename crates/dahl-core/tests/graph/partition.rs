@@ -1,0 +1,283 @@
+//! Partitions: random programs on random placements, against a model that knows every element of every node, and run
+//! message by message.
+
+use std::collections::HashMap;
+
+use dahl_core::graph::partition::{Holders, Message, Part, PlacementError, Transfer, part};
+use dahl_core::{Arena, Graph, Handle};
+use dahl_test_support::program::{Dice, Program};
+use dahl_test_support::scaled;
+
+use super::interpreter::{Values, elements};
+
+/// Launches of one program, each with a placement of its own.
+struct Case {
+    program: Program,
+    nodes: u16,
+    placements: Vec<Vec<u16>>,
+}
+
+impl Case {
+    fn random(seed: u64, graph: impl Fn(&Program) -> usize) -> Case {
+        let mut dice = Dice::new(seed + 1_000_000);
+        let program = Program::random(seed, true);
+        let (nodes, tasks) = (1 + dice.below(4) as u16, graph(&program));
+        let node = |dice: &mut Dice| dice.below(usize::from(nodes)) as u16;
+        let placements = (0..3)
+            .map(|_| (0..tasks).map(|_| node(&mut dice)).collect())
+            .collect();
+        Case {
+            program,
+            nodes,
+            placements,
+        }
+    }
+}
+
+/// For every array of a program and element, which nodes have its newest value: brute force.
+struct Model {
+    nodes: usize,
+    has: HashMap<(u64, usize), Vec<bool>>,
+}
+
+impl Model {
+    fn at(&mut self, key: (u64, usize)) -> &mut Vec<bool> {
+        let nodes = self.nodes;
+        self.has.entry(key).or_insert_with(|| vec![true; nodes])
+    }
+
+    /// Walks a launch and checks every transfer: its sender has what it sends, its receiver lacks it and reads it next.
+    fn launch(&mut self, graph: &Graph, node_of: &[u16], transfers: &[Transfer], seed: u64) {
+        let key = |array: u32, e: usize| {
+            let storage = graph.arrays[array as usize].storage as usize;
+            (graph.storages[storage].storage.id, e)
+        };
+        let mut coming = transfers.iter().peekable();
+        for task in 0..graph.len() as u32 {
+            let node = usize::from(node_of[task as usize]);
+            let accesses = graph.accesses_of(task);
+            let reads = |a: &&dahl_core::Access| a.mode.reads() && a.fresh.is_none();
+            while let Some(t) = coming.next_if(|t| t.before == task) {
+                assert_eq!(usize::from(t.to), node, "seed {seed}: to who asks");
+                let wanted = |a: &dahl_core::Access| {
+                    a.array == t.array && a.region.contains(&t.region) && reads(&a)
+                };
+                assert!(accesses.iter().any(wanted), "seed {seed}: nobody reads it");
+                for e in elements(&graph.arrays[t.array as usize].shape, &t.region) {
+                    let has = self.at(key(t.array, e));
+                    assert!(has[usize::from(t.from)], "seed {seed}: an old value");
+                    assert!(!has[node], "seed {seed}: it was there");
+                    has[node] = true;
+                }
+            }
+            for a in accesses {
+                for e in elements(&graph.arrays[a.array as usize].shape, &a.region) {
+                    let has = self.at(key(a.array, e));
+                    assert!(!reads(&a) || has[node], "seed {seed}: {task} lacks a value");
+                    if a.mode.writes() {
+                        has.fill(false);
+                        has[node] = true;
+                    }
+                }
+            }
+        }
+        assert_eq!(coming.next(), None, "seed {seed}: in program order");
+    }
+}
+
+#[test]
+fn each_value_goes_once_to_each_node_that_reads_it() {
+    for seed in 0..scaled(3000) {
+        let case = Case::random(seed, |p| p.record(&Arena::new()).0.len());
+        let arena = Arena::new();
+        let (graph, handles) = case.program.record(&arena);
+        let mut holders = Holders::new(case.nodes);
+        let mut model = Model {
+            nodes: usize::from(case.nodes),
+            has: HashMap::new(),
+        };
+        for node_of in &case.placements {
+            let transfers = holders.exchange(&graph, node_of).unwrap();
+            model.launch(&graph, node_of, &transfers, seed);
+        }
+        for (handle, node) in handles
+            .iter()
+            .flat_map(|h| (0..case.nodes).map(move |n| (h, n)))
+        {
+            let mut lacks: Vec<usize> = Vec::new();
+            for (shape, region, _) in holders.missing(handle, node) {
+                lacks.extend(elements(&shape, &region));
+            }
+            lacks.sort_unstable();
+            let all = 0..handle.whole.len();
+            let want = all.filter(|&e| !model.at((handle.storage.id, e))[usize::from(node)]);
+            assert_eq!(lacks, want.collect::<Vec<_>>(), "seed {seed}, node {node}");
+        }
+    }
+}
+
+/// One node while it runs its part of a launch.
+struct Node<'g> {
+    part: &'g Part,
+    values: Values<'g>,
+    waits: Vec<u32>,
+    ready: Vec<u32>,
+    left: usize,
+}
+
+impl<'g> Node<'g> {
+    fn new(part: &'g Part, handles: &[Handle], values: &[Vec<f64>]) -> Self {
+        let graph = &part.graph;
+        Node {
+            part,
+            values: Values::new(graph, handles, values),
+            waits: graph.in_degree.clone(),
+            ready: graph.roots.clone(),
+            left: graph.len(),
+        }
+    }
+
+    fn end(&mut self, task: u32) {
+        self.left -= 1;
+        for &next in self.part.graph.successors(task) {
+            self.waits[next as usize] -= 1;
+            if self.waits[next as usize] == 0 {
+                self.ready.push(next);
+            }
+        }
+    }
+}
+
+/// Runs all parts of a launch in an order that chance decides. A send ends when its receive has begun, as in the
+/// worst of transports.
+fn run(nodes: &mut [Node<'_>], dice: &mut Dice, seed: u64) {
+    let mut begun: HashMap<(u32, bool), (usize, u32)> = HashMap::new();
+    while nodes.iter().any(|n| n.left > 0) {
+        let able: Vec<usize> = (0..nodes.len())
+            .filter(|&n| !nodes[n].ready.is_empty())
+            .collect();
+        assert!(!able.is_empty(), "seed {seed}: nodes wait in a circle");
+        let n = able[dice.below(able.len())];
+        let place = dice.below(nodes[n].ready.len());
+        let task = nodes[n].ready.swap_remove(place);
+        let Some(&Message {
+            transfer, sends, ..
+        }) = nodes[n].part.graph.message(task)
+        else {
+            nodes[n].values.run(task);
+            nodes[n].end(task);
+            continue;
+        };
+        begun.insert((transfer, sends), (n, task));
+        if let (Some(&from), Some(&to)) =
+            (begun.get(&(transfer, true)), begun.get(&(transfer, false)))
+        {
+            let values = nodes[from.0].values.operand(from.1, 0);
+            nodes[to.0].values.set_operand(to.1, 0, &values);
+            nodes[from.0].end(from.1);
+            nodes[to.0].end(to.1);
+        }
+    }
+}
+
+#[test]
+fn parts_compute_what_the_whole_does() {
+    for seed in 0..scaled(2000) {
+        let mut dice = Dice::new(seed);
+        let case = Case::random(seed, |p| p.record(&Arena::new()).0.len());
+        let arena = Arena::new();
+        let (graph, handles) = case.program.record(&arena);
+        let nodes = usize::from(case.nodes);
+        let mut holders = Holders::new(case.nodes);
+        let mut values = vec![case.program.initial(); nodes];
+        for node_of in &case.placements {
+            let transfers = holders.exchange(&graph, node_of).unwrap();
+            let parts: Vec<Part> = (0..case.nodes)
+                .map(|n| part(&graph, node_of, &transfers, n).unwrap())
+                .collect();
+            same_tasks(&graph, node_of, &parts, seed);
+            let mut all: Vec<Node<'_>> = parts
+                .iter()
+                .zip(&values)
+                .map(|(p, v)| Node::new(p, &handles, v))
+                .collect();
+            run(&mut all, &mut dice, seed);
+            for (node, values) in all.into_iter().zip(&mut values) {
+                node.values.leave(&handles, values);
+            }
+        }
+        let want = case.program.sequential(case.placements.len());
+        for (n, values) in values.iter().enumerate() {
+            for ((handle, got), want) in handles.iter().zip(values).zip(&want) {
+                let mut lacks = vec![false; got.len()];
+                for (shape, region, _) in holders.missing(handle, n as u16) {
+                    elements(&shape, &region)
+                        .into_iter()
+                        .for_each(|e| lacks[e] = true);
+                }
+                for (e, lacks) in lacks.into_iter().enumerate() {
+                    assert!(
+                        lacks || got[e] == want[e],
+                        "seed {seed}, node {n}, element {e}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// All parts together have the tasks of the whole, each once, as they were and in their order.
+fn same_tasks(graph: &Graph, node_of: &[u16], parts: &[Part], seed: u64) {
+    let mut seen = vec![false; graph.len()];
+    for (n, part) in parts.iter().enumerate() {
+        let own: Vec<(u32, u32)> = (0..).zip(part.origin.iter().copied()).collect();
+        let own: Vec<(u32, u32)> = own
+            .into_iter()
+            .filter(|&(_, o)| (o as usize) < graph.len())
+            .collect();
+        assert!(own.is_sorted_by_key(|&(_, origin)| origin), "seed {seed}");
+        for (task, origin) in own {
+            assert_eq!(usize::from(node_of[origin as usize]), n, "seed {seed}");
+            assert!(
+                !std::mem::replace(&mut seen[origin as usize], true),
+                "seed {seed}"
+            );
+            assert_eq!(part.graph.class_of(task).call, graph.class_of(origin).call);
+            let (own, whole) = (part.graph.codelet_of(task), graph.codelet_of(origin));
+            assert_eq!(own.name, whole.name);
+        }
+    }
+    assert!(seen.iter().all(|&s| s), "seed {seed}: a task is nowhere");
+}
+
+#[test]
+fn one_node_runs_the_graph_itself() {
+    for seed in 0..200 {
+        let program = Program::random(seed, true);
+        let arena = Arena::new();
+        let (graph, _) = program.record(&arena);
+        let node_of = vec![0; graph.len()];
+        let transfers = Holders::new(1).exchange(&graph, &node_of).unwrap();
+        assert_eq!(transfers, []);
+        let alone = part(&graph, &node_of, &transfers, 0).unwrap();
+        same_tasks(&graph, &node_of, std::slice::from_ref(&alone), seed);
+        assert_eq!(alone.graph.len(), graph.len(), "seed {seed}");
+        assert_eq!(alone.graph.memory, graph.memory, "seed {seed}");
+        assert!(alone.graph.edges().eq(graph.edges()), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_no_placement_is_refused() {
+    let arena = Arena::new();
+    let (graph, _) = Program::random(3, true).record(&arena);
+    let tasks = graph.len();
+    let short = Holders::new(2).exchange(&graph, &vec![0; tasks - 1]);
+    let placed = tasks - 1;
+    assert_eq!(short, Err(PlacementError::Length { placed, tasks }));
+    let mut node_of = vec![0; tasks];
+    node_of[1] = 2;
+    let error = Holders::new(2).exchange(&graph, &node_of).unwrap_err();
+    let text = "task 1 is placed on node 2: there are 2 nodes, numbered from 0";
+    assert_eq!(error.to_string(), text);
+}

@@ -1,0 +1,136 @@
+//! Group norm: groups of neighbouring channels of each sample together.
+
+use dahl_core::Handle;
+use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_ops::norm::group::{
+    GROUP_NORM, GROUP_NORM_AFFINE_GRAD, GROUP_NORM_INPUT_GRAD, GroupNormAffineGrad,
+    GroupNormInputGrad, GroupNormParams, Groups,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Extent, Layer, ModelBuilder, Named, ParamSpec, Tape, divides, norm, yes};
+
+/// `torch.nn.GroupNorm`: groups of channels of each sample brought to mean 0 and variance 1, then each channel scaled
+/// and shifted. The numbers of a row are its channels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupNorm {
+    /// Into how many groups the channels are cut.
+    pub num_groups: usize,
+    /// What is added to the variance.
+    #[serde(default = "epsilon")]
+    pub eps: f64,
+    /// Whether channels are scaled and shifted.
+    #[serde(default = "yes")]
+    pub affine: bool,
+}
+
+fn epsilon() -> f64 {
+    norm::EPSILON
+}
+
+impl Named for GroupNorm {
+    const NAME: &'static str = "group_norm";
+}
+
+/// Samples × channels × height × width, also of rows.
+fn image(of: &Handle) -> Handle {
+    let mut extents = of.shape.extents().to_vec();
+    extents.resize(4, 1);
+    of.reshape(&extents).expect("as many elements")
+}
+
+impl Layer for GroupNorm {
+    fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
+        norm::check_epsilon(self.eps)?;
+        if self.num_groups == 0 {
+            return Err("num_groups must be 1 or more".into());
+        }
+        let channels = inputs[0].channels();
+        divides("num_groups", self.num_groups, "the input's", channels).map(|_| inputs[0])
+    }
+
+    fn params(&self, input: Extent) -> Vec<ParamSpec> {
+        norm::params(&[input.channels()], [self.affine; 2])
+    }
+
+    fn check_batch(&self, input: Extent, batch: usize) -> Result<(), String> {
+        match batch * input.len() == self.num_groups {
+            true => Err(
+                "a batch of one sample has one value per group, training needs two; choose fewer \
+                 groups, or a batch size that leaves no single sample over"
+                    .into(),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    fn forward(&self, tape: &mut Tape<'_>) -> Handle {
+        let (x, y) = (tape.input(0), tape.new_output());
+        let statistics = tape.temporary("statistics", &[tape.batch(), 2 * self.num_groups]);
+        let [scale, shift] = norm::affine(tape, &[x.shape[1]], [self.affine; 2]);
+        for ([x, y], statistics) in norm::pieces(tape, [&image(&x), &image(&y)], &statistics) {
+            let operands = dahl_ops::norm::group::GroupNorm {
+                x: x.with(Read),
+                scale: scale.with(Read),
+                shift: shift.with(Read),
+                y: y.with(Write),
+                statistics: statistics.with(Write),
+            };
+            let params = GroupNormParams {
+                groups: self.num_groups,
+                epsilon: self.eps,
+            };
+            GROUP_NORM.submit(tape.recorder(), operands, params);
+        }
+        tape.keep(statistics);
+        tape.keep(scale);
+        y
+    }
+
+    fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
+        let (x, statistics, scale) = (image(&tape.input(0)), tape.kept(0), tape.kept(1));
+        let (dy, groups) = (image(dy), self.num_groups);
+        if tape.wants_gradient(0) {
+            let dx = image(&tape.new_gradient(0));
+            for ([x, dy, dx], statistics) in norm::pieces(tape, [&x, &dy, &dx], &statistics) {
+                let operands = GroupNormInputGrad {
+                    x: x.with(Read),
+                    dy: dy.with(Read),
+                    statistics: statistics.with(Read),
+                    scale: scale.with(Read),
+                    dx: dx.with(Write),
+                };
+                GROUP_NORM_INPUT_GRAD.submit(tape.recorder(), operands, Groups { groups });
+            }
+            tape.give_gradient(0, dx);
+        }
+        if self.affine {
+            let gradients = ["scale gradient", "shift gradient"]
+                .map(|name| tape.temporary(name, scale.shape.extents()));
+            for ([x, dy], statistics) in norm::pieces(tape, [&x, &dy], &statistics) {
+                let [dscale, dshift] = &gradients;
+                let operands = GroupNormAffineGrad {
+                    x: x.with(Read),
+                    dy: dy.with(Read),
+                    statistics: statistics.with(Read),
+                    dscale: dscale.with(Reduce),
+                    dshift: dshift.with(Reduce),
+                };
+                GROUP_NORM_AFFINE_GRAD.submit(tape.recorder(), operands, Groups { groups });
+            }
+            norm::give(tape, gradients, [true; 2]);
+        }
+    }
+}
+
+impl ModelBuilder {
+    /// Group norm over so many groups of channels.
+    #[track_caller]
+    pub fn group_norm(self, num_groups: usize) -> Self {
+        self.layer(GroupNorm {
+            num_groups,
+            eps: epsilon(),
+            affine: true,
+        })
+    }
+}

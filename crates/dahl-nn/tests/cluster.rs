@@ -1,0 +1,90 @@
+//! Training on several nodes ends with the bits of one, whatever the shares.
+
+use std::time::Duration;
+
+use dahl_core::DType;
+use dahl_core::graph::partition::{Holders, part, place_by_rows};
+use dahl_nn::{Step, models};
+use dahl_runtime::Runtime;
+use dahl_runtime::network::{LinkSpeed, Member, local_cluster};
+use dahl_test_support::runs::{Case, How, Run, case, run, run_on, session};
+
+/// Trains on nodes with these shares, each a runtime of its own, and returns what each ended with.
+fn run_shared(case: &Case, how: &How, shares: &[f64]) -> Vec<Run> {
+    let node = |transport| {
+        let runtime = Runtime::builder()
+            .workers(how.workers)
+            .policy(how.policy)
+            .pin(false)
+            .network(Box::new(transport), Duration::from_secs(600))
+            .build()
+            .expect("a runtime");
+        let shares = shares.to_vec();
+        let place = move |graph: &_| place_by_rows(graph, &shares).expect("shares");
+        let mut member = Member::new(runtime, Box::new(place)).expect("a member");
+        run_on(&mut member, &mut session(case, how), case)
+    };
+    std::thread::scope(|scope| {
+        let cluster = local_cluster(shares.len() as u16, LinkSpeed::UNLIMITED);
+        let threads: Vec<_> = cluster
+            .into_iter()
+            .map(|transport| scope.spawn(|| node(transport)))
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn any_shares_give_the_bits_of_one_node() {
+    let mut dropout = case("decay");
+    dropout.toml = dropout.toml.replace("p = 0.0", "p = 0.4");
+    let cases = ["residual", "rectangles", "adamw", "clipped"].map(case);
+    for case in cases.into_iter().chain([dropout]) {
+        for dtype in [DType::F32, DType::F64] {
+            let how = How {
+                workers: 1,
+                grain: "sample=4",
+                dtype,
+                ..How::default()
+            };
+            let alone = run(&case, &how);
+            for shares in [
+                &[1.0, 1.0][..],
+                &[3.0, 1.0],
+                &[5.0, 2.0, 1.0],
+                &[0.0, 1.0, 0.3, 2.0],
+            ] {
+                let all = run_shared(&case, &how, shares);
+                for (node, other) in all.iter().enumerate() {
+                    let what = format!("{}, {dtype}, shares {shares:?}, node {node}", case.name);
+                    assert!(other.weights == alone.weights, "{what}: other weights");
+                    assert_eq!(other.epochs, alone.epochs, "{what}: other losses");
+                    assert_eq!(other.evaluated, alone.evaluated, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_needs_memory_for_its_share_only() {
+    let model = models::by_name("lenet5").expect("a shipped model");
+    let step = Step::new(model)
+        .batch(64)
+        .grain("sample=8".parse().unwrap());
+    let graph = step.lower().unwrap().graph;
+    for shares in [[1.0, 1.0], [3.0, 1.0]] {
+        let node_of = place_by_rows(&graph, &shares).unwrap();
+        let transfers = Holders::new(2).exchange(&graph, &node_of).unwrap();
+        for (node, share) in shares.iter().enumerate() {
+            let own = part(&graph, &node_of, &transfers, node as u16).unwrap();
+            let whole = graph.memory.bytes as f64 * share / shares.iter().sum::<f64>();
+            let bytes = own.graph.memory.bytes as f64;
+            // Beside activations there are gradients, which do not shrink with the share.
+            assert!(
+                bytes < 1.35 * whole,
+                "shares {shares:?}, node {node}: {bytes} of {whole}"
+            );
+        }
+    }
+}
