@@ -61,11 +61,25 @@ enum Command {
     },
 }
 
+impl Command {
+    /// Why a command cannot run on several nodes that a launcher has started; none if it can, or is alone.
+    fn refuses_cluster(&self) -> Option<String> {
+        match self {
+            Command::Train(_) | Command::Eval(_) | Command::Predict(_) => None,
+            _ => dahl::tune::refuse_cluster("this command"),
+        }
+    }
+}
+
 fn main() -> std::process::ExitCode {
     // A closed pipe (`dahl … | head`) ends us quietly, as it ends every other Unix tool.
     print::die_with_the_pipe();
     let matches = with_negative_numbers(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    if let Some(refusal) = cli.command.refuses_cluster() {
+        eprintln!("error: {refusal}");
+        return std::process::ExitCode::from(2);
+    }
     let result = match cli.command {
         Command::Train(args) => commands::train::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
@@ -93,7 +107,9 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::from(match error.downcast_ref::<commands::Exit>() {
                 Some(exit) => exit.0,
                 None => {
-                    eprintln!("error: {}", dahl::core::text::chain(error.as_ref()));
+                    let here = dahl::runtime::network::launched();
+                    let here = here.map_or(String::new(), |l| format!(" on node {}", l.rank));
+                    eprintln!("error{here}: {}", dahl::core::text::chain(error.as_ref()));
                     code
                 }
             })

@@ -147,4 +147,24 @@ pub trait Executor {
         array: &Handle,
         change: &mut dyn FnMut(ValuesMut<'_>),
     ) -> Result<(), ExecError>;
+
+    /// Whether to stop: something that one computer knows and all that work together must agree upon. Asked once per
+    /// step. Where there are several, the answer may come some steps late, but after the same step on all.
+    fn agree(&mut self, stop: bool) -> Result<bool, ExecError> {
+        Ok(stop)
+    }
+
+    /// Refuses to go on where computers that work together were given different things to do. `facts` makes names and
+    /// values, which must be the same on all; a computer alone does not ask for them.
+    fn compare(
+        &mut self,
+        _facts: &mut dyn FnMut() -> Vec<(&'static str, String)>,
+    ) -> Result<(), ExecError> {
+        Ok(())
+    }
+
+    /// Whether this computer writes files for all that work together.
+    fn is_first(&self) -> bool {
+        true
+    }
 }

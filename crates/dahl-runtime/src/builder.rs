@@ -117,6 +117,16 @@ impl Builder {
         self
     }
 
+    /// So many processes share this computer: each gets its part of the cores, unless it was bound to some already.
+    /// Workers are not pinned then, because no process knows which cores the others have.
+    pub fn share_cores(mut self, processes: usize) -> Self {
+        if !crate::pin::is_bound() {
+            self.workers = (self.workers / processes.max(1)).max(1);
+            self.pin = false;
+        }
+        self
+    }
+
     /// The policy, by name; `ws` unless set.
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = named(name.into());

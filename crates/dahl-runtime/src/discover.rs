@@ -81,6 +81,13 @@ pub(crate) fn default_workers() -> usize {
     crate::topology::workers(Path::new("/"), crate::pin::allowed_cores().len())
 }
 
+/// What this computer is called.
+pub(crate) fn host_name() -> String {
+    let name = read(Path::new("/"), "proc/sys/kernel/hostname");
+    name.or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_else(|| "a computer".into())
+}
+
 fn read(root: &Path, path: &str) -> Option<String> {
     Some(fs::read_to_string(root.join(path)).ok()?.trim().to_string())
 }

@@ -80,6 +80,16 @@ pub enum RunError {
     /// A node of the cluster can no longer be reached.
     #[error("the cluster is broken: {0}")]
     NodeLost(String),
+    /// The nodes of a cluster were not given the same things to do.
+    #[error("the nodes do not agree on {what}:\n  {first}\n  {other}\nAll must be the same")]
+    NodesDiffer {
+        /// On what.
+        what: String,
+        /// The first node, and what it has.
+        first: String,
+        /// Another node, and what it has.
+        other: String,
+    },
     /// The runtime could not be started.
     #[error("cannot start: {0}")]
     Start(String),

@@ -26,6 +26,18 @@ pub(crate) fn to_core(_: usize) -> bool {
     false
 }
 
+/// Whether this process may use only some of the cores that are there.
+pub(crate) fn is_bound() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: asks for a number.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        (allowed_cores().len() as i64) < online
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
 /// The cores this process may use.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn allowed_cores() -> Vec<usize> {

@@ -41,6 +41,9 @@ pub enum TuneError {
     /// A GPU that is not there, or does not work.
     #[error("{0}")]
     Gpu(String),
+    /// Other computers cannot be reached.
+    #[error("{0}")]
+    Cluster(String),
     /// A setting that makes no sense, with the remedy.
     #[error("{0}")]
     Option(String),

@@ -5,6 +5,7 @@
 //! | [`ThisMachine`] | this computer, looked at once; where its measurements are kept; its description |
 //! | [`calibrate`](calibrate()) | measures it: a [`Profile`] and a performance model |
 //! | [`RunConfig`] | units, policy or plan of a run; gives runtimes |
+//! | [`ClusterConfig`] | how several computers share a run |
 //! | [`StepBench`] | training steps on random data, timed |
 //! | [`tune`](tune()) | a grain for a step on this computer, measured and simulated |
 //! | [`MachineModel`] | a machine and all that is known of it |
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod calibrate;
+mod cluster;
 mod describe;
 mod error;
 mod follow;
@@ -44,6 +46,7 @@ mod watts;
 mod windows;
 
 pub use calibrate::{CalibrateOptions, Calibration, calibrate};
+pub use cluster::{ClusterConfig, OnShares, refuse_cluster};
 pub use describe::Described;
 pub use error::TuneError;
 pub use follow::{Followed, MeasuredRun, StepPlan};

@@ -11,6 +11,7 @@ use dahl_runtime::perf_store::Warning;
 use dahl_runtime::{Builder, Runtime};
 use dahl_sched::policy;
 
+use crate::cluster::ClusterConfig;
 use crate::error::TuneError;
 use crate::follow::StepPlan;
 use crate::gpus;
@@ -44,6 +45,8 @@ pub struct RunConfig {
     pub on_no_room: Option<OnNoRoom>,
     /// Ends long work early: training after the step in flight, tuning with the best so far.
     pub stop: Stop,
+    /// How it works together with other computers, where a launcher has started several.
+    pub cluster: ClusterConfig,
 }
 
 impl RunConfig {
@@ -102,6 +105,16 @@ impl ResolvedRun {
     /// The plan to follow.
     pub(crate) fn follow(&self) -> Option<&StepPlan> {
         self.config.follow.as_deref()
+    }
+
+    /// How it works together with other computers.
+    pub(crate) fn cluster(&self) -> &ClusterConfig {
+        &self.config.cluster
+    }
+
+    /// How many CPU workers were asked for.
+    pub(crate) fn cpus(&self) -> Cpus {
+        self.config.units.cpus
     }
 
     /// The request to stop that it obeys.

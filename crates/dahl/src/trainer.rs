@@ -19,10 +19,11 @@ use dahl_nn::losses::Loss;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::optim::Optimizer;
 use dahl_nn::schedule::Schedule;
-use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, Training};
+use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, TrainError, Training};
 use dahl_nn::weights::{self, Loaded, Weights};
-use dahl_runtime::{Builder, Runtime};
-use dahl_tune::{RunConfig, StepPlan, ThisMachine, Units, arithmetic};
+use dahl_runtime::Builder;
+use dahl_runtime::network::Member;
+use dahl_tune::{ClusterConfig, RunConfig, StepPlan, ThisMachine, Units, arithmetic};
 
 use crate::{Data, Error};
 
@@ -63,7 +64,7 @@ enum First {
 
 struct Opened {
     session: Session,
-    runtime: Runtime,
+    member: Member,
     sampler: Sampler,
 }
 
@@ -298,22 +299,22 @@ impl Trainer {
         if let Some(adjust) = self.adjust.take() {
             builder = adjust(builder);
         }
-        let mut runtime = builder.build()?;
+        let mut member = run.join(builder)?;
         let mut session = Session::new(step, self.training.clone())?;
         session.stop_by(self.run.stop.clone());
-        session.computed_by(arithmetic(runtime.machine()));
+        session.computed_by(arithmetic(member.runtime().machine()));
         match &self.first {
-            First::Seed => session.initialise(&mut runtime)?,
+            First::Seed => session.initialise(&mut member)?,
             First::Weights(loaded) => {
-                session.set_weights(&mut runtime, &loaded.weights)?;
+                session.set_weights(&mut member, &loaded.weights)?;
                 session.name_classes(loaded.class_names.clone());
             }
-            First::Checkpoint(folder) => session.resume_from(&mut runtime, folder)?,
+            First::Checkpoint(folder) => session.resume_from(&mut member, folder)?,
         }
         if let Some(folder) = self.checkpoints.clone() {
             session.checkpoint_to(folder.overwrite(self.overwrite));
         }
-        let gpus = run.gpu_watts(None);
+        let (gpus, runtime) = (run.gpu_watts(None), member.runtime());
         let options = dahl_energy::Options {
             clock: runtime.busy_clock(dahl_core::UnitKind::CPU),
             cards: run.has_gpus(),
@@ -322,8 +323,8 @@ impl Trainer {
         };
         Ok(Opened {
             session,
-            runtime,
             sampler: options.start(),
+            member,
         })
     }
 
@@ -363,7 +364,7 @@ impl Trainer {
     ) -> Result<Vec<Epoch>, Error> {
         let Opened {
             session,
-            runtime,
+            member,
             sampler,
         } = self.open()?;
         let mut history = Vec::new();
@@ -389,7 +390,7 @@ impl Trainer {
             watch(progress, history.last())
         };
         session.run(
-            runtime,
+            member,
             data.train.clone(),
             data.validation.clone(),
             &mut tell,
@@ -403,25 +404,25 @@ impl Trainer {
     /// Loss and accuracy on a set, with the weights as they are.
     pub fn evaluate(&mut self, data: impl Into<Source>) -> Result<Totals, Error> {
         let opened = self.open()?;
-        Ok(opened.session.evaluate(&mut opened.runtime, data.into())?)
+        Ok(opened.session.evaluate(&mut opened.member, data.into())?)
     }
 
     /// Class scores (logits) for samples: bytes or floats, one sample after another.
     pub fn predict<'a>(&mut self, samples: impl Into<Samples<'a>>) -> Result<Scores, Error> {
         let opened = self.open()?;
-        Ok(opened.session.predict(&mut opened.runtime, samples)?)
+        Ok(opened.session.predict(&mut opened.member, samples)?)
     }
 
     /// Class scores for every sample of a source, in its order.
     pub fn predict_all(&mut self, data: impl Into<Source>) -> Result<Scores, Error> {
         let opened = self.open()?;
-        Ok(opened.session.predict_all(&mut opened.runtime, data)?)
+        Ok(opened.session.predict_all(&mut opened.member, data)?)
     }
 
     /// The weights as they are.
     pub fn weights(&mut self) -> Result<Weights, Error> {
         let opened = self.open()?;
-        Ok(opened.session.weights(&mut opened.runtime)?)
+        Ok(opened.session.weights(&mut opened.member)?)
     }
 
     /// The names of the classes that the model tells apart, where data or weights have said them.
@@ -439,6 +440,9 @@ impl Trainer {
     /// Writes the weights as safetensors with PyTorch's keys, whole or not at all, and with the names of classes.
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         let weights = self.weights()?;
+        if !self.is_first()? {
+            return Ok(());
+        }
         let names = self.class_names()?;
         Ok(weights::write_named(path.as_ref(), &weights, names)?)
     }
@@ -450,7 +454,28 @@ impl Trainer {
         let opened = self.open()?;
         let weights = weights::fit(loaded.weights, opened.session.model()).weights;
         opened.session.name_classes(loaded.class_names);
-        Ok(opened.session.set_weights(&mut opened.runtime, &weights)?)
+        Ok(opened.session.set_weights(&mut opened.member, &weights)?)
+    }
+
+    /// Whether this is the node that prints and writes files, of those that `mpirun` or `srun` has started; a computer
+    /// alone is.
+    pub fn is_first(&mut self) -> Result<bool, Error> {
+        Ok(self.open()?.member.node() == 0)
+    }
+
+    /// The end of a program on several nodes: waits for the others and leaves together with them. Without it, the
+    /// others take it that this one has failed.
+    pub fn finish(mut self) -> Result<(), Error> {
+        match &mut self.opened {
+            Some(opened) => Ok(opened.member.finish().map_err(TrainError::Execution)?),
+            None => Ok(()),
+        }
+    }
+
+    /// How several computers work together, where a launcher has started this program on each: shares, and when a
+    /// silent node counts as lost.
+    pub fn cluster(self, cluster: ClusterConfig) -> Trainer {
+        self.set("cluster", |t| t.run.cluster = cluster)
     }
 
     /// What this computer has used since the trainer began to work.
@@ -461,6 +486,6 @@ impl Trainer {
     /// What has run where and when since recording began; none unless [`Trainer::record`] was asked for.
     pub fn take_trace(&mut self) -> Result<Option<Trace>, Error> {
         let opened = self.open()?;
-        Ok(opened.runtime.take_trace())
+        Ok(opened.member.runtime_mut().take_trace())
     }
 }

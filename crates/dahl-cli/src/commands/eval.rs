@@ -22,10 +22,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = args.on.model()?;
     let data = args.on.open(&model)?;
     let mut ready = args.on.ready(model, args.loss.loss.clone())?;
-    let totals = ready.session.evaluate(&mut ready.runtime, data.clone())?;
+    let totals = ready.session.evaluate(&mut ready.member, data.clone())?;
     let counts = ready
         .session
-        .count_classes(&mut ready.runtime, data.clone())?;
+        .count_classes(&mut ready.member, data.clone())?;
     let names = ready.class_names(Some(&*data));
     ready.finish()?;
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());

@@ -8,9 +8,10 @@ use dahl::nn::Model;
 use dahl::nn::losses::Loss;
 use dahl::nn::optim::Sgd;
 use dahl::nn::train::{Session, Training};
-use dahl::runtime::Runtime;
+use dahl::runtime::network::Member;
 use dahl::tune::ThisMachine;
 
+use super::cluster;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{GraphArgs, model, weights_for};
 use super::train::DataOptions;
@@ -39,7 +40,7 @@ pub struct InferenceArgs {
 pub struct Ready {
     run: Run,
     /// Who computes.
-    pub runtime: Runtime,
+    pub member: Member,
     /// The model with its weights.
     pub session: Session,
 }
@@ -70,14 +71,14 @@ impl InferenceArgs {
             .loss(loss)
             .optimizer(Sgd::default());
         let run = self.run.prepare(this, step, &self.graph, None)?;
-        let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
-        interrupt::cancels(runtime.canceller());
+        let mut member = run.member()?;
+        interrupt::cancels(member.runtime().canceller());
         let mut session = Session::new(run.step.clone(), Training::default())?;
-        session.set_weights(&mut runtime, &loaded.weights)?;
+        session.set_weights(&mut member, &loaded.weights)?;
         session.name_classes(loaded.class_names);
         Ok(Ready {
             run,
-            runtime,
+            member,
             session,
         })
     }
@@ -109,7 +110,8 @@ impl Ready {
 
     /// Writes the trace, if one was asked for.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        let trace = self.run.finish(&mut self.runtime);
-        self.run.save(trace.as_ref())
+        let trace = self.run.finish(self.member.runtime_mut());
+        let saved = self.run.save(trace.as_ref());
+        cluster::leave(&mut self.member, saved)
     }
 }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod check;
+mod cluster;
 pub mod energy;
 pub mod eval;
 mod follow;
@@ -50,7 +51,7 @@ impl std::fmt::Display for Exit {
 
 impl std::error::Error for Exit {}
 
-/// The end of work that a signal cut short, once that has been said.
+/// The end of work that a signal cut short, here or on another node, once that has been said.
 pub fn stopped() -> anyhow::Error {
-    Exit(crate::interrupt::exit_code().unwrap_or(1)).into()
+    Exit(crate::interrupt::exit_code().unwrap_or(130)).into()
 }

@@ -68,16 +68,16 @@ fn predict(args: &Args) -> anyhow::Result<Predicted> {
         false => None,
     };
     let mut ready = args.on.ready(model, Loss::default())?;
-    let (session, runtime) = (&mut ready.session, &mut ready.runtime);
+    let (session, member) = (&mut ready.session, &mut ready.member);
     let (names, scores) = match &data {
         Some(data) => {
             let names = (0..data.len()).map(|i| format!("{} {i}", data.name()));
-            let scores = session.predict_all(runtime, data.clone())?;
+            let scores = session.predict_all(member, data.clone())?;
             (names.collect(), scores)
         }
         None => {
             let names = args.images.iter().map(|p| p.display().to_string());
-            let scores = session.predict(runtime, Samples::from(pixels))?;
+            let scores = session.predict(member, Samples::from(pixels))?;
             (names.collect(), scores)
         }
     };

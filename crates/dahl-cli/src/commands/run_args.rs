@@ -7,8 +7,11 @@ use anyhow::Context;
 use dahl::core::Bytes;
 use dahl::core::trace::Trace;
 use dahl::nn::Step;
-use dahl::runtime::{Builder, Runtime};
-use dahl::tune::{self, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text};
+use dahl::runtime::Runtime;
+use dahl::runtime::network::Member;
+use dahl::tune::{
+    self, ClusterConfig, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text,
+};
 
 use super::step_args::GraphArgs;
 use crate::{interrupt, print};
@@ -36,12 +39,58 @@ pub struct RunArgs {
     /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
     #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "units", "grain"])]
     plan: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Record what runs where and when into this file, for `dahl trace`
     #[arg(long, value_name = "F")]
     pub trace: Option<PathBuf>,
     /// Most tasks that a trace keeps per unit; the oldest go first
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     trace_events: usize,
+}
+
+/// How several computers work together, where mpirun or srun has started this command on each.
+#[derive(clap::Args, Clone, Debug)]
+struct ClusterArgs {
+    /// Each node's part of a batch under mpirun or srun: auto (by measured speed), or a number per node, as in 3:1
+    #[arg(long, value_name = "S", default_value = "auto", value_parser = Shares::parse)]
+    shares: Shares,
+    /// Seconds that a node may be silent while others wait for it
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    node_timeout: f64,
+}
+
+/// Shares as they are typed.
+#[derive(Clone, Debug)]
+struct Shares(Option<Vec<f64>>);
+
+impl Shares {
+    fn parse(text: &str) -> Result<Shares, String> {
+        ClusterConfig::parse_shares(text).map(Shares)
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok();
+    seconds
+        .filter(|s| (0.1..=1e6).contains(s))
+        .ok_or_else(|| "use a number of seconds from 0.1 to a million".into())
+}
+
+impl ClusterArgs {
+    fn config(&self) -> ClusterConfig {
+        ClusterConfig {
+            shares: self.shares.0.clone(),
+            patience: std::time::Duration::from_secs_f64(self.node_timeout),
+            on_shares: Some(Arc::new(|shares| {
+                if dahl::runtime::network::launched().is_some_and(|l| l.rank == 0) {
+                    let parts: Vec<String> =
+                        shares.iter().map(|s| format!("{:.0}", 100.0 * s)).collect();
+                    eprintln!("shares by speed: {} %", parts.join(" : "));
+                }
+            })),
+        }
+    }
 }
 
 /// A step, and how it runs here.
@@ -84,6 +133,7 @@ impl RunArgs {
             follow: plan.clone(),
             trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
             stop: interrupt::stop(),
+            cluster: self.cluster.config(),
             on_device_lost: Some(Arc::new(|name, why| {
                 print::warning(&format!(
                     "{name} failed and is taken out, others go on: {why}"
@@ -129,13 +179,13 @@ fn tuned(step: &Step, run: &ResolvedRun) -> anyhow::Result<dahl::nn::lower::grai
 }
 
 impl Run {
-    /// A runtime.
-    pub fn runtime(&self, settings: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Runtime> {
+    /// This computer, alone or as a node of a cluster, for a session: it overlaps steps by graphs of its own.
+    pub fn member(&self) -> anyhow::Result<Member> {
         let (builder, damaged) = self.run.builder(self.step.dtype)?;
         if let Some(damaged) = damaged {
             print::warning(&damaged.to_string());
         }
-        Ok(settings(builder).build()?)
+        Ok(self.run.join(builder.in_flight(1))?)
     }
 
     /// The end of a run: keeps what policies have learnt, and returns what was recorded.

@@ -33,7 +33,11 @@ impl Session {
         };
         let folder = place.folder.clone();
         self.settle(exec)?;
-        let saved = self.checkpoint(exec)?.save(&folder);
+        let checkpoint = self.checkpoint(exec)?;
+        let saved = match exec.is_first() {
+            true => checkpoint.save(&folder),
+            false => Ok(()),
+        };
         let event = match saved {
             Ok(()) => Event::Checkpoint,
             Err(_) => Event::CheckpointFailed,
@@ -46,6 +50,7 @@ impl Session {
     /// written.
     pub(super) fn open_checkpoints<T: Element>(
         &mut self,
+        exec: &dyn Executor,
         batches: &Batches<T>,
     ) -> Result<(), TrainError> {
         let names = batches.source().class_names();
@@ -60,7 +65,7 @@ impl Session {
             resumed.checkpoint.check_data(&data)?;
         }
         self.data = Some(data);
-        if let (Some(place), None) = (&self.checkpoints, &self.lock) {
+        if let (Some(place), None, true) = (&self.checkpoints, &self.lock, exec.is_first()) {
             let from = self.resumed.as_ref().and_then(|r| r.folder.as_deref());
             self.lock = Some(place.open(from)?);
         }
@@ -120,6 +125,26 @@ impl Session {
             }
         }
         all
+    }
+
+    /// What computers that train together must have been told alike.
+    pub(super) fn facts<T: Element>(&self, batches: &Batches<T>) -> Vec<(&'static str, String)> {
+        let model = &self.step.model;
+        let at = (self.launched, self.epoch, self.batch_in_epoch);
+        vec![
+            ("the version of DAHL", env!("CARGO_PKG_VERSION").to_string()),
+            (
+                "the model",
+                format!("{} ({:016x})", model.name, model.fingerprint()),
+            ),
+            ("the settings", self.settings_json().to_string()),
+            (
+                "the length of the run",
+                format!("{:?}", (self.training.epochs, self.training.steps)),
+            ),
+            ("where the run begins", format!("{at:?}")),
+            ("the data", batches.identity().to_string()),
+        ]
     }
 
     /// Goes on from the checkpoint in a folder. Where checkpoints are written into the same folder, they take its

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use dahl_core::{DType, Executor, Shown, Stop};
+use dahl_core::{DType, Executor, Shown};
 use dahl_data::{Batches, DataError, Expects, Prefetch, Prefetcher, Source};
 
 use super::events::{EpochReport, Event, Progress};
@@ -49,7 +49,8 @@ impl Session {
         if self.training.shuffle {
             batches = batches.shuffled(self.step.seed);
         }
-        self.open_checkpoints(&batches)?;
+        exec.compare(&mut || self.facts(&batches))?;
+        self.open_checkpoints(exec, &batches)?;
         let steps = batches.per_epoch() as u64;
         let total = self.training.total(steps)?;
         let (epoch, batch) = match self.batch_in_epoch == steps {
@@ -69,16 +70,18 @@ impl Session {
         loop {
             // The end of an epoch is due, also where a run was stopped before it or while it was judged.
             let complete = self.batch_in_epoch == steps;
-            if self.is_report_due(steps, total)
-                && let Some(report) = self.end_epoch::<T>(exec, validation.as_ref(), complete)?
-            {
+            if self.is_report_due(steps, total) {
+                let Some(report) = self.end_epoch::<T>(exec, validation.as_ref(), complete)? else {
+                    self.interrupted = true;
+                    break;
+                };
                 history.push(report);
                 stop |= self.tell(exec, watch, Event::Epoch(report)).is_break();
                 stop |= self.save_checkpoint(exec, watch)?.is_break();
                 saved = Some(self.launched);
             }
             let to_do = self.launched < total || self.is_report_due(steps, total);
-            self.interrupted = to_do && self.stop.take();
+            self.interrupted = to_do && self.is_stopped(exec)?;
             if stop || self.interrupted || !to_do {
                 break;
             }
@@ -111,6 +114,11 @@ impl Session {
         }
         exec.wait()?;
         Ok(history)
+    }
+
+    /// Whether somebody has asked the run to stop, on any of the computers that work on it.
+    fn is_stopped(&self, exec: &mut dyn Executor) -> Result<bool, TrainError> {
+        Ok(exec.agree(self.stop.take())?)
     }
 
     /// Whether an epoch has ended, or the last step has cut it short, and nobody was told.
@@ -209,10 +217,9 @@ impl Session {
         complete: bool,
     ) -> Result<Option<EpochReport>, TrainError> {
         self.settle(exec)?;
-        let stop = self.stop.clone();
         let validation = match validation {
             None => None,
-            Some(batches) => match self.evaluate_as(exec, batches, &stop)? {
+            Some(batches) => match self.evaluate_as(exec, batches, true)? {
                 None => return Ok(None),
                 judged => judged,
             },
@@ -239,15 +246,14 @@ impl Session {
     ) -> Result<Totals, TrainError> {
         let data = data.into();
         self.prepare(exec)?;
-        let never = Stop::new();
         let judged = match self.step.dtype {
             DType::F32 => {
                 let batches = self.batches::<f32>(data)?;
-                self.evaluate_as(exec, &batches, &never)
+                self.evaluate_as(exec, &batches, false)
             }
             DType::F64 => {
                 let batches = self.batches::<f64>(data)?;
-                self.evaluate_as(exec, &batches, &never)
+                self.evaluate_as(exec, &batches, false)
             }
         };
         Ok(judged?.unwrap_or_default())
@@ -257,12 +263,12 @@ impl Session {
         &mut self,
         exec: &mut dyn Executor,
         batches: &Batches<T>,
-        stop: &Stop,
+        stops: bool,
     ) -> Result<Option<Totals>, TrainError> {
         let mut totals = Totals::default();
         self.evaluations.forget();
         for batch in self.once(batches)? {
-            if stop.is_requested() {
+            if stops && self.is_stopped(exec)? {
                 self.evaluations.drain(exec, &mut totals)?;
                 return Ok(None);
             }

@@ -37,7 +37,7 @@ pub fn local_cluster(nodes: u16, speed: LinkSpeed) -> Vec<LocalNode> {
             ended: vec![Vec::new(); usize::from(nodes)],
             links: vec![Instant::now(); usize::from(nodes) * usize::from(nodes)],
             woken: vec![false; usize::from(nodes)],
-            left: vec![false; usize::from(nodes)],
+            left: vec![None; usize::from(nodes)],
         }),
         changed: (0..nodes).map(|_| Condvar::new()).collect(),
     });
@@ -77,8 +77,8 @@ struct State {
     /// When the link between two nodes is free.
     links: Vec<Instant>,
     woken: Vec<bool>,
-    /// Nodes that are no longer there.
-    left: Vec<bool>,
+    /// Why nodes are no longer there, if they are not.
+    left: Vec<Option<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -114,10 +114,9 @@ impl Hub {
 
 /// That a node has left, if it has.
 fn check(state: &State, node: u16) -> Result<(), NodeLost> {
-    let why = "it has left the cluster".into();
-    match state.left[usize::from(node)] {
-        false => Ok(()),
-        true => Err(NodeLost { node, why }),
+    match state.left[usize::from(node)].clone() {
+        None => Ok(()),
+        Some(why) => Err(NodeLost { node, why }),
     }
 }
 
@@ -197,6 +196,11 @@ impl Transport for LocalNode {
             .try_for_each(|n| check(&state, n))
     }
 
+    fn heard(&self, _: u16) -> Instant {
+        // One process: a node that is gone has said so.
+        Instant::now()
+    }
+
     fn wait(&mut self, at_most: Duration) {
         let next = self.coming.iter().map(|(at, _)| *at).min();
         let until = Instant::now() + at_most;
@@ -213,7 +217,7 @@ impl Transport for LocalNode {
         }
     }
 
-    fn abandon(&mut self) {
+    fn abandon(&mut self, why: &str) {
         let mut state = lock(&self.hub.state);
         let me = self.number;
         state
@@ -227,15 +231,17 @@ impl Transport for LocalNode {
         for node in 0..self.nodes {
             state.ended[usize::from(node)].retain(|d| !of_mine(d));
         }
-        state.left[usize::from(me)] = true;
+        state.left[usize::from(me)].get_or_insert(why.into());
         for node in 0..self.nodes {
             self.hub.wake(&mut state, node);
         }
     }
+
+    fn close(&mut self) {}
 }
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
-        self.abandon();
+        self.abandon("it has left the cluster");
     }
 }

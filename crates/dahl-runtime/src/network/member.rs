@@ -4,31 +4,53 @@
 //! holds is then known to all without asking ([`Holders`]), and so are the messages. What a launch does to that
 //! knowledge is found out once: states are numbered, and a launch in a state that was met before takes the part that
 //! was made then.
+//!
+//! A computer alone is a member, too: its part is the whole graph, and it agrees with itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use dahl_core::graph::partition::{Holders, part};
+use dahl_core::graph::partition::{Holders, PlacementError, part, place_by_rows};
 use dahl_core::{
     Codelet, ExecError, Executor, Graph, Handle, Recorder, Region, Task, UnitKind, Values,
     ValuesMut,
 };
 
+use super::agree::{Meetings, Rows, Told};
+use super::balance::Balance;
+use super::{LAUNCHES_APART, Network};
 use crate::error::RunError;
 use crate::runtime::Runtime;
 
 /// Says on which node each task of a graph runs: the same for equal graphs, on all nodes.
 pub type Placer = Box<dyn FnMut(&Graph) -> Vec<u16>>;
 
-/// A node of a cluster.
+/// Hears of the shares of all nodes when they change.
+pub type OnShares = Box<dyn FnMut(&[f64])>;
+
+/// A node of a cluster, or a computer alone.
 pub struct Member {
     runtime: Runtime,
+    cluster: Option<Cluster>,
+}
+
+/// What a node knows of its cluster.
+struct Cluster {
     node: u16,
-    placer: Placer,
+    place: Place,
     states: Vec<Holders>,
     state: usize,
     /// By state and event, what follows.
     known: HashMap<(usize, Event), Follows>,
+    meetings: Meetings,
+    /// Launches so far.
+    launches: u64,
+}
+
+/// Who says where tasks run.
+enum Place {
+    By(Placer),
+    Shares(Balance, OnShares),
 }
 
 /// The next state, and what this node runs.
@@ -46,78 +68,273 @@ enum Event {
 }
 
 impl Member {
-    /// The node that a runtime with a network is ([`crate::Builder::network`]).
+    /// A computer alone.
+    pub fn alone(runtime: Runtime) -> Self {
+        Member {
+            runtime,
+            cluster: None,
+        }
+    }
+
+    /// The node that a runtime with a network is ([`crate::Builder::network`]); `placer` says where tasks run.
     pub fn new(runtime: Runtime, placer: Placer) -> Result<Self, RunError> {
+        Self::join(runtime, Place::By(placer))
+    }
+
+    /// The same, with tasks placed by samples: each node has its share of a batch. Without `shares` they follow
+    /// measured speeds, and `told` hears of every change. No bit depends on them.
+    pub fn with_shares(
+        runtime: Runtime,
+        shares: Option<Vec<f64>>,
+        told: OnShares,
+    ) -> Result<Self, RunError> {
+        let nodes = runtime.place_in_cluster().map_or(1, |(_, nodes)| nodes);
+        let start = |e: PlacementError| RunError::Start(e.to_string());
+        let balance = Balance::new(nodes, shares).map_err(start)?;
+        match nodes {
+            1 => Ok(Self::alone(runtime)),
+            _ => Self::join(runtime, Place::Shares(balance, told)),
+        }
+    }
+
+    fn join(runtime: Runtime, place: Place) -> Result<Self, RunError> {
         let Some((node, nodes)) = runtime.place_in_cluster() else {
             let why = "a member of a cluster needs a runtime with a network";
             return Err(RunError::Start(why.into()));
         };
-        Ok(Member {
+        let start = |e: ExecError| RunError::Start(e.to_string());
+        let meetings = Meetings::new(nodes).map_err(start)?;
+        let mut member = Member {
             runtime,
-            node,
-            placer,
-            states: vec![Holders::new(nodes)],
-            state: 0,
-            known: HashMap::new(),
-        })
+            cluster: Some(Cluster {
+                node,
+                place,
+                states: vec![Holders::new(nodes)],
+                state: 0,
+                known: HashMap::new(),
+                meetings,
+                launches: 0,
+            }),
+        };
+        let names = member.gather(crate::discover::host_name().as_bytes());
+        let text = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned();
+        let names = names.map_err(start)?.into_iter().map(text).collect();
+        if let Some(network) = member.network() {
+            network.call_nodes(names);
+        }
+        Ok(member)
     }
 
-    /// The number of this node.
+    /// The number of this node; 0 if it is alone.
     pub fn node(&self) -> u16 {
-        self.node
+        self.cluster.as_ref().map_or(0, |c| c.node)
     }
 
     /// How many nodes there are.
     pub fn nodes(&self) -> u16 {
-        self.states[0].nodes()
+        self.cluster.as_ref().map_or(1, |c| c.states[0].nodes())
+    }
+
+    /// What the nodes are called, by number; none if it is alone.
+    pub fn names(&self) -> Vec<String> {
+        self.network().map(Network::all_names).unwrap_or_default()
+    }
+
+    /// Each node's part of a batch, if tasks are placed by that.
+    pub fn shares(&self) -> Option<&[f64]> {
+        match &self.cluster.as_ref()?.place {
+            Place::Shares(balance, _) => Some(balance.shares()),
+            Place::By(_) => None,
+        }
     }
 
     /// The runtime of this node.
-    pub fn runtime(&mut self) -> &mut Runtime {
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The runtime of this node, to take a trace of say. What it launches by itself, other nodes do not know of.
+    pub fn runtime_mut(&mut self) -> &mut Runtime {
         &mut self.runtime
     }
 
     /// Changes where tasks run, from the next launch on. All nodes must do so between the same launches.
     pub fn place_by(&mut self, placer: Placer) {
-        self.placer = placer;
-        self.known
-            .retain(|(_, event), _| !matches!(event, Event::Launch(_)));
+        if let Some(cluster) = &mut self.cluster {
+            cluster.place = Place::By(placer);
+            cluster.forget_parts();
+        }
+    }
+
+    /// Every node gives some bytes and gets those of all, by number. All nodes must call it at the same place.
+    pub fn gather(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>, ExecError> {
+        if self.cluster.is_none() {
+            return Ok(vec![own.to_vec()]);
+        }
+        let lengths = self.exchange(&[own.len() as f64])?;
+        let longest = lengths.iter().map(|l| l[0] as usize).max().unwrap_or(0);
+        let mut words: Vec<f64> = own
+            .chunks(8)
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                f64::from_le_bytes(word)
+            })
+            .collect();
+        words.resize(longest.div_ceil(8).max(1), 0.0);
+        let all = self.exchange(&words)?;
+        let bytes = |(row, len): (Vec<f64>, &Vec<f64>)| {
+            let mut bytes: Vec<u8> = row.into_iter().flat_map(f64::to_le_bytes).collect();
+            bytes.truncate(len[0] as usize);
+            bytes
+        };
+        Ok(all.into_iter().zip(&lengths).map(bytes).collect())
+    }
+
+    /// Every node gives as many numbers and gets those of all.
+    fn exchange(&mut self, own: &[f64]) -> Result<Vec<Vec<f64>>, ExecError> {
+        let rows = Rows::new(self.nodes(), own.len())?;
+        rows.give(own.iter().copied());
+        self.launch_placed(&rows.graph, rows.node_of.clone())?;
+        self.rows(&rows.array, own.len())
+    }
+
+    fn rows(&mut self, array: &Handle, width: usize) -> Result<Vec<Vec<f64>>, ExecError> {
+        let mut all = Vec::new();
+        self.read(array, &mut |v| {
+            if let Values::F64(v) = v {
+                all = v.chunks(width).map(<[f64]>::to_vec).collect();
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// All nodes have come to the end: waits for the others, and leaves the cluster together with them. A member that
+    /// is dropped before says goodbye to the others, which ends their run.
+    pub fn finish(&mut self) -> Result<(), ExecError> {
+        if self.cluster.is_some() {
+            self.wait()?;
+            self.gather(&[])?;
+            self.runtime.wait()?;
+            if let Some(network) = self.network() {
+                network.all_finished();
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes why this node is about to leave: the others will name it as the reason for their end.
+    pub fn leave_because(&mut self, why: impl Into<String>) {
+        if let Some(network) = self.network() {
+            network.leave_because(why.into());
+        }
+    }
+
+    fn network(&self) -> Option<&Network> {
+        self.runtime.shared.network.as_ref()
     }
 
     /// Something happens: returns what this node runs for it, after `new` if it never happened in this state before.
     fn happen(
-        &mut self,
+        cluster: &mut Cluster,
         event: Event,
-        new: impl FnOnce(&mut Self, &mut Holders) -> Result<Option<Arc<Graph>>, ExecError>,
+        new: impl FnOnce(&mut Cluster, &mut Holders) -> Result<Option<Arc<Graph>>, ExecError>,
     ) -> Result<Option<Arc<Graph>>, ExecError> {
-        if let Some((next, run)) = self.known.get(&(self.state, event)) {
-            self.state = *next;
+        if let Some((next, run)) = cluster.known.get(&(cluster.state, event)) {
+            cluster.state = *next;
             return Ok(run.clone());
         }
-        let mut holders = self.states[self.state].clone();
-        let run = new(self, &mut holders)?;
-        let met = self.states.iter().position(|s| *s == holders);
+        let mut holders = cluster.states[cluster.state].clone();
+        let run = new(cluster, &mut holders)?;
+        let met = cluster.states.iter().position(|s| *s == holders);
         let next = met.unwrap_or_else(|| {
-            self.states.push(holders);
-            self.states.len() - 1
+            cluster.states.push(holders);
+            cluster.states.len() - 1
         });
-        self.known.insert((self.state, event), (next, run.clone()));
-        self.state = next;
+        let follows = (next, run.clone());
+        cluster.known.insert((cluster.state, event), follows);
+        cluster.state = next;
         Ok(run)
+    }
+
+    fn launch_placed(&mut self, graph: &Arc<Graph>, node_of: Vec<u16>) -> Result<(), ExecError> {
+        self.launch_by(graph, |_, _| Ok(node_of))
+    }
+
+    fn launch_by(
+        &mut self,
+        graph: &Arc<Graph>,
+        place: impl FnOnce(&mut Cluster, &Graph) -> Result<Vec<u16>, PlacementError>,
+    ) -> Result<(), ExecError> {
+        let Some(cluster) = &mut self.cluster else {
+            return Ok(self.runtime.launch(graph)?);
+        };
+        let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
+            let node_of = place(cluster, graph)?;
+            let transfers = holders.exchange(graph, &node_of)?;
+            Ok(Some(part(graph, &node_of, &transfers, cluster.node)?.graph))
+        })?;
+        self.run(run)
+    }
+
+    /// Launches what this node runs, if anything; the same on all nodes.
+    fn run(&mut self, part: Option<Arc<Graph>>) -> Result<(), ExecError> {
+        let (Some(part), Some(cluster)) = (part, &mut self.cluster) else {
+            return Ok(());
+        };
+        cluster.launches += 1;
+        // So two launches that are `LAUNCHES_APART` from each other have a wait between them, on every node.
+        if cluster.launches.is_multiple_of(LAUNCHES_APART / 2) {
+            self.runtime.wait()?;
+        }
+        Ok(self.runtime.launch(&part)?)
+    }
+
+    /// What nodes said when they last met; what this one says is sent on its way.
+    fn meet(&mut self) -> Result<Vec<Told>, ExecError> {
+        let busy = self.runtime.busy();
+        let busy = busy.iter().map(|s| s.0).sum::<f64>() / busy.len().max(1) as f64;
+        let Some(cluster) = &mut self.cluster else {
+            return Ok(Vec::new());
+        };
+        let (array, given) = (cluster.meetings.rows.array.clone(), cluster.meetings.given);
+        let all: Vec<Told> = match given {
+            true => {
+                let width = array.shape[1];
+                let rows = self.rows(&array, width)?;
+                rows.iter().map(|row| Told::read(row)).collect()
+            }
+            false => Vec::new(),
+        };
+        if let Some(cluster) = &mut self.cluster {
+            let meetings = &mut cluster.meetings;
+            if given {
+                meetings.heard(&all);
+            }
+            let told = meetings.say(busy);
+            meetings.rows.give(told.row().into_iter());
+            let (graph, node_of) = (meetings.rows.graph.clone(), meetings.rows.node_of.clone());
+            self.launch_placed(&graph, node_of)?;
+        }
+        Ok(all)
+    }
+}
+
+impl Cluster {
+    /// Where tasks run has changed.
+    fn forget_parts(&mut self) {
+        let meeting = Event::Launch(self.meetings.rows.graph.id);
+        self.known
+            .retain(|(_, event), _| *event == meeting || !matches!(event, Event::Launch(_)));
     }
 }
 
 impl Executor for Member {
     fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), ExecError> {
-        let run = self.happen(Event::Launch(graph.id), |this, holders| {
-            let node_of = (this.placer)(graph);
-            let transfers = holders.exchange(graph, &node_of)?;
-            Ok(Some(part(graph, &node_of, &transfers, this.node)?.graph))
-        })?;
-        match run {
-            Some(part) => Ok(self.runtime.launch(&part)?),
-            None => Ok(()),
-        }
+        self.launch_by(graph, |cluster, graph| match &mut cluster.place {
+            Place::By(placer) => Ok(placer(graph)),
+            Place::Shares(balance, _) => place_by_rows(graph, balance.shares()),
+        })
     }
 
     fn wait(&mut self) -> Result<(), ExecError> {
@@ -125,23 +342,25 @@ impl Executor for Member {
     }
 
     fn read(&mut self, array: &Handle, see: &mut dyn FnMut(Values<'_>)) -> Result<(), ExecError> {
-        let event = Event::Read(array.storage.id, array.region);
-        let run = self.happen(event, |this, holders| {
-            let nodes = 0..holders.nodes();
-            if nodes.clone().all(|n| holders.missing(array, n).is_empty()) {
-                return Ok(None);
-            }
-            let recorder = Recorder::new();
-            for _ in nodes.clone() {
-                recorder.submit(Task::new(&TOUCH, &[array.with(dahl_core::Mode::Read)]));
-            }
-            let graph = recorder.finish()?;
-            let node_of: Vec<u16> = nodes.collect();
-            let transfers = holders.exchange(&graph, &node_of)?;
-            Ok(Some(part(&graph, &node_of, &transfers, this.node)?.graph))
-        })?;
-        if let Some(gather) = run {
-            self.runtime.launch(&gather)?;
+        if let Some(cluster) = &mut self.cluster {
+            let event = Event::Read(array.storage.id, array.region);
+            let run = Self::happen(cluster, event, |cluster, holders| {
+                let nodes = 0..holders.nodes();
+                if nodes.clone().all(|n| holders.missing(array, n).is_empty()) {
+                    return Ok(None);
+                }
+                let recorder = Recorder::new();
+                for _ in nodes.clone() {
+                    recorder.submit(Task::new(&TOUCH, &[array.with(dahl_core::Mode::Read)]));
+                }
+                let graph = recorder.finish()?;
+                let node_of: Vec<u16> = nodes.collect();
+                let transfers = holders.exchange(&graph, &node_of)?;
+                Ok(Some(
+                    part(&graph, &node_of, &transfers, cluster.node)?.graph,
+                ))
+            })?;
+            self.run(run)?;
         }
         Executor::read(&mut self.runtime, array, see)
     }
@@ -151,12 +370,77 @@ impl Executor for Member {
         array: &Handle,
         change: &mut dyn FnMut(ValuesMut<'_>),
     ) -> Result<(), ExecError> {
-        let event = Event::Write(array.storage.id, array.region);
-        self.happen(event, |_, holders| {
-            holders.written(array);
-            Ok(None)
-        })?;
+        if let Some(cluster) = &mut self.cluster {
+            let event = Event::Write(array.storage.id, array.region);
+            Self::happen(cluster, event, |_, holders| {
+                holders.written(array);
+                Ok(None)
+            })?;
+        }
         Executor::write(&mut self.runtime, array, change)
+    }
+
+    fn agree(&mut self, stop: bool) -> Result<bool, ExecError> {
+        let Some(cluster) = &mut self.cluster else {
+            return Ok(stop);
+        };
+        if !cluster.meetings.is_due(stop) {
+            return Ok(false);
+        }
+        let all = self.meet()?;
+        let Some(cluster) = &mut self.cluster else {
+            return Ok(false);
+        };
+        if let Place::Shares(balance, told) = &mut cluster.place {
+            let busy: Vec<f64> = all.iter().map(|t| t.busy).collect();
+            if balance.adjust(&busy) {
+                told(balance.shares());
+                cluster.forget_parts();
+            }
+        }
+        Ok(all.iter().any(|t| t.stop))
+    }
+
+    fn compare(
+        &mut self,
+        facts: &mut dyn FnMut() -> Vec<(&'static str, String)>,
+    ) -> Result<(), ExecError> {
+        if self.cluster.is_none() {
+            return Ok(());
+        }
+        let facts = facts();
+        let mut own = Vec::new();
+        // A value may have several lines, but none has a zero byte.
+        for (_, value) in &facts {
+            own.extend(value.as_bytes());
+            own.push(0);
+        }
+        let all = self.gather(&own)?;
+        let value = |node: usize, i: usize| {
+            let value = all[node].split(|&b| b == 0).nth(i).unwrap_or_default();
+            String::from_utf8_lossy(value).into_owned()
+        };
+        let name = |node: usize| match self.network() {
+            Some(network) => network.name(node as u16),
+            None => format!("node {node}"),
+        };
+        for node in 1..all.len() {
+            for (i, (what, _)) in facts.iter().enumerate() {
+                let (first, other) = (value(0, i), value(node, i));
+                if first != other {
+                    return Err(Box::new(RunError::NodesDiffer {
+                        what: (*what).into(),
+                        first: format!("{}: {first}", name(0)),
+                        other: format!("{}: {other}", name(node)),
+                    }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_first(&self) -> bool {
+        self.node() == 0
     }
 }
 
@@ -171,6 +455,6 @@ impl Drop for Member {
 }
 
 /// Reads its operand and does nothing: a node that runs it has the newest values.
-static TOUCH: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
+pub(super) static TOUCH: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
     Arc::new(Codelet::new("touch").implement("reference", UnitKind::CPU, |_| Ok(())))
 });

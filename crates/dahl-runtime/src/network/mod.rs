@@ -9,8 +9,11 @@
 //! negotiated.
 //!
 //! Losing a node is the end of a run, for every node: what was under way is given up, the launch fails with an error that
-//! names the node, and nothing waits for ever.
+//! names the node, and nothing waits for ever. A node that ends early says why to the others, if it still can.
 
+mod agree;
+mod balance;
+mod launcher;
 mod local;
 mod member;
 
@@ -28,8 +31,13 @@ use crate::memory::{Hold, Refusal};
 use crate::shared::Shared;
 use crate::sync::{Mutex, lock};
 
+pub use launcher::{Launched, launched};
 pub use local::{LinkSpeed, LocalNode, local_cluster};
-pub use member::{Member, Placer};
+pub use member::{Member, OnShares, Placer};
+
+/// Of launches this far apart no two are in flight at once: a transport may name messages by the launch's number modulo
+/// this. [`Member`] sees to it.
+pub const LAUNCHES_APART: u64 = 64;
 
 /// How long the communication thread sleeps at most: a run that is cancelled by a signal is noticed this soon.
 const NAP: Duration = Duration::from_millis(50);
@@ -82,11 +90,18 @@ pub trait Transport: Send {
     /// Adds the tickets of messages that have ended.
     fn poll(&mut self, ended: &mut Vec<usize>) -> Result<(), NodeLost>;
 
+    /// When a node last showed that it is there, by a message or otherwise.
+    fn heard(&self, node: u16) -> Instant;
+
     /// Sleeps until a message may have ended, or it is woken, or the time is over.
     fn wait(&mut self, at_most: Duration);
 
-    /// Gives up all messages that have not ended: their bytes are not touched any more.
-    fn abandon(&mut self);
+    /// Gives up all messages that have not ended: their bytes are not touched any more. The others hear why, if they
+    /// can still be reached.
+    fn abandon(&mut self, why: &str);
+
+    /// All nodes have finished: nobody sends anything any more.
+    fn close(&mut self);
 }
 
 /// What other threads see of the communication thread.
@@ -95,6 +110,20 @@ pub(crate) struct Network {
     waker: Arc<dyn Fn() + Send + Sync>,
     /// How long a message may be under way while nothing comes from its node.
     patience: Duration,
+    /// What the nodes are called, once they have said so.
+    names: Mutex<Vec<String>>,
+    ending: Mutex<Ending>,
+}
+
+/// How this node leaves the cluster.
+#[derive(Default)]
+struct Ending {
+    /// Whether all nodes have finished.
+    together: bool,
+    /// What the others are told otherwise.
+    why: Option<String>,
+    /// The transport, when its thread has ended: it is closed by the thread that opened it.
+    transport: Option<Box<dyn Transport>>,
 }
 
 impl Network {
@@ -103,7 +132,53 @@ impl Network {
             inbox: Mutex::new(Vec::new()),
             waker: transport.waker(),
             patience,
+            names: Mutex::default(),
+            ending: Mutex::default(),
         }
+    }
+
+    /// Notes what the nodes are called.
+    fn call_nodes(&self, names: Vec<String>) {
+        *lock(&self.names) = names;
+    }
+
+    fn all_names(&self) -> Vec<String> {
+        lock(&self.names).clone()
+    }
+
+    /// A node, in words.
+    fn name(&self, node: u16) -> String {
+        match lock(&self.names).get(usize::from(node)) {
+            Some(name) => format!("node {node} ({name})"),
+            None => format!("node {node}"),
+        }
+    }
+
+    fn lost(&self, lost: NodeLost) -> RunError {
+        RunError::NodeLost(format!("{}: {}", self.name(lost.node), lost.why))
+    }
+
+    /// All nodes have finished: leaving now loses nothing.
+    fn all_finished(&self) {
+        lock(&self.ending).together = true;
+    }
+
+    fn has_finished(&self) -> bool {
+        lock(&self.ending).together
+    }
+
+    /// What the others hear when this node leaves before they have finished.
+    fn farewell(&self, shared: &Shared) -> String {
+        let why = lock(&self.ending).why.clone();
+        why.unwrap_or_else(|| match shared.peek_error() {
+            RunError::Cancelled => "it has left the cluster".into(),
+            error => error.to_string(),
+        })
+    }
+
+    /// Notes why this node is about to leave before the others have finished.
+    fn leave_because(&self, why: String) {
+        lock(&self.ending).why.get_or_insert(why);
     }
 
     /// Takes the messages out of tasks that became ready.
@@ -143,25 +218,37 @@ struct UnderWay<'s> {
 }
 
 /// The body of the communication thread.
-pub(crate) fn serve(shared: &Shared, network: &Network, mut transport: Box<dyn Transport>) {
+pub(crate) fn serve<'s>(
+    shared: &'s Shared,
+    network: &'s Network,
+    mut transport: Box<dyn Transport>,
+) {
     let mut server = Server {
         shared,
         completion: Completion::new(None, shared),
         slots: Vec::new(),
         free: Vec::new(),
-        heard: vec![Instant::now(); usize::from(transport.nodes())],
-        patience: network.patience,
+        network,
     };
     let (mut ready, mut ended) = (Vec::new(), Vec::new());
+    // Why this node has left: what is launched after that fails as well.
+    let mut left: Option<RunError> = None;
     while !shared.is_stopping() {
         std::mem::swap(&mut ready, &mut *lock(&network.inbox));
         let busy = !ready.is_empty();
-        let result = server.turn(&mut *transport, &mut ready, &mut ended);
-        if let Err(error) = result {
+        let turned = match &left {
+            Some(error) if busy => Err(error.clone()),
+            Some(_) => Ok(()),
+            None => server.turn(&mut *transport, &mut ready, &mut ended),
+        };
+        if let Err(error) = turned {
             shared.fail(error);
         }
-        if shared.is_failing() {
-            transport.abandon();
+        if shared.is_failing() && !network.has_finished() {
+            if left.is_none() {
+                transport.abandon(&network.farewell(shared));
+                left = Some(shared.peek_error());
+            }
             server.give_up(&mut ready);
         }
         if !busy && ended.is_empty() {
@@ -170,9 +257,14 @@ pub(crate) fn serve(shared: &Shared, network: &Network, mut transport: Box<dyn T
         }
         ended.clear();
     }
-    transport.abandon();
+    match (left, network.has_finished()) {
+        (Some(_), _) => {}
+        (None, true) => transport.close(),
+        (None, false) => transport.abandon(&network.farewell(shared)),
+    }
     server.give_up(&mut ready);
     server.completion.settle(shared);
+    lock(&network.ending).transport = Some(transport);
 }
 
 struct Server<'s> {
@@ -181,9 +273,7 @@ struct Server<'s> {
     /// Messages under way, by ticket.
     slots: Vec<Option<UnderWay<'s>>>,
     free: Vec<usize>,
-    /// When something last came from each node.
-    heard: Vec<Instant>,
-    patience: Duration,
+    network: &'s Network,
 }
 
 impl<'s> Server<'s> {
@@ -200,19 +290,19 @@ impl<'s> Server<'s> {
             }
             self.start(transport, task)?;
         }
-        transport.poll(ended).map_err(lost)?;
+        let polled = transport.poll(ended);
+        polled.map_err(|e| self.network.lost(e))?;
         for &ticket in &*ended {
             let Some(under_way) = self.slots[ticket].take() else {
                 continue;
             };
             self.free.push(ticket);
-            self.heard[usize::from(under_way.peer)] = Instant::now();
             if let Some(hold) = under_way.hold {
                 hold.release(true);
             }
             self.completion.complete(self.shared, under_way.task);
         }
-        self.check_patience()
+        self.check_patience(transport)
     }
 
     fn start(&mut self, transport: &mut dyn Transport, task: TaskRef) -> Result<(), RunError> {
@@ -261,22 +351,22 @@ impl<'s> Server<'s> {
         });
         // SAFETY: the region is one run of elements (partition packs what is not). The task is ready and does not
         // complete before its ticket is back or everything is abandoned, so all that conflicts with it waits.
-        unsafe { transport.start(end, ticket) }.map_err(lost)
+        unsafe { transport.start(end, ticket) }.map_err(|e| self.network.lost(e))
     }
 
-    /// A message that has been under way for long, with nothing else from its node since, is given up.
-    fn check_patience(&self) -> Result<(), RunError> {
+    /// A message that has been under way for long, with no sign of life from its node since, is given up.
+    fn check_patience(&self, transport: &dyn Transport) -> Result<(), RunError> {
         let now = Instant::now();
         for under_way in self.slots.iter().flatten() {
-            let heard = self.heard[usize::from(under_way.peer)].max(under_way.since);
-            if now.duration_since(heard) > self.patience {
+            let heard = transport.heard(under_way.peer).max(under_way.since);
+            if now.saturating_duration_since(heard) > self.network.patience {
                 // SAFETY: as in `start`.
                 let graph = unsafe { Instance::of(under_way.task) }.graph();
-                return Err(lost(NodeLost {
+                return Err(self.network.lost(NodeLost {
                     node: under_way.peer,
                     why: format!(
                         "no answer for {:.1} s, while waiting for {}",
-                        self.patience.as_secs_f64(),
+                        self.network.patience.as_secs_f64(),
                         graph.describe(under_way.task.task)
                     ),
                 }));
@@ -301,8 +391,4 @@ impl<'s> Server<'s> {
         }
         self.completion.settle(self.shared);
     }
-}
-
-fn lost(lost: NodeLost) -> RunError {
-    RunError::NodeLost(lost.to_string())
 }

@@ -18,11 +18,13 @@ use dahl::nn::schedule::Schedule;
 use dahl::nn::train::{Event, Session, Training};
 use dahl::nn::weights;
 use dahl::runtime::Runtime;
+use dahl::runtime::network::Member;
 use dahl::tune::{
     Followed, MeasuredRun, ThisMachine, arithmetic, core_watts, load_machine, units_text,
 };
 
 use super::at_least_one;
+use super::cluster;
 use super::follow;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{StepArgs, model, say, weights_for};
@@ -152,8 +154,9 @@ const LAST: usize = 1 << 13;
 
 /// All that is needed before the first step.
 struct Prepared {
+    /// Whether nothing is printed here: by wish, or because another node does.
+    quiet: bool,
     run: Run,
-    runtime: Runtime,
     session: Session,
     train: Arc<dyn Dataset>,
     validation: Option<Arc<dyn Dataset>>,
@@ -163,12 +166,24 @@ struct Prepared {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut prepared = prepare(args)?;
-    if !args.quiet() {
-        announce(args, &prepared);
+    args.check()?;
+    let this = ThisMachine::look();
+    let step = args.step.step(model(args.model.as_deref())?, &this, true)?;
+    let record = (!args.quiet()).then_some(LAST);
+    let run = args.run.prepare(this, step, &args.step.graph, record)?;
+    let mut member = run.member()?;
+    let result = train_on(args, run, &mut member);
+    cluster::leave(&mut member, result)
+}
+
+/// Trains on this computer, alone or with others.
+fn train_on(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<()> {
+    let mut prepared = prepare(args, run, member)?;
+    if !prepared.quiet {
+        announce(args, &prepared, member);
     }
-    let (report, work) = train(args, &mut prepared)?;
-    finish(args, prepared, &report, &work)
+    let (report, work) = train(args, &mut prepared, member)?;
+    finish(args, prepared, member, &report, &work)
 }
 
 /// What could not be written beside the weights: said at once and by the exit code.
@@ -186,18 +201,9 @@ impl Failed {
     }
 }
 
-/// Resolves everything, opens what is read and what is written, and sets the first weights.
-fn prepare(args: &Args) -> anyhow::Result<Prepared> {
-    if args.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
-        anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
-    }
-    if args.checkpoint_every.is_some() && args.checkpoints().is_none() {
-        anyhow::bail!("--checkpoint-every needs a folder: add --checkpoint DIR");
-    }
-    let this = ThisMachine::look();
-    let step = args.step.step(model(args.model.as_deref())?, &this, true)?;
-    let record = (!args.quiet()).then_some(LAST);
-    let run = args.run.prepare(this, step, &args.step.graph, record)?;
+/// Opens what is read and what is written, and sets the first weights.
+fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepared> {
+    let first = member.node() == 0;
     let model = &run.step.model;
     let train = args.data.open(model, Split::Train)?;
     let validation = match args.data.val_limit {
@@ -205,7 +211,7 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         _ => Some(args.data.open(model, Split::Validation)?),
     };
     // Whatever cannot be written at the end should be found out at the beginning.
-    if let Some(path) = &args.save {
+    if let Some(path) = args.save.as_ref().filter(|_| first) {
         super::check_writable(path)?;
     }
     let training = Training {
@@ -215,43 +221,43 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         schedule: args.schedule,
         shuffle: !args.no_shuffle,
     };
-    // The session overlaps steps by graphs of its own.
-    let mut runtime = run.runtime(|builder| builder.in_flight(1))?;
+    let arithmetic = arithmetic(member.runtime().machine());
     let mut session = Session::new(run.step.clone(), training)?;
     if let Some(plan) = &run.plan {
         plan.check(&*session.lowered()?)?;
     }
     session.stop_by(run.run.stop().clone());
     if !args.other_bits {
-        session.computed_by(arithmetic(runtime.machine()));
+        session.computed_by(arithmetic.clone());
     }
     match (&args.resume, &args.init, &args.init_partial) {
-        (Some(folder), ..) => session.resume_from(&mut runtime, folder)?,
+        (Some(folder), ..) => session.resume_from(member, folder)?,
         (_, Some(path), _) => {
             let loaded = weights_for(session.model(), path)?;
-            session.set_weights(&mut runtime, &loaded.weights)?;
+            session.set_weights(member, &loaded.weights)?;
             session.name_classes(loaded.class_names);
         }
         (.., Some(path)) => {
-            let notes = session.set_weights_partly(&mut runtime, weights::read(path)?)?;
+            let notes = session.set_weights_partly(member, weights::read(path)?)?;
             say(path, &notes);
         }
-        _ => session.initialise(&mut runtime)?,
+        _ => session.initialise(member)?,
     }
-    session.computed_by(arithmetic(runtime.machine()));
+    session.computed_by(arithmetic);
     if let Some(folder) = args.checkpoints() {
         let folder = CheckpointFolder::new(folder).every(args.checkpoint_every);
         session.checkpoint_to(folder.overwrite(args.overwrite));
     }
     // A file is cut with the first line: what is refused until then leaves it alone.
-    let metrics = args.metrics.as_deref().map(|path| match &args.resume {
+    let metrics = args.metrics.as_deref().filter(|_| first);
+    let metrics = metrics.map(|path| match &args.resume {
         Some(_) => Metrics::resume(path, session.epochs_done()),
         None => Metrics::create(path),
     });
     let metrics = metrics.transpose()?;
     Ok(Prepared {
+        quiet: args.quiet() || !first,
         run,
-        runtime,
         session,
         train,
         validation,
@@ -260,7 +266,8 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     })
 }
 
-fn announce(args: &Args, prepared: &Prepared) {
+fn announce(args: &Args, prepared: &Prepared, member: &Member) {
+    let machine = member.runtime().machine();
     let model = &prepared.run.step.model;
     println!(
         "{}: {} parameters, {} images, {} more to validate, {}, {}",
@@ -268,10 +275,11 @@ fn announce(args: &Args, prepared: &Prepared) {
         model.parameter_count(),
         prepared.train.len(),
         prepared.validation.as_ref().map_or(0, |v| v.len()),
-        units_text(prepared.runtime.machine()),
+        units_text(machine),
         prepared.run.run.policy(),
     );
-    let arithmetic = arithmetic(prepared.runtime.machine());
+    cluster::announce(member);
+    let arithmetic = arithmetic(machine);
     println!(
         "kernels: {arithmetic}; chosen by {}",
         args.step.graph.chosen_by(&prepared.run)
@@ -287,10 +295,14 @@ fn announce(args: &Args, prepared: &Prepared) {
 }
 
 /// Trains, telling what happens.
-fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)> {
+fn train(
+    args: &Args,
+    prepared: &mut Prepared,
+    member: &mut Member,
+) -> anyhow::Result<(Report, Work)> {
     let Prepared {
+        quiet,
         run,
-        runtime,
         session,
         train,
         validation,
@@ -300,6 +312,7 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
     let machine = args.machine.as_deref().map(load_machine).transpose()?;
     let cores = machine.as_ref().map(core_watts).transpose()?;
     let gpus = run.run.gpu_watts(machine.as_ref());
+    let runtime = member.runtime();
     let sampler = dahl::energy::Options {
         epoch: runtime.trace_start(),
         model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
@@ -308,10 +321,10 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
         ..dahl::energy::Options::default()
     }
     .start();
-    let mut report = Report::new(args.quiet(), run.step.grain.to_string(), sampler);
+    let mut report = Report::new(*quiet, run.step.grain.to_string(), sampler);
     let before = runtime.busy();
     let (train, validation) = (train.clone(), validation.clone().map(Into::into));
-    let result = session.run(runtime, train, validation, &mut |progress| {
+    let result = session.run(member, train, validation, &mut |progress| {
         let told = report.tell(progress.event).map(|epoch| match metrics {
             Some(m) => m.epoch(epoch),
             None => Ok(()),
@@ -329,6 +342,7 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
         Some(advice) => anyhow::anyhow!("{error}; {advice}"),
         None => error.into(),
     })?;
+    let runtime = member.runtime();
     let work = Work {
         units: busy(runtime, &before),
         traffic: runtime.traffic(),
@@ -339,10 +353,16 @@ fn train(args: &Args, prepared: &mut Prepared) -> anyhow::Result<(Report, Work)>
 }
 
 /// Writes what was asked for, and sums up.
-fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> anyhow::Result<()> {
+fn finish(
+    args: &Args,
+    mut prepared: Prepared,
+    member: &mut Member,
+    report: &Report,
+    work: &Work,
+) -> anyhow::Result<()> {
     let Prepared {
+        quiet,
         run,
-        runtime,
         session,
         metrics,
         failed,
@@ -353,8 +373,10 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
     if let Some(path) = &args.save
         && session.steps_done() > 0
     {
-        let weights = session.weights(runtime)?;
-        saved = weights::write_named(path, &weights, session.class_names());
+        let weights = session.weights(member)?;
+        if member.node() == 0 {
+            saved = weights::write_named(path, &weights, session.class_names());
+        }
     }
     let mut complete = session.unsaved().is_none();
     if let Some(m) = metrics {
@@ -363,7 +385,7 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
         }
         complete &= m.is_complete();
     }
-    let mut trace = run.finish(runtime);
+    let mut trace = run.finish(member.runtime_mut());
     if let (Some(trace), Some(measured)) = (&mut trace, &report.measured) {
         measured.enter(trace);
     }
@@ -381,7 +403,7 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
         };
         followed = Some((Followed::of(plan, graph, &measured, &run.this)?, plan));
     }
-    if !args.quiet() {
+    if !*quiet {
         let slowest = trace.as_ref().and_then(summary::slowest);
         summary::print(report, work, slowest.as_ref(), args.carbon);
         let saved = args
@@ -401,7 +423,9 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
     }
     saved?;
     if session.interrupted() {
-        eprintln!("{}", resuming::how(args, &run.step, session));
+        if member.node() == 0 {
+            eprintln!("{}", resuming::how(args, &run.step, session));
+        }
         return Err(super::stopped());
     }
     match complete {
@@ -411,6 +435,17 @@ fn finish(args: &Args, mut prepared: Prepared, report: &Report, work: &Work) -> 
 }
 
 impl Args {
+    /// Refuses what makes no sense.
+    fn check(&self) -> anyhow::Result<()> {
+        if self.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
+            anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
+        }
+        if self.checkpoint_every.is_some() && self.checkpoints().is_none() {
+            anyhow::bail!("--checkpoint-every needs a folder: add --checkpoint DIR");
+        }
+        Ok(())
+    }
+
     /// Whether standard output is for nobody, or for programs.
     fn quiet(&self) -> bool {
         self.quiet || self.metrics.as_deref().is_some_and(print::is_stdout)

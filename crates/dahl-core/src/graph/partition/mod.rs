@@ -30,6 +30,14 @@ pub enum PlacementError {
     /// Nobody gets anything, or something that is no share.
     #[error("shares {0:?}: use one number of at least 0 for each node, not all of them 0")]
     Shares(Vec<f64>),
+    /// Not one share for every node.
+    #[error("shares for {shares} of {nodes} nodes: give one number for each node, as in 3:1")]
+    Nodes {
+        /// How many shares.
+        shares: usize,
+        /// How many nodes.
+        nodes: u16,
+    },
     /// It is for another graph.
     #[error("the placement is for {placed} tasks, the graph has {tasks}")]
     Length {

@@ -1,0 +1,155 @@
+//! What nodes must agree upon while they run: to stop, and how the work is shared.
+//!
+//! All nodes run the same program, so nothing that only one of them knows (a signal, the time) may decide on what it
+//! does. Every so many steps each node gives a row of numbers; all read the same rows and conclude the same. The rows
+//! travel as values of an ordinary graph: a task on each node writes its row, and one on each node reads them all. What
+//! was given at one meeting is read at the next, when it has long arrived: nobody waits for it.
+//!
+//! Meetings are rare enough to cost nothing and frequent enough for a person who pressed Ctrl-C ([`MEETING`]).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dahl_core::{Arena, Codelet, ExecError, Graph, Handle, Mode, Recorder, Region, Task, UnitKind};
+
+use crate::sync::{Mutex, lock};
+
+/// From one meeting to the next, about.
+const MEETING: Duration = Duration::from_millis(100);
+
+/// Most calls from one meeting to the next.
+const MOST: u64 = 4096;
+
+/// Numbers that each node gives.
+const WIDTH: usize = 3;
+
+/// An array with a row for every node, and the graph by which each node fills in its own and gets all others.
+pub(super) struct Rows {
+    _arena: Arena,
+    pub(super) array: Handle,
+    pub(super) graph: Arc<Graph>,
+    /// The node of every task of it.
+    pub(super) node_of: Vec<u16>,
+    own: Arc<Mutex<Vec<f64>>>,
+}
+
+impl Rows {
+    /// Rows of so many numbers.
+    pub(super) fn new(nodes: u16, width: usize) -> Result<Rows, ExecError> {
+        let arena = Arena::new();
+        let array = arena
+            .zeros::<f64, 2>([usize::from(nodes), width])?
+            .handle()
+            .clone();
+        let own = Arc::new(Mutex::new(vec![0.0; width]));
+        let (from, recorder) = (own.clone(), Recorder::new());
+        let tell = Codelet::new("tell").implement("reference", UnitKind::CPU, move |ops| {
+            let mut row = ops.write::<f64>(0);
+            row.row([0, 0, 0]).copy_from_slice(&lock(&from));
+            Ok(())
+        });
+        let tell = Arc::new(tell);
+        for node in 0..usize::from(nodes) {
+            let row = Region::new([0, 0, node, 0], [1, 1, node + 1, width]);
+            let row = array.part(&row.ok_or("rows without numbers")?);
+            recorder.submit(Task::new(&tell, &[row.with(Mode::Write)]));
+        }
+        for _ in 0..nodes {
+            recorder.submit(Task::new(&super::member::TOUCH, &[array.with(Mode::Read)]));
+        }
+        Ok(Rows {
+            _arena: arena,
+            array,
+            graph: recorder.finish()?,
+            node_of: (0..nodes).chain(0..nodes).collect(),
+            own,
+        })
+    }
+
+    /// What this node will give; the launch before has ended.
+    pub(super) fn give(&self, values: impl Iterator<Item = f64>) {
+        let mut own = lock(&self.own);
+        own.iter_mut().zip(values).for_each(|(own, v)| *own = v);
+    }
+}
+
+/// What a node tells the others when they meet.
+pub(super) struct Told {
+    /// Whether somebody wants the run to end.
+    pub(super) stop: bool,
+    /// Seconds since the meeting before.
+    pub(super) seconds: f64,
+    /// Seconds that its units have worked since, by unit.
+    pub(super) busy: f64,
+}
+
+impl Told {
+    pub(super) fn row(&self) -> [f64; WIDTH] {
+        [f64::from(u8::from(self.stop)), self.seconds, self.busy]
+    }
+
+    pub(super) fn read(row: &[f64]) -> Told {
+        Told {
+            stop: row[0] != 0.0,
+            seconds: row[1],
+            busy: row[2],
+        }
+    }
+}
+
+/// When nodes meet, and what they have said.
+pub(super) struct Meetings {
+    pub(super) rows: Rows,
+    /// Calls since the last meeting, and how many there are between two.
+    calls: u64,
+    every: u64,
+    since: Instant,
+    busy: f64,
+    /// Whether rows are on their way.
+    pub(super) given: bool,
+    /// Whether this node wants to stop and has not said so.
+    stop: bool,
+}
+
+impl Meetings {
+    pub(super) fn new(nodes: u16) -> Result<Meetings, ExecError> {
+        Ok(Meetings {
+            rows: Rows::new(nodes, WIDTH)?,
+            calls: 0,
+            every: 1,
+            since: Instant::now(),
+            busy: 0.0,
+            given: false,
+            stop: false,
+        })
+    }
+
+    /// Counts a call; true if it is time to meet. The same on all nodes.
+    pub(super) fn is_due(&mut self, stop: bool) -> bool {
+        self.stop |= stop;
+        self.calls += 1;
+        if self.calls < self.every {
+            return false;
+        }
+        self.calls = 0;
+        true
+    }
+
+    /// All nodes have said this: how many calls until the next meeting.
+    pub(super) fn heard(&mut self, all: &[Told]) {
+        let slowest = all.iter().map(|t| t.seconds).fold(1e-9, f64::max);
+        let per_call = slowest / self.every as f64;
+        self.every = ((MEETING.as_secs_f64() / per_call) as u64).clamp(1, MOST);
+    }
+
+    /// What this node says now; `busy` is how long its units have worked so far, by unit.
+    pub(super) fn say(&mut self, busy: f64) -> Told {
+        let told = Told {
+            stop: std::mem::take(&mut self.stop),
+            seconds: self.since.elapsed().as_secs_f64(),
+            busy: busy - self.busy,
+        };
+        (self.since, self.busy, self.given) = (Instant::now(), busy, true);
+        told
+    }
+}
