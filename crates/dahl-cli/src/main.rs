@@ -12,7 +12,8 @@ const ENVIRONMENT: &str = "\
 Environment:
   DAHL_HOME  folder for what is measured here: calibration profiles, durations of tasks, compiled GPU kernels
              [default: ~/.local/share/dahl]
-  DAHL_DATA  folders, separated by colons, in which data sets are looked for";
+  DAHL_DATA  folders, separated by colons, in which data sets are looked for
+  DAHL_MPI   the file of the MPI library, where mpirun or srun has started several nodes [default: the launcher's]";
 
 /// Train neural networks on the machines you have, with the least electricity.
 #[derive(Parser)]

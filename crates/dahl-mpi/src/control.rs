@@ -33,7 +33,7 @@ pub(crate) struct Control<A: Abi> {
     /// The other nodes; the lists below have a place for each.
     peers: Vec<u16>,
     receiving: Vec<A::Handle>,
-    received: Vec<Box<[u8; TEXT]>>,
+    received: Vec<[u8; TEXT]>,
     sending: Vec<A::Handle>,
     /// What is being sent: its bytes stay in place until all of it is.
     text: Box<[u8; TEXT]>,
@@ -53,7 +53,7 @@ impl<A: Abi> Control<A> {
         let mut control = Control {
             communicator: library.communicator()?,
             receiving: vec![none; peers.len()],
-            received: peers.iter().map(|_| Box::new([0; TEXT])).collect(),
+            received: vec![[0; TEXT]; peers.len()],
             sending: vec![none; peers.len()],
             text: Box::new([0; TEXT]),
             places: Vec::new(),
@@ -72,7 +72,7 @@ impl<A: Abi> Control<A> {
         self.received[place].fill(0);
         let bytes = (self.received[place].as_mut_ptr(), TEXT as c_int);
         let peer = (c_int::from(self.peers[place]), TAG);
-        // SAFETY: the buffer is owned by this value and not touched until the request has ended; it is dropped after
+        // SAFETY: the buffer is owned by this value, in a list that never grows, and not touched until the request has ended; it is dropped after
         // the request was cancelled, or when nobody calls MPI any more.
         let begun = unsafe { self.library.begin(false, bytes, peer, self.communicator) };
         self.receiving[place] = begun?;

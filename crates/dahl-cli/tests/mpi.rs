@@ -1,0 +1,310 @@
+//! Several processes under Open MPI and MPICH train one model: the bits of one, and clear ends.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Said, dahl};
+use dahl_test_support::skip;
+
+/// Launchers, with the package that has each.
+const OPEN: (&str, &str) = ("mpirun.openmpi", "apt install openmpi-bin");
+const MPICH: (&str, &str) = ("mpirun.mpich", "apt install mpich");
+
+/// Batch norm, dropout, branches: all that is summed over samples.
+const MODEL: &str = r#"
+name = "small"
+input = [1, 28, 28]
+layers = [
+    { type = "conv2d", out_channels = 6, kernel = 3 },
+    { type = "batch_norm2d" },
+    { type = "relu" },
+    { type = "max_pool2d", kernel = 2 },
+    { type = "dropout", p = 0.3 },
+    { type = "flatten" },
+    { type = "linear", out_features = 10 },
+]
+"#;
+
+/// A folder for a test, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("mpi")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("model.toml"), MODEL).unwrap();
+    folder
+}
+
+fn is_there(launcher: &str) -> bool {
+    Command::new(launcher)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// `dahl` on nodes, each with its own arguments; not started yet.
+fn on_nodes(launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
+    let mut command = Command::new(launcher);
+    command
+        .current_dir(folder)
+        .env("DAHL_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        // More nodes than cores, and any number of tests beside this one.
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        .env("OMPI_MCA_hwloc_base_binding_policy", "none")
+        .stdin(Stdio::null());
+    for (i, args) in nodes.iter().enumerate() {
+        if i > 0 {
+            command.arg(":");
+        }
+        command.args(["-n", "1", env!("CARGO_BIN_EXE_dahl")]);
+        command.args(*args).args(["--workers", "1"]);
+    }
+    command
+}
+
+fn run(mut command: Command) -> Said {
+    let output = command.output().expect("the launcher can be started");
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+const TRAIN: [&str; 12] = [
+    "train",
+    "model.toml",
+    "--epochs=2",
+    "--limit=320",
+    "--val-limit=64",
+    "--batch=32",
+    "--clip-norm=1",
+    "--seed=3",
+    "--profile=none",
+    "--grain=sample=8",
+    "--quiet",
+    "--save=nodes.safetensors",
+];
+
+/// The weights of the same run on one computer.
+fn alone(folder: &Path) -> Vec<u8> {
+    let save = format!("--save={}", folder.join("one.safetensors").display());
+    let model = folder.join("model.toml").display().to_string();
+    let mut args = TRAIN.to_vec();
+    (args[1], args[11]) = (&model, &save);
+    assert_eq!(dahl(&args), "");
+    fs::read(folder.join("one.safetensors")).unwrap()
+}
+
+fn any_nodes_give_the_bits_of_one(name: &str, launcher: &str) {
+    let folder = folder(name);
+    let want = alone(&folder);
+    for (nodes, options) in [
+        (2, &["--shares=auto"][..]),
+        (3, &["--shares=5:2:1", "--policy=dmdas"]),
+        (4, &["--shares=0:1:0.3:2", "--policy=eager"]),
+    ] {
+        let args = [&TRAIN[..], options].concat();
+        let said = run(on_nodes(launcher, &vec![&args[..]; nodes], &folder));
+        assert_eq!(said.code, Some(0), "{nodes} nodes: {}", said.err);
+        let got = fs::read(folder.join("nodes.safetensors")).unwrap();
+        assert!(got == want, "{nodes} nodes, {options:?}: other weights");
+        fs::remove_file(folder.join("nodes.safetensors")).unwrap();
+    }
+}
+
+#[test]
+fn open_mpi_gives_the_bits_of_one() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    any_nodes_give_the_bits_of_one("open", OPEN.0);
+}
+
+#[test]
+fn mpich_gives_the_bits_of_one() {
+    if !is_there(MPICH.0) {
+        skip!("no MPICH", MPICH.1);
+    }
+    any_nodes_give_the_bits_of_one("mpich", MPICH.0);
+}
+
+#[test]
+fn nodes_that_were_told_different_things_are_refused() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("differ");
+    for (change, parts) in [
+        ("--limit=288", ["agree on the data", "288 samples"]),
+        ("--seed=4", ["agree on the settings", "\"seed\":4"]),
+        ("--epochs=3", ["agree on the length of the run", "(3,"]),
+    ] {
+        let key = change.split('=').next().unwrap();
+        let other: Vec<&str> = TRAIN
+            .iter()
+            .map(|a| if a.starts_with(key) { change } else { a })
+            .collect();
+        let said = run(on_nodes(OPEN.0, &[&TRAIN, &other], &folder));
+        assert_ne!(said.code, Some(0), "{change}");
+        for part in parts.iter().chain(&["node 0", "node 1"]) {
+            assert!(said.err.contains(part), "{change}: {}", said.err);
+        }
+        assert!(!folder.join("nodes.safetensors").exists(), "{change}");
+    }
+}
+
+#[test]
+fn a_command_for_one_computer_says_so() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+    command
+        .args(["ops"])
+        .env("OMPI_COMM_WORLD_RANK", "0")
+        .env("OMPI_COMM_WORLD_SIZE", "2");
+    let said = run(command);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("without mpirun"), "{}", said.err);
+}
+
+/// A long run on nodes, once it has printed its first epoch; and its processes by rank.
+fn long_run(launcher: &str, nodes: usize, folder: &Path, options: &[&str]) -> (Child, Vec<i32>) {
+    let mut args = TRAIN.to_vec();
+    args.retain(|a| !["--quiet", "--epochs=2", "--save=nodes.safetensors"].contains(a));
+    args.push("--epochs=1000000");
+    args.extend(options);
+    let mut command = on_nodes(launcher, &vec![&args[..]; nodes], folder);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the launcher can be started");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let begun = lines.find(|l| l.as_ref().is_ok_and(|l| l.starts_with("epoch")));
+    assert!(begun.is_some(), "it ended before its first epoch");
+    // What is printed later must not fill the pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    (child, (0..nodes).map(|n| process_of(folder, n)).collect())
+}
+
+/// The process of a rank that works in a folder.
+fn process_of(folder: &Path, rank: usize) -> i32 {
+    let rank = [
+        format!("OMPI_COMM_WORLD_RANK={rank}\0"),
+        format!("PMI_RANK={rank}\0"),
+    ];
+    let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let id: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let here = fs::read_link(entry.path().join("cwd")).ok()?;
+        let program = fs::read_link(entry.path().join("exe")).ok()?;
+        let environ = fs::read(entry.path().join("environ")).ok()?;
+        let environ = String::from_utf8_lossy(&environ).into_owned();
+        let is = here == folder && program == Path::new(env!("CARGO_BIN_EXE_dahl"));
+        (is && rank.iter().any(|r| environ.contains(r))).then_some(id)
+    });
+    found.unwrap_or_else(|| panic!("{rank:?} is not there"))
+}
+
+fn signal(process: i32, signal: &str) {
+    let sent = Command::new("kill")
+        .args([signal, &process.to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+fn end(child: Child) -> Said {
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code(),
+        out: String::new(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn a_killed_node_ends_the_run() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("killed");
+    let (child, processes) = long_run(OPEN.0, 2, &folder, &[]);
+    signal(processes[1], "-KILL");
+    let said = end(child);
+    assert_ne!(said.code, Some(0));
+    assert!(
+        said.err.contains("rank 1") || said.err.contains("node 1"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_stopped_node_is_named_by_those_that_wait() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("stopped");
+    let (child, processes) = long_run(OPEN.0, 2, &folder, &["--node-timeout=2"]);
+    signal(processes[1], "-STOP");
+    let said = end(child);
+    assert_ne!(said.code, Some(0));
+    let parts = ["the cluster is broken: node 1", "no answer for 2.0 s"];
+    assert!(parts.iter().all(|p| said.err.contains(p)), "{}", said.err);
+}
+
+#[test]
+fn a_signal_to_one_node_stops_all_and_any_number_goes_on() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("signal");
+    let checkpoint = ["--checkpoint=ckpt"];
+    let (child, processes) = long_run(OPEN.0, 3, &folder, &checkpoint);
+    signal(processes[1], "-TERM");
+    let said = end(child);
+    assert_ne!(said.code, Some(0));
+    assert!(said.err.contains("--resume"), "{}", said.err);
+    assert!(folder.join("ckpt").is_dir());
+    // On two nodes and on one, from the same checkpoint to the same step.
+    let steps = fs::read(folder.join("ckpt/checkpoint.safetensors")).unwrap();
+    let mut weights = Vec::new();
+    for nodes in [2, 1] {
+        let _ = fs::remove_dir_all(folder.join("copy"));
+        fs::create_dir(folder.join("copy")).unwrap();
+        fs::write(folder.join("copy/checkpoint.safetensors"), &steps).unwrap();
+        let mut args = TRAIN.to_vec();
+        args[2] = "--epochs=1000000";
+        args.push("--resume=copy");
+        let until = format!("--steps={}", steps_of(&steps) + 7);
+        args.push(&until);
+        let said = run(on_nodes(OPEN.0, &vec![&args[..]; nodes], &folder));
+        assert_eq!(said.code, Some(0), "{nodes} nodes: {}", said.err);
+        weights.push(fs::read(folder.join("nodes.safetensors")).unwrap());
+    }
+    assert!(
+        weights[0] == weights[1],
+        "other weights on two nodes than on one"
+    );
+}
+
+/// The step of a checkpoint, from its header.
+fn steps_of(file: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(&file[..file.len().min(1 << 20)]).into_owned();
+    let at = text.find("\\\"step\\\":").expect("a step") + "\\\"step\\\":".len();
+    let digits: String = text[at..]
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().unwrap()
+}
