@@ -1,13 +1,29 @@
-//! Matrix product on one thread: a thin, checked door to the `gemm` crate.
+//! Matrix product on one thread: a checked door to the `gemm` crates, which cuts the inner dimension.
 //!
 //! Operands are described by extents and two strides, so transposition is free. Nothing is
-//! parallelised here, and nothing is blocked or packed here: the crate does that.
+//! parallelised here, and nothing is packed here: that is [`super::slice`]'s business. What is decided here is the
+//! order of additions: an inner dimension longer than [`SLICE`] is cut into equal slices, whose products are added
+//! one after another. So results depend on extents, strides, the instruction level and the crates' version, and on no
+//! machine's caches.
 
 use std::marker::PhantomData;
 
 use dahl_core::view::{View, ViewMut};
 
+use super::slice::{self, Slice};
 use crate::float::Float;
+use crate::simd;
+
+/// The longest slice of an inner dimension that is multiplied at once.
+///
+/// `gemm` cuts inner dimensions, too. Wherever its cut follows the L1 cache (`kernel_params`), it takes 512 at
+/// least, whatever the cache and the element type; for destinations of up to 64×64 it takes 512, for dot products
+/// (`horizontal_dispatcher`) 1024; vectors and inner dimensions of up to 2 it does not cut. So it never cuts one of
+/// ours. What else it derives from caches, the block of rows and of columns and whether operands are packed, decides
+/// which tile an element is in and where its factors lie; each element is still one chain of
+/// multiply-adds over the slice, from zero, added to the destination in the end, and multiplied by ones only. Threads
+/// it has none, because we ask for none. The tests compare with that chain bit for bit.
+pub const SLICE: usize = 512;
 
 /// A matrix that can be read.
 #[derive(Clone, Copy)]
@@ -172,87 +188,41 @@ pub fn matmul<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumula
         b.rows,
         b.cols
     );
-    // SAFETY: the constructors promise that the extents and strides stay inside memory that is
-    // readable, respectively ours alone; `T` is `f32` or `f64`, which the crate knows.
-    unsafe {
-        gemm::gemm(
-            c.rows,
-            c.cols,
-            a.cols,
-            c.ptr,
-            1,
-            c.row_stride as isize,
-            accumulate,
-            a.ptr,
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.ptr,
-            b.col_stride as isize,
-            b.row_stride as isize,
-            T::ONE,
-            T::ONE,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
+    if c.rows == 0 || c.cols == 0 {
+        return;
     }
+    let level = simd::level();
+    let mut from = 0;
+    for k in slices(a.cols) {
+        // SAFETY: the constructors promise that the extents and strides stay inside memory that is
+        // readable, respectively ours alone, and a slice is a part of them; `level` is this machine's.
+        unsafe {
+            let slice = Slice {
+                m: c.rows,
+                n: c.cols,
+                k,
+                a: a.ptr.add(from * a.col_stride),
+                a_strides: [a.row_stride, a.col_stride],
+                b: b.ptr.add(from * b.row_stride),
+                b_strides: [b.row_stride, b.col_stride],
+                c: c.ptr,
+                c_strides: [c.row_stride, 1],
+                add: accumulate || from > 0,
+            };
+            slice::product(slice, level);
+        }
+        from += k;
+    }
+}
+
+/// The lengths of the slices of an inner dimension: as few as [`SLICE`] allows, of one length but for the last. Equal
+/// ones, because a short rest would cost a pass over the destination for little. An empty dimension is one empty slice.
+fn slices(k: usize) -> impl Iterator<Item = usize> {
+    let length = k.div_ceil(k.div_ceil(SLICE).max(1)).max(1);
+    (0..k.max(1))
+        .step_by(length)
+        .map(move |from| length.min(k - from))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn numbers(n: usize) -> Vec<f64> {
-        (0..n).map(|i| (i * 7 % 11) as f64 - 5.0).collect()
-    }
-
-    #[test]
-    fn products_match_the_definition() {
-        for (m, n, k) in [(1, 1, 1), (3, 5, 7), (17, 33, 20), (64, 1, 9)] {
-            let (a, b) = (numbers(k * (m + 2)), numbers(k * (n + 1)));
-            let mut c = numbers(m * (n + 3));
-            let before = c.clone();
-            // `a` is stored transposed, and every matrix has a margin.
-            matmul(
-                Mat::from_slice(&a, k, m, m + 2).transposed(),
-                Mat::from_slice(&b, k, n, n + 1),
-                MatMut::from_slice(&mut c, m, n, n + 3),
-                true,
-            );
-            for i in 0..m {
-                for j in 0..n + 3 {
-                    let product: f64 = (0..k)
-                        .map(|l| a[l * (m + 2) + i] * b[l * (n + 1) + j.min(n - 1)])
-                        .sum();
-                    let want = before[i * (n + 3) + j] + if j < n { product } else { 0.0 };
-                    assert_eq!(c[i * (n + 3) + j], want, "{m}×{n}×{k} at {i},{j}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn without_accumulation_the_destination_is_overwritten() {
-        let mut c = [f32::NAN; 2];
-        matmul(
-            Mat::from_slice(&[1.0, 2.0], 1, 2, 2),
-            Mat::from_slice(&[3.0, 4.0, 5.0, 6.0], 2, 2, 2),
-            MatMut::from_view(ViewMut::from_slice(&mut c, [1, 1, 1, 2])),
-            false,
-        );
-        assert_eq!(c, [13.0, 16.0]);
-    }
-
-    #[test]
-    #[should_panic(expected = "1×2 = 1×2 · 3×2")]
-    fn extents_that_do_not_fit_are_refused() {
-        let (a, mut c) = ([0.0; 6], [0.0; 2]);
-        matmul(
-            Mat::from_slice(&a, 1, 2, 2),
-            Mat::from_slice(&a, 3, 2, 2),
-            MatMut::from_slice(&mut c, 1, 2, 2),
-            false,
-        );
-    }
-}
+mod tests;

@@ -24,9 +24,11 @@
 
 pub mod correlate;
 pub mod matmul;
+mod portable;
 pub mod products;
 pub mod rearrange;
 pub mod rearranged;
+mod slice;
 pub mod small;
 pub mod vector;
 
