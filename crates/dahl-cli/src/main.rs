@@ -13,7 +13,9 @@ Environment:
   DAHL_HOME  folder for what is measured here: calibration profiles, durations of tasks, compiled GPU kernels
              [default: ~/.local/share/dahl]
   DAHL_DATA  folders, separated by colons, in which data sets are looked for
-  DAHL_MPI   the file of the MPI library, where mpirun or srun has started several nodes [default: the launcher's]";
+  DAHL_MPI   the file of the MPI library, where mpirun or srun has started several nodes [default: the launcher's]
+  DAHL_SIMD  instruction level of CPU kernels: avx512, avx2, or portable, which gives the same bits on every processor
+             [default: the best that this machine has]";
 
 /// Train neural networks on the machines you have, with the least electricity.
 #[derive(Parser)]
@@ -81,7 +83,29 @@ fn main() -> std::process::ExitCode {
         eprintln!("error: {refusal}");
         return std::process::ExitCode::from(2);
     }
-    let result = match cli.command {
+    let result = match dahl::ops::simd::check() {
+        Ok(_) => run(cli.command),
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            let code = interrupt::exit_code().unwrap_or(1);
+            std::process::ExitCode::from(match error.downcast_ref::<commands::Exit>() {
+                Some(exit) => exit.0,
+                None => {
+                    let here = dahl::runtime::network::launched();
+                    let here = here.map_or(String::new(), |l| format!(" on node {}", l.rank));
+                    eprintln!("error{here}: {}", dahl::core::text::chain(error.as_ref()));
+                    code
+                }
+            })
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Train(args) => commands::train::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
@@ -99,21 +123,6 @@ fn main() -> std::process::ExitCode {
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());
             Ok(())
-        }
-    };
-    match result {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            let code = interrupt::exit_code().unwrap_or(1);
-            std::process::ExitCode::from(match error.downcast_ref::<commands::Exit>() {
-                Some(exit) => exit.0,
-                None => {
-                    let here = dahl::runtime::network::launched();
-                    let here = here.map_or(String::new(), |l| format!(" on node {}", l.rank));
-                    eprintln!("error{here}: {}", dahl::core::text::chain(error.as_ref()));
-                    code
-                }
-            })
         }
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! A warm-up is combined with another by `+`, as in `warmup:500+cosine`. The cosine then begins where the
 //! warm-up ends (as `SequentialLR` does it) and takes the T = total − N steps that are left; the
-//! epochs of `step` count from the beginning of the run, and the warm-up multiplies their rate.
+//! epochs of `step` count from the beginning of the run, and the warm-up multiplies their rate. Cosines and powers are
+//! the `libm` crate's, as in kernels: every machine computes the same rate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -108,7 +109,7 @@ impl Schedule {
                 let length = total_steps.saturating_sub(self.warmup).max(1);
                 let t = step.saturating_sub(self.warmup).min(length);
                 let part = t as f64 / length as f64;
-                min + (base - min) * (1.0 + (std::f64::consts::PI * part).cos()) / 2.0
+                min + (base - min) * (1.0 + libm::cos(std::f64::consts::PI * part)) / 2.0
             }
         };
         if step < self.warmup {
@@ -125,7 +126,7 @@ fn power(base: f64, gamma: f64, n: u64) -> f64 {
     if n <= AFFORDABLE {
         (0..n).fold(base, |rate, _| rate * gamma)
     } else {
-        base * gamma.powf(n as f64)
+        base * libm::pow(gamma, n as f64)
     }
 }
 

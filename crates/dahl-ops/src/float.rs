@@ -2,6 +2,9 @@
 //!
 //! `dahl-core` moves elements and never computes with them, so its trait has no operators. This one
 //! adds them, for exactly the same two types. The machine's vector registers are [`crate::simd`].
+//!
+//! Exponentials, logarithms and powers are the `libm` crate's, not the system's: C libraries differ from each other, and
+//! choose among versions of a function by the processor, so that the last bit would differ between machines. Reference implementations call the system's: they check these.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -53,7 +56,7 @@ pub trait Float:
 }
 
 macro_rules! float {
-    ($t:ident) => {
+    ($t:ident, $exp:ident, $ln:ident, $ln_1p:ident, $pow:ident) => {
         impl Float for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -70,19 +73,19 @@ macro_rules! float {
             }
             #[inline(always)]
             fn exp(self) -> Self {
-                $t::exp(self)
+                libm::$exp(self)
             }
             #[inline(always)]
             fn ln(self) -> Self {
-                $t::ln(self)
+                libm::$ln(self)
             }
             #[inline(always)]
             fn ln_1p(self) -> Self {
-                $t::ln_1p(self)
+                libm::$ln_1p(self)
             }
             #[inline(always)]
             fn powf(self, p: Self) -> Self {
-                $t::powf(self, p)
+                libm::$pow(self, p)
             }
             #[inline(always)]
             fn round_even(self) -> Self {
@@ -100,5 +103,5 @@ macro_rules! float {
     };
 }
 
-float!(f32);
-float!(f64);
+float!(f32, expf, logf, log1pf, powf);
+float!(f64, exp, log, log1p, pow);

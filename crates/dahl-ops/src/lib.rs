@@ -13,6 +13,7 @@ pub mod declare;
 pub mod dropout;
 pub mod elementwise;
 pub mod float;
+mod identity;
 pub mod linalg;
 pub mod linear;
 pub mod loss;
@@ -25,3 +26,5 @@ pub mod reduce;
 pub mod simd;
 pub mod softmax;
 pub mod window;
+
+pub use identity::KernelIdentity;

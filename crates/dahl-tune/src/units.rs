@@ -194,14 +194,14 @@ pub fn units_text(machine: &Machine) -> String {
     parts.join(" and ")
 }
 
-/// What computes on a runtime's machine, as far as it decides on the last bits of results: the instruction set of
-/// CPU kernels, and which GPUs. Counts and policies do not.
+/// What computes on a runtime's machine, as far as it decides on the last bits of results: the identity of CPU
+/// kernels, and which GPUs. Counts and policies do not.
 pub fn arithmetic(machine: &Machine) -> String {
     let mut parts = std::collections::BTreeSet::new();
     for unit in &machine.units {
         let memory = &machine.memories[usize::from(unit.memory.0)].name;
         parts.insert(match unit.kind {
-            UnitKind::CPU => format!("cpu {}", dahl_ops::simd::level()),
+            UnitKind::CPU => format!("cpu {}", dahl_ops::KernelIdentity::here()),
             _ => memory
                 .strip_prefix(&unit.name)
                 .unwrap_or(memory)

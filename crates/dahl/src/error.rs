@@ -41,6 +41,9 @@ pub enum Error {
     /// A list of units, such as `cpu:2,gpu:0`.
     #[error(transparent)]
     Units(#[from] crate::tune::UnitsError),
+    /// An instruction level that this machine lacks, or that does not exist.
+    #[error(transparent)]
+    Level(#[from] crate::ops::simd::LevelError),
     /// Profiles, calibration, simulation, plans.
     #[error(transparent)]
     Tune(Box<crate::tune::TuneError>),

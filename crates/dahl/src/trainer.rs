@@ -289,6 +289,7 @@ impl Trainer {
     }
 
     fn begin(&mut self) -> Result<Opened, Error> {
+        dahl_ops::simd::check()?;
         let step = match &self.run.follow {
             Some(plan) => plan.adopt(self.step.clone())?,
             None => self.step.clone(),

@@ -65,8 +65,8 @@ pub fn step<T: Float>(
 ) {
     let t = T::from_f64;
     let [beta1, beta2] = adam.betas;
-    let rate = t(adam.rate / (1.0 - beta1.powf(adam.step)));
-    let root = t((1.0 - beta2.powf(adam.step)).sqrt());
+    let rate = t(adam.rate / (1.0 - libm::pow(beta1, adam.step)));
+    let root = t((1.0 - libm::pow(beta2, adam.step)).sqrt());
     let (epsilon, new1, old2, new2) = (t(adam.epsilon), t(1.0 - beta1), t(beta2), t(1.0 - beta2));
     let (keep, decay) = match adam.decoupled {
         true => (t(1.0 - adam.rate * adam.decay), T::ZERO),
