@@ -6,6 +6,7 @@
 
 use dahl::check::{self, Outcome};
 use dahl::core::{Codelet, DType, Seconds};
+use dahl::ops::KernelIdentity;
 use dahl::ops::codelets::TABLE;
 use dahl::tune::gpus::{self, Gpu, GpuState};
 use dahl::tune::{Cpus, ThisMachine, TuneError, Units};
@@ -39,6 +40,8 @@ struct Report {
     system: String,
     processor: String,
     features: Vec<&'static str>,
+    /// What decides on the last bits of CPU kernels.
+    kernels: KernelIdentity,
     seed: u64,
     units: Vec<Unit>,
     passed: bool,
@@ -121,6 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         system: format!("{}, {}", host.architecture, host.system),
         processor: host.processor,
         features: host.features,
+        kernels: KernelIdentity::here(),
         seed: args.seed,
         passed: units.iter().all(Unit::passed),
         units,
@@ -211,11 +215,12 @@ impl Report {
 
     fn show(&self) {
         println!(
-            "dahl {} on {} ({}; {}), seed {}\n",
+            "dahl {} on {} ({}; {}), CPU kernels {}, seed {}\n",
             self.version,
             self.processor,
             self.system,
             self.features.join(" "),
+            self.kernels,
             self.seed
         );
         for unit in &self.units {

@@ -18,10 +18,16 @@ const HANGS: Duration = Duration::from_secs(600);
 
 /// Runs `dahl` with these arguments and this standard input.
 pub fn dahl_with(args: &[&str], input: &str) -> Said {
+    dahl_under(&[], args, input)
+}
+
+/// Runs `dahl` with these environment variables.
+pub fn dahl_under(variables: &[(&str, &str)], args: &[&str], input: &str) -> Said {
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_dahl"))
         .args(args)
         // Whatever this machine's user has calibrated is none of the tests' business.
         .env("DAHL_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
+        .envs(variables.iter().copied())
         .write_stdin(input)
         .timeout(HANGS)
         .output()

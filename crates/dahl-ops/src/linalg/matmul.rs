@@ -191,9 +191,10 @@ pub fn matmul<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumula
     if c.rows == 0 || c.cols == 0 {
         return;
     }
-    let level = simd::level();
+    let (level, length) = (simd::level(), slice_length(a.cols));
     let mut from = 0;
-    for k in slices(a.cols) {
+    loop {
+        let k = length.min(a.cols - from);
         // SAFETY: the constructors promise that the extents and strides stay inside memory that is
         // readable, respectively ours alone, and a slice is a part of them; `level` is this machine's.
         unsafe {
@@ -212,16 +213,19 @@ pub fn matmul<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumula
             slice::product(slice, level);
         }
         from += k;
+        if from == a.cols {
+            break;
+        }
     }
 }
 
-/// The lengths of the slices of an inner dimension: as few as [`SLICE`] allows, of one length but for the last. Equal
-/// ones, because a short rest would cost a pass over the destination for little. An empty dimension is one empty slice.
-fn slices(k: usize) -> impl Iterator<Item = usize> {
-    let length = k.div_ceil(k.div_ceil(SLICE).max(1)).max(1);
-    (0..k.max(1))
-        .step_by(length)
-        .map(move |from| length.min(k - from))
+/// The length of an inner dimension's slices, the last of which may be shorter: as few as [`SLICE`] allows, and alike,
+/// because a short rest would cost a pass over the destination for little.
+fn slice_length(k: usize) -> usize {
+    match k <= SLICE {
+        true => k,
+        false => k.div_ceil(k.div_ceil(SLICE)),
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ impl Level {
     /// All of them, worst first.
     pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Its name, as `DAHL_SIMD` has it.
+    pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
             Level::Avx2 => "avx2",
