@@ -1,6 +1,6 @@
 //! The one atomic file writer: readers, also those after a crash, find the old content or the new,
 //! complete, and never something in between. Beside it, what a program asks before hours of work: whether a
-//! file can be written, and whether another process writes it.
+//! file can be written, and whether another process writes it; and before it reads: whether it is a file at all.
 //!
 //! The new content goes to a temporary file in the same directory, is flushed to the disk, and takes
 //! the old one's place by a rename. An error on the way (a full disk) leaves the old file alone. A
@@ -52,6 +52,19 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     }
     let (temporary, _file) = temporary(&target(path)?)?;
     fs::remove_file(temporary)
+}
+
+/// Opens a regular file, and says how many bytes it has. What else has a name is refused before it is opened: opening
+/// a pipe waits for somebody to write, and a device has no end.
+pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    let regular = |meta: fs::Metadata| match meta.is_file() {
+        true => Ok(meta.len()),
+        false => Err(io::Error::other("it is not a regular file")),
+    };
+    regular(fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    let length = regular(file.metadata()?)?;
+    Ok((file, length))
 }
 
 /// The right to write a file or a folder that other processes respect if they ask, too. It ends with the value or
@@ -245,6 +258,20 @@ mod tests {
             assert!(check_writable(&wrong).is_err(), "{}", wrong.display());
         }
         assert_eq!(names(dir.path()), ["a"]);
+    }
+
+    #[test]
+    fn only_files_are_opened_to_be_read() {
+        let dir = TempDir::new();
+        let path = dir.path().join("a");
+        fs::write(&path, b"four").unwrap();
+        assert_eq!(open_regular(&path).unwrap().1, 4);
+        for other in [dir.path(), Path::new("/dev/null")] {
+            let error = open_regular(other).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        let error = open_regular(&dir.path().join("none")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

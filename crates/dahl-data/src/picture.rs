@@ -2,25 +2,30 @@
 //!
 //! JPEG and PNG, told apart by their content, not by their name. Orientation tags and colour profiles
 //! are not applied, transparency is dropped. Decoding has bounds on size and memory: a picture that
-//! claims to be enormous is an error.
+//! claims to be enormous is an error, and so is one that claims more than its bytes can hold. Only regular files
+//! are read.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::error::DataError;
 use super::resize::resize;
 use super::sample_size;
+use dahl_core::file::open_regular;
 use dahl_core::panic_message;
 
 /// The longest side of a picture.
 const MAX_SIDE: u32 = 1 << 15;
-/// The most memory that decoding one may take.
-const MAX_MEMORY: u64 = 1 << 30;
+/// The most bytes of its pixels, as the file has them.
+const MAX_PIXELS: u64 = 1 << 30;
+/// As many are always believed: 44 million coloured ones. Decoding takes up to four times as much.
+const BELIEVED: u64 = 128 << 20;
+/// Beyond, so many for a byte of the file: deflate does no better, and a photograph is far from it.
+const MAX_RATIO: u64 = 1032;
 
 /// The largest file that is read as one picture.
 const MAX_FILE: u64 = 1 << 30;
@@ -48,8 +53,13 @@ pub fn read_picture(path: &Path, shape: [usize; 3]) -> Result<Vec<u8>, DataError
 pub(crate) fn read_file(path: &Path, shape: [usize; 3], pixels: &mut [u8]) -> Result<(), String> {
     FILE.with_borrow_mut(|bytes| {
         bytes.clear();
-        let file = File::open(path).map_err(|e| format!("cannot open it: {e}"))?;
-        let read = file.take(MAX_FILE).read_to_end(bytes);
+        let (file, length) = open_regular(path).map_err(|e| format!("cannot open it: {e}"))?;
+        if length > MAX_FILE {
+            return Err(format!(
+                "it has {length} bytes, a picture at most {MAX_FILE}"
+            ));
+        }
+        let read = file.take(length).read_to_end(bytes);
         read.map_err(|e| format!("cannot read it: {e}"))?;
         decode(bytes, shape, pixels)
     })
@@ -72,9 +82,17 @@ fn decode_unguarded(bytes: &[u8], shape: [usize; 3], pixels: &mut [u8]) -> Resul
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
-    limits.max_alloc = Some(MAX_MEMORY);
+    limits.max_alloc = Some(MAX_PIXELS);
     reader.limits(limits);
-    let picture = reader.decode().map_err(|e| e.to_string())?;
+    let decoder = reader.into_decoder().map_err(|e| e.to_string())?;
+    let (claimed, length) = (decoder.total_bytes(), bytes.len() as u64);
+    if claimed > length.saturating_mul(MAX_RATIO).clamp(BELIEVED, MAX_PIXELS) {
+        let (width, height) = decoder.dimensions();
+        return Err(format!(
+            "it claims {width}×{height} pixels, too many for a file of {length} bytes"
+        ));
+    }
+    let picture = DynamicImage::from_decoder(decoder).map_err(|e| e.to_string())?;
     let (width, height) = (picture.width() as usize, picture.height() as usize);
     if width == 0 || height == 0 {
         return Err("the picture has no pixels".to_owned());
@@ -167,6 +185,30 @@ mod tests {
         let mut bytes = encode(&flag(), ImageFormat::Png);
         bytes[16..20].copy_from_slice(&0x7fff_ffffu32.to_be_bytes());
         assert!(decode(&bytes, [3, 2, 4], &mut [0; 24]).is_err());
+        // A size that is possible, but not in so few bytes. JPEG's: height and width behind the mark of the frame.
+        let mut bytes = encode(&flag(), ImageFormat::Jpeg);
+        let frame = bytes.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
+        bytes[frame + 5..frame + 9].copy_from_slice(&[0x40, 0, 0x40, 0]);
+        let error = decode(&bytes, [3, 2, 4], &mut [0; 24]).unwrap_err();
+        assert!(
+            error.contains("claims 16384×16384 pixels, too many"),
+            "{error}"
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = std::env::temp_dir();
+        let pipe = folder.join(format!("dahl-picture-{}.fifo", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        // Nobody writes to the pipe: opening it would wait for ever. The device has no end.
+        for path in [&pipe, Path::new("/dev/zero"), &folder] {
+            let error = read_picture(path, [3, 2, 4]).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        std::fs::remove_file(pipe).unwrap();
     }
 
     proptest! {

@@ -12,12 +12,11 @@ mod fit;
 mod foreign;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use dahl_core::DType;
-use dahl_core::file::write_atomically;
+use dahl_core::file::{open_regular, write_atomically};
 use safetensors::{Dtype as FileType, SafeTensors};
 use serde_json::{Value, json};
 
@@ -332,15 +331,11 @@ fn elements<T, const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec
 
 /// The bytes of a regular file, or an error where memory does not suffice.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let len = usize::try_from(meta.len()).map_err(io::Error::other)?;
+    let (file, length) = open_regular(path)?;
+    let len = usize::try_from(length).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(io::Error::other)?;
-    file.take(meta.len()).read_to_end(&mut bytes)?;
+    file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -165,6 +165,8 @@ fn every_truncation_is_an_error() {
     }
     fs::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
     assert!(read(&path).is_err());
+    let error = read("/dev/zero".as_ref()).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
 }
 
 #[test]
