@@ -61,14 +61,16 @@ fn keep(name: &str, bytes: &[u8]) -> String {
 /// Turns a hang into a failure that names the input.
 struct Watch {
     target: &'static str,
-    /// What runs, and since when.
-    now: Arc<Mutex<Option<(String, Vec<u8>, Instant)>>>,
+    now: Arc<Mutex<Option<Running>>>,
 }
+
+/// What runs: its name, its bytes, and since when.
+type Running = (String, Vec<u8>, Instant);
 
 impl Watch {
     fn over(name: &str) -> Watch {
         let target = target(name).expect("a target of the table").name;
-        let now: Arc<Mutex<Option<(String, Vec<u8>, Instant)>>> = Arc::default();
+        let now: Arc<Mutex<Option<Running>>> = Arc::default();
         let seen = Arc::downgrade(&now);
         std::thread::spawn(move || {
             while let Some(now) = seen.upgrade() {
