@@ -93,3 +93,39 @@ pub fn write_seeds(folder: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_the_same_every_time() {
+        for target in TARGETS {
+            let [first, again] = [(); 2].map(|()| inputs(target).unwrap());
+            assert!(!first.is_empty(), "{} has no seeds", target.name);
+            assert_eq!(first.len(), again.len(), "{}", target.name);
+            for (a, b) in first.iter().zip(&again) {
+                assert!(
+                    a.name == b.name && a.bytes == b.bytes,
+                    "{}: {}",
+                    target.name,
+                    a.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_corpus_and_regression_has_a_target() {
+        for kind in ["corpus", "regressions"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(kind);
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().into_string().unwrap();
+                assert!(
+                    crate::target(&name).is_some(),
+                    "{kind}/{name}: no such target"
+                );
+            }
+        }
+    }
+}
