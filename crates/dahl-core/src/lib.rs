@@ -40,7 +40,7 @@ pub use kernels::{DeviceKernels, Kernel, KernelSet};
 pub use machine::{
     FrequencyState, Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power, Rated,
 };
-pub use machine::{Unit, UnitId, UnitKind};
+pub use machine::{Port, Switch, Unit, UnitId, UnitKind};
 pub use operands::Operands;
 pub use panics::panic_message;
 pub use region::Region;

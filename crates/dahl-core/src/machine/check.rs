@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::{Link, Machine, MemoryId, NodeId, Unit};
+use super::{Link, Machine, MemoryId, NodeId, Port, Switch, Unit};
 
-/// Larger machines are refused: units and memories are numbered in 16 bits, and the last numbers are
+/// Larger machines are refused: units, memories and links are numbered in 16 bits, and the last numbers are
 /// left free.
-const MOST: usize = 60_000;
+pub(super) const MOST: usize = 60_000;
 
 /// A description that cannot be used: which file, which line, what is wrong and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,11 +45,24 @@ impl Machine {
         unique("node", self.nodes.iter().map(|n| &n.name))?;
         unique("memory", self.memories.iter().map(|m| &m.name))?;
         unique("unit", self.units.iter().map(|u| &u.name))?;
+        unique("switch", self.switches.iter().map(|s| &s.name))?;
         for node in &self.nodes {
             if let Some(base) = node.base {
                 at_least_zero(&format!("node {:?}: base watts", node.name), base.0)?;
             }
+            if let Some(port) = &node.port {
+                check_port(&format!("node {:?}: port:", node.name), port)?;
+            }
         }
+        for (what, count) in [
+            ("switches", self.switches.len()),
+            ("links", self.links.len()),
+        ] {
+            if count > MOST {
+                return Err(format!("it has {count} {what}: use at most {MOST}"));
+            }
+        }
+        self.switches.iter().try_for_each(check_switch)?;
         for memory in &self.memories {
             let NodeId(node) = memory.node;
             if usize::from(node) >= self.nodes.len() {
@@ -119,11 +132,46 @@ impl Machine {
                 "{name} carries no transfer at once: use 1 or more, or leave it out"
             ));
         }
+        self.check_way(link, &name)
+    }
+
+    /// A link cannot be more than what it goes through.
+    fn check_way(&self, link: &Link, name: &str) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        for &switch in &link.via {
+            let Some(found) = self.switches.get(usize::from(switch)) else {
+                return Err(format!("{name}: there is no switch {switch}"));
+            };
+            if !seen.insert(switch) {
+                let switch = &found.name;
+                return Err(format!("{name} goes via {switch:?} twice: leave one"));
+            }
+        }
+        let way = self.way(link.from, link.to, &link.via);
+        if link.bandwidth > way.bandwidth {
+            return Err(format!(
+                "{name}: bandwidth is {:e}, but a port or switch on its way carries {:e}: leave it out, or make it less",
+                link.bandwidth, way.bandwidth
+            ));
+        }
+        if link.joules_per_byte.is_none() && way.joules_per_byte.is_some() {
+            return Err(format!(
+                "{name}: joules per byte are not known, but those of its ports and switches are: take their sum"
+            ));
+        }
+        let ports = |n: NodeId| self.nodes[usize::from(n.0)].port.is_some();
+        let (from, to) = self.nodes_of(link);
+        if link.at_once > 1 && from != to && (ports(from) || ports(to)) {
+            return Err(format!(
+                "{name}: at_once is {}, but a port carries one transfer at a time: leave it out",
+                link.at_once
+            ));
+        }
         Ok(())
     }
 
     /// A link's name, for people. Its memories must exist.
-    fn link_name(&self, link: &Link) -> String {
+    pub(super) fn link_name(&self, link: &Link) -> String {
         let name = |m: MemoryId| &self.memories[usize::from(m.0)].name;
         format!("link {:?} to {:?}", name(link.from), name(link.to))
     }
@@ -135,6 +183,23 @@ impl Machine {
         }
         Err(format!("there is no memory {m}"))
     }
+}
+
+fn check_port(name: &str, port: &Port) -> Result<(), String> {
+    positive(&format!("{name} bandwidth"), port.bandwidth)?;
+    at_least_zero(&format!("{name} latency"), port.latency.0)?;
+    let joules = port.joules_per_byte.unwrap_or(0.0);
+    at_least_zero(&format!("{name} joules per byte"), joules)
+}
+
+fn check_switch(switch: &Switch) -> Result<(), String> {
+    // Without a bandwidth of its own any will do.
+    let port = Port {
+        bandwidth: switch.bandwidth.unwrap_or(1.0),
+        latency: switch.latency,
+        joules_per_byte: switch.joules_per_byte,
+    };
+    check_port(&format!("switch {:?}:", switch.name), &port)
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {

@@ -157,6 +157,34 @@ impl<'a, 'i> Fields<'a, 'i> {
         })
     }
 
+    /// A list of texts; none if the key is missing.
+    pub(super) fn texts(&mut self, key: &'static str) -> Result<Vec<String>, MachineError> {
+        let texts = self.get(key, "a list of texts in quotes", |value| {
+            let list = value.as_array()?.iter();
+            list.map(|v| v.get_ref().as_str().map(str::to_owned))
+                .collect()
+        })?;
+        Ok(texts.unwrap_or_default())
+    }
+
+    /// A table in this one.
+    pub(super) fn table(&mut self, key: &'static str) -> Result<Option<Self>, MachineError> {
+        self.asked.insert(key);
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        match value.get_ref().as_table() {
+            Some(table) => {
+                let label = self.with_label(key);
+                Ok(Some(Fields::new(table, value.span(), label, self.lines)))
+            }
+            None => {
+                let message = format!("`{key}` must be a table: {key} = {{ … }}");
+                Err(self.error_at(key, message))
+            }
+        }
+    }
+
     /// A value that must be there.
     pub(super) fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, MachineError> {
         value.ok_or_else(|| self.error(format!("`{key}` is missing")))

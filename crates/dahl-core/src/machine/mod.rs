@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `check` | what every description must satisfy |
 //! | `kind` | kinds of units, by name |
+//! | [`network`] | what links share: ports, switches, and the rule for transfers |
 //! | `read`, `fields`, `write` | `machine.toml`, to be edited by hand |
 
 mod check;
 mod fields;
 mod kind;
+pub mod network;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ use crate::units::{Bytes, Seconds, Watts};
 
 pub use check::MachineError;
 pub use kind::{KindError, UnitKind};
+pub use network::{Channel, Channels, Port, Switch};
 
 /// A node, by its place in [`Machine::nodes`].
 #[derive(
@@ -53,6 +56,20 @@ pub struct Node {
     pub name: String,
     /// What it draws beside its units: board, memory, fans, losses of the supply.
     pub base: Option<Watts>,
+    /// Its network card, where known: all links to and from other nodes go through it.
+    #[serde(default)]
+    pub port: Option<Port>,
+}
+
+impl Node {
+    /// A node of which nothing else is known.
+    pub fn new(name: impl Into<String>) -> Self {
+        Node {
+            name: name.into(),
+            base: None,
+            port: None,
+        }
+    }
 }
 
 /// What a unit can reach.
@@ -169,7 +186,8 @@ impl Unit {
     }
 }
 
-/// A way for data from one memory to another.
+/// A way for data from one memory to another. Between nodes it goes through the ports of both; its figures are those of
+/// the whole way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Where data comes from.
@@ -186,6 +204,9 @@ pub struct Link {
     /// How many transfers it carries at once, each at the full bandwidth; more wait in line.
     #[serde(default = "one")]
     pub at_once: u32,
+    /// What it goes through beside ports: places in [`Machine::switches`].
+    #[serde(default)]
+    pub via: Vec<u16>,
 }
 
 fn one() -> u32 {
@@ -202,6 +223,7 @@ impl Link {
             latency,
             joules_per_byte: None,
             at_once: 1,
+            via: Vec::new(),
         }
     }
 
@@ -235,6 +257,9 @@ pub struct Machine {
     pub units: Vec<Unit>,
     /// Its links. Between host and device there is one in each direction.
     pub links: Vec<Link>,
+    /// What links share beside the ports of nodes.
+    #[serde(default)]
+    pub switches: Vec<Switch>,
     /// What kinds of units with kernels of their own can execute. Not part of any file: who has the devices, or knows
     /// them, says it.
     #[serde(skip)]
@@ -247,13 +272,11 @@ impl Machine {
         let unit = |i| Unit::new(format!("cpu:{i}"), UnitKind::CPU, MemoryId::HOST);
         Machine {
             name: "machine".into(),
-            nodes: vec![Node {
-                name: "machine".into(),
-                base: None,
-            }],
+            nodes: vec![Node::new("machine")],
             memories: vec![Memory::new("host", None)],
             units: (0..cores).map(unit).collect(),
             links: Vec::new(),
+            switches: Vec::new(),
             kernels: DeviceKernels::default(),
         }
     }

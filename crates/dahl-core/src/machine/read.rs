@@ -1,14 +1,14 @@
 //! Machines from `machine.toml`.
 //!
 //! Names tie the tables together, so that lines can be moved and copied by hand. An optional key that is
-//! missing means "not known", but for `node` (the first), `at_once` (1), `flops_f64` (half of `flops`)
-//! and `overhead` and `wake_latency` (0).
+//! missing means "not known", but for `node` (the first), `at_once` (1), `flops_f64` (half of `flops`),
+//! `overhead` and `wake_latency` (0), and what a link's ports and switches say for it.
 
 use toml::de::DeTable;
 
 use super::fields::{Fields, Lines};
 use super::{FrequencyState, Rated, Unit, UnitKind};
-use super::{Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Power};
+use super::{Link, Machine, MachineError, Memory, MemoryId, Node, NodeId, Port, Power, Switch};
 use crate::units::{Bytes, Seconds, Watts};
 
 /// The version of the format.
@@ -34,6 +34,7 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         memories: Vec::new(),
         units: Vec::new(),
         links: Vec::new(),
+        switches: Vec::new(),
         kernels: Default::default(),
     };
     for (table, span) in top.tables("node")? {
@@ -42,6 +43,7 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         machine.nodes.push(Node {
             name: f.needed("name", name)?,
             base: f.number("base_watts")?.map(Watts),
+            port: port(&mut f)?,
         });
         f.finish()?;
     }
@@ -55,10 +57,22 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         units(&mut f, &mut machine, &lines)?;
         f.finish()?;
     }
+    let switches = top.tables("switch")?;
+    let mut joined = Vec::new();
+    for (table, span) in &switches {
+        let mut f = Fields::new(table, span.clone(), "switch".into(), &lines);
+        joined.push(switch(&mut f, &mut machine)?);
+        f.finish()?;
+    }
     for (table, span) in top.tables("link")? {
         let mut f = Fields::new(table, span, "link".into(), &lines);
         links(&mut f, &mut machine)?;
         f.finish()?;
+    }
+    for (number, ((table, span), nodes)) in switches.into_iter().zip(&joined).enumerate() {
+        let f = Fields::new(table, span, "switch".into(), &lines);
+        let links = machine.star(number as u16, nodes).map_err(|e| f.error(e))?;
+        machine.links.extend(links);
     }
     top.finish()?;
     machine.check().map_err(|message| MachineError {
@@ -151,19 +165,67 @@ fn units(
     Ok(())
 }
 
+fn port(f: &mut Fields<'_, '_>) -> Result<Option<Port>, MachineError> {
+    let Some(mut p) = f.table("port")? else {
+        return Ok(None);
+    };
+    let bandwidth = p.number("bandwidth")?;
+    let port = Port {
+        bandwidth: p.needed("bandwidth", bandwidth)?,
+        latency: Seconds(p.number("latency")?.unwrap_or(0.0)),
+        joules_per_byte: p.number("joules_per_byte")?,
+    };
+    p.finish()?;
+    Ok(Some(port))
+}
+
+/// Adds a switch; returns the nodes that it joins.
+fn switch(f: &mut Fields<'_, '_>, machine: &mut Machine) -> Result<Vec<NodeId>, MachineError> {
+    let name = f.text("name")?;
+    machine.switches.push(Switch {
+        name: f.needed("name", name)?,
+        bandwidth: f.number("bandwidth")?,
+        latency: Seconds(f.number("latency")?.unwrap_or(0.0)),
+        joules_per_byte: f.number("joules_per_byte")?,
+    });
+    let mut nodes = Vec::new();
+    for node in f.texts("nodes")? {
+        let names = machine.nodes.iter().map(|n| n.name.as_str());
+        nodes.push(NodeId(named(f, "nodes", &node, names)?));
+    }
+    nodes.sort_unstable();
+    match nodes.windows(2).find(|w| w[0] == w[1]) {
+        None => Ok(nodes),
+        Some(twice) => {
+            let name = &machine.nodes[usize::from(twice[0].0)].name;
+            Err(f.error_at("nodes", format!("`nodes` has {name:?} twice: leave one")))
+        }
+    }
+}
+
 fn links(f: &mut Fields<'_, '_>, machine: &mut Machine) -> Result<(), MachineError> {
     let (from, to) = (f.text("from")?, f.text("to")?);
     let (from, to) = (f.needed("from", from)?, f.needed("to", to)?);
     let bandwidth = f.number("bandwidth")?;
     let at_once = f.whole("at_once")?.unwrap_or(1);
+    let mut via = Vec::new();
+    for switch in f.texts("via")? {
+        let names = machine.switches.iter().map(|s| s.name.as_str());
+        via.push(named(f, "via", &switch, names)?);
+    }
+    let from = memory_named(f, "from", &from, machine)?;
+    let to = memory_named(f, "to", &to, machine)?;
+    // What its way says, unless the link says otherwise.
+    let way = machine.way(from, to, &via);
+    let bandwidth = bandwidth.or(Some(way.bandwidth).filter(|b| b.is_finite()));
     let link = Link {
-        from: memory_named(f, "from", &from, machine)?,
-        to: memory_named(f, "to", &to, machine)?,
         bandwidth: f.needed("bandwidth", bandwidth)?,
-        latency: Seconds(f.number("latency")?.unwrap_or(0.0)),
-        joules_per_byte: f.number("joules_per_byte")?,
+        latency: f.number("latency")?.map_or(way.latency, Seconds),
+        joules_per_byte: f.number("joules_per_byte")?.or(way.joules_per_byte),
         at_once: u32::try_from(at_once)
             .map_err(|_| f.error_at("at_once", format!("`at_once` is {at_once}: too many")))?,
+        via,
+        ..way
     };
     let back = f
         .flag("both_ways")?

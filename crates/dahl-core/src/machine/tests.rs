@@ -43,7 +43,10 @@ fn unit() -> impl Strategy<Value = Unit> {
 
 /// Machines with repeated units, memories without units, several nodes, links one and both ways.
 fn machine() -> impl Strategy<Value = Machine> {
-    let nodes = vec(option::of(0.0..200.0), 1..4);
+    let port = (1e3..1e12, 0.0..1e-3, option::of(0.0..1e-8));
+    let nodes = vec((option::of(0.0..200.0), option::of(port)), 1..4);
+    let switch = (option::of(1e3..1e12), 0.0..1e-3, option::of(0.0..1e-8));
+    let switches = vec((switch, any::<bool>()), 0..3);
     let memories = vec((option::of(0u64..1 << 40), 0usize..4), 1..5);
     let units = vec((unit(), 1usize..4, 0usize..5), 1..5);
     let links = vec(
@@ -54,22 +57,39 @@ fn machine() -> impl Strategy<Value = Machine> {
             option::of(0.0..1e-8),
             1u32..4,
             any::<bool>(),
+            vec(0u16..3, 0..3),
+            any::<bool>(),
         ),
         0..6,
     );
-    (nodes, memories, units, links).prop_map(|(nodes, memories, units, links)| {
+    let parts = (nodes, memories, units, links, switches);
+    parts.prop_map(|(nodes, memories, units, links, switches)| {
         let mut machine = Machine {
             name: "some <machine>".into(),
             nodes: Vec::new(),
             memories: Vec::new(),
             units: Vec::new(),
             links: Vec::new(),
+            switches: Vec::new(),
             kernels: Default::default(),
         };
-        for (i, base) in nodes.into_iter().enumerate() {
+        for (i, (base, port)) in nodes.into_iter().enumerate() {
             machine.nodes.push(Node {
-                name: format!("n{i}"),
                 base: base.map(Watts),
+                port: port.map(|(bandwidth, latency, joules_per_byte)| Port {
+                    bandwidth,
+                    latency: Seconds(latency),
+                    joules_per_byte,
+                }),
+                ..Node::new(format!("n{i}"))
+            });
+        }
+        for (i, ((bandwidth, latency, joules_per_byte), _)) in switches.iter().enumerate() {
+            machine.switches.push(Switch {
+                name: format!("s{i}"),
+                bandwidth: *bandwidth,
+                latency: Seconds(*latency),
+                joules_per_byte: *joules_per_byte,
             });
         }
         for (i, (capacity, node)) in memories.into_iter().enumerate() {
@@ -95,15 +115,26 @@ fn machine() -> impl Strategy<Value = Machine> {
                 }
             }
         }
-        for (from, to, bandwidth, joules_per_byte, at_once, back) in links {
-            let link = Link {
-                from: memory(from),
-                to: memory(to),
-                bandwidth,
-                latency: Seconds(1e-6),
+        for (from, to, bandwidth, joules_per_byte, at_once, back, via, as_its_way) in links {
+            let (from, to) = (memory(from), memory(to));
+            let mut link = Link {
                 joules_per_byte,
                 at_once,
+                ..Link::new(from, to, bandwidth, Seconds(1e-6))
             };
+            // Some go through something, and as fast as that is.
+            let exists = |s: &u16| usize::from(*s) < machine.switches.len();
+            link.via = via.into_iter().filter(exists).collect();
+            link.via.dedup();
+            if machine.is_shared(&link) {
+                let way = machine.way(from, to, &link.via);
+                link.at_once = 1;
+                link.bandwidth = bandwidth.min(way.bandwidth);
+                link.joules_per_byte = joules_per_byte.or(way.joules_per_byte);
+                if as_its_way && way.bandwidth.is_finite() {
+                    link = way;
+                }
+            }
             for link in [Some(link.clone()), back.then(|| link.reversed())]
                 .into_iter()
                 .flatten()
@@ -112,6 +143,13 @@ fn machine() -> impl Strategy<Value = Machine> {
                     machine.links.push(link);
                 }
             }
+        }
+        let joins = switches.iter().enumerate().filter(|(_, s)| s.1);
+        for (number, _) in joins {
+            let all: Vec<NodeId> = (0..machine.nodes.len() as u16).map(NodeId).collect();
+            machine
+                .links
+                .extend(machine.star(number as u16, &all).unwrap_or_default());
         }
         machine
     })
@@ -244,7 +282,7 @@ fn mistakes_name_the_entry_and_the_line() {
         (
             "both_ways = true",
             "duplex = true",
-            "link: unknown key \"duplex\"; there are: at_once, bandwidth, both_ways, from, joules_per_byte, latency, to (m.toml:34)",
+            "link: unknown key \"duplex\"; there are: at_once, bandwidth, both_ways, from, joules_per_byte, latency, to, via (m.toml:34)",
         ),
         (
             "count = 2",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Link, Machine, groups, read};
+use super::{Link, Machine, NodeId, Port, groups, read};
 
 /// The text of a file.
 pub(super) fn machine(machine: &Machine) -> String {
@@ -15,6 +15,9 @@ pub(super) fn machine(machine: &Machine) -> String {
         line(&mut out, "name", quoted(&node.name));
         if let Some(base) = node.base {
             line(&mut out, "base_watts", number(base.0));
+        }
+        if let Some(port) = &node.port {
+            line(&mut out, "port", inline(port));
         }
     }
     for memory in &machine.memories {
@@ -66,12 +69,75 @@ pub(super) fn machine(machine: &Machine) -> String {
             line(&mut out, "states", format!("[{}]", states.join(", ")));
         }
     }
-    let mut links = machine.links.iter().peekable();
+    let joined = stars(machine);
+    let mut own = machine.links.len();
+    for (switch, (nodes, links)) in machine.switches.iter().zip(&joined) {
+        out.push_str("\n[[switch]]\n");
+        line(&mut out, "name", quoted(&switch.name));
+        if !nodes.is_empty() {
+            let name = |n: &NodeId| quoted(&machine.nodes[usize::from(n.0)].name);
+            let names: Vec<String> = nodes.iter().map(name).collect();
+            line(&mut out, "nodes", format!("[{}]", names.join(", ")));
+        }
+        own -= links;
+        if let Some(bandwidth) = switch.bandwidth {
+            line(&mut out, "bandwidth", number(bandwidth));
+        }
+        if switch.latency.0 != 0.0 {
+            line(&mut out, "latency", number(switch.latency.0));
+        }
+        if let Some(joules) = switch.joules_per_byte {
+            line(&mut out, "joules_per_byte", number(joules));
+        }
+    }
+    let mut links = machine.links[..own].iter().peekable();
     while let Some(link) = links.next() {
         let both = links.next_if(|next| **next == link.reversed()).is_some();
         write_link(&mut out, machine, link, both);
     }
     out
+}
+
+/// For every switch the nodes that it joins, and how many of the last links say so: no more need be said of these. Reading
+/// puts them after all others, switch by switch, so here it goes from the last to the first.
+fn stars(machine: &Machine) -> Vec<(Vec<NodeId>, usize)> {
+    let mut rest = Machine {
+        kernels: Default::default(),
+        ..machine.clone()
+    };
+    let mut found = vec![(Vec::new(), 0); machine.switches.len()];
+    for (number, found) in found.iter_mut().enumerate().rev() {
+        let number = number as u16;
+        let other = rest.links.iter().rposition(|l| l.via != [number]);
+        let mut through = rest.links.split_off(other.map_or(0, |last| last + 1));
+        let ends = |l: &Link| <[NodeId; 2]>::from(rest.nodes_of(l));
+        let mut nodes: Vec<NodeId> = through.iter().flat_map(ends).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        // Of those through it, the first may have been written one by one.
+        let mut own = through.len();
+        for link in rest.star(number, &nodes).unwrap_or_default().iter().rev() {
+            own -= usize::from(own > 0 && through[own - 1] == *link);
+        }
+        let star = through.split_off(own);
+        rest.links.extend(through);
+        if !star.is_empty() && rest.star(number, &nodes).as_ref() == Ok(&star) {
+            *found = (nodes, star.len());
+        } else {
+            rest.links.extend(star);
+        }
+    }
+    found
+}
+
+fn inline(port: &Port) -> String {
+    let mut keys = vec![format!("bandwidth = {}", number(port.bandwidth))];
+    if port.latency.0 != 0.0 {
+        keys.push(format!("latency = {}", number(port.latency.0)));
+    }
+    let joules = port.joules_per_byte;
+    keys.extend(joules.map(|j| format!("joules_per_byte = {}", number(j))));
+    format!("{{ {} }}", keys.join(", "))
 }
 
 fn write_link(out: &mut String, machine: &Machine, link: &Link, both: bool) {
@@ -82,9 +148,24 @@ fn write_link(out: &mut String, machine: &Machine, link: &Link, both: bool) {
     if both {
         line(out, "both_ways", true);
     }
-    line(out, "bandwidth", number(link.bandwidth));
-    line(out, "latency", number(link.latency.0));
-    if let Some(joules) = link.joules_per_byte {
+    if !link.via.is_empty() {
+        let name = |s: &u16| quoted(&machine.switches[usize::from(*s)].name);
+        let names: Vec<String> = link.via.iter().map(name).collect();
+        line(out, "via", format!("[{}]", names.join(", ")));
+    }
+    // What its way says anyway is said there.
+    let way = machine.way(link.from, link.to, &link.via);
+    let shared = machine.is_shared(link);
+    let said = |of: fn(&Link) -> f64| shared && of(&way) == of(link);
+    if !said(|l| l.bandwidth) {
+        line(out, "bandwidth", number(link.bandwidth));
+    }
+    if !said(|l| l.latency.0) {
+        line(out, "latency", number(link.latency.0));
+    }
+    if let Some(joules) = link.joules_per_byte
+        && !said(|l| l.joules_per_byte.unwrap_or(f64::NAN))
+    {
         line(out, "joules_per_byte", number(joules));
     }
     if link.at_once != 1 {

@@ -1,6 +1,7 @@
 //! SimGrid platform files: machines for its simulators, and its platforms for ours.
 
 mod read;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -10,6 +11,9 @@ use dahl_core::machine::MachineError;
 
 /// The version of our properties in a platform file.
 const VERSION: u64 = 1;
+
+/// A bandwidth that limits nothing: the most that a machine may have.
+const UNBOUNDED: f64 = 1e21;
 
 /// Reads a platform: one that [`write()`] made, or another one made of hosts, links and routes in zones with
 /// full routing. `file` is its name, for errors.

@@ -1,20 +1,21 @@
 //! Machines from SimGrid platform files.
 //!
 //! Reads what [`write`](super::write) writes, and other platforms made of `host`, `link`, `route` and `prop`
-//! in zones: there each host is a node with a memory of its own and its cores are units. It refuses
+//! in zones: there each host is a node with a memory of its own and its cores are units, and [`routes`](super::routes)
+//! finds what links share. It refuses
 //! clusters, routers and computed routes rather than guess what they stand for.
 
 use std::collections::HashMap;
 
 use dahl_core::machine::MachineError;
-use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Node, NodeId, Power};
+use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Node, NodeId, Port, Power, Switch};
 use dahl_core::{FrequencyState, Rated, Seconds, Unit, UnitKind, Watts};
 
-use super::VERSION;
+use super::{UNBOUNDED, VERSION};
 
 use roxmltree::{Document, ParsingOptions};
 
-type Element<'a, 'i> = roxmltree::Node<'a, 'i>;
+pub(super) type Element<'a, 'i> = roxmltree::Node<'a, 'i>;
 
 /// Reads the text of a file.
 pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
@@ -40,9 +41,6 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
     machine.check().map_err(|message| at(None, message))?;
     Ok(machine)
 }
-
-/// A bandwidth that limits nothing: the most that a machine may have.
-const UNBOUNDED: f64 = 1e21;
 
 /// Zones in zones that are read. Parsing and reading recurse, and a platform has a handful.
 const DEPTH: usize = 200;
@@ -103,23 +101,27 @@ fn end_of_tag(tag: &str) -> Option<usize> {
 }
 
 /// A line, where there is one, and what is wrong there.
-type Wrong = (Option<usize>, String);
+pub(super) type Wrong = (Option<usize>, String);
 
 /// What a file holds, before it is tied together.
 #[derive(Default)]
-struct Parts<'a, 'i> {
+pub(super) struct Parts<'a, 'i> {
     hosts: Vec<Element<'a, 'i>>,
-    links: Vec<Element<'a, 'i>>,
-    routes: Vec<Element<'a, 'i>>,
+    pub links: Vec<Element<'a, 'i>>,
+    pub routes: Vec<Element<'a, 'i>>,
     zones: Vec<Element<'a, 'i>>,
 }
 
-struct Reader<'a, 'i> {
+pub(super) struct Reader<'a, 'i> {
     doc: &'a Document<'i>,
 }
 
 impl<'a, 'i> Reader<'a, 'i> {
-    fn wrong<T>(&self, at: Element<'_, '_>, message: impl Into<String>) -> Result<T, Wrong> {
+    pub(super) fn wrong<T>(
+        &self,
+        at: Element<'_, '_>,
+        message: impl Into<String>,
+    ) -> Result<T, Wrong> {
         let row = self.doc.text_pos_at(at.range().start).row as usize;
         Err((Some(row), message.into()))
     }
@@ -138,6 +140,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             memories: Vec::new(),
             units: Vec::new(),
             links: Vec::new(),
+            switches: Vec::new(),
             kernels: Default::default(),
         };
         let ours = parts
@@ -192,10 +195,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             let Some(name) = property(zone, &format!("dahl_node_{i}")) else {
                 break;
             };
-            machine.nodes.push(Node {
-                name: name.to_owned(),
-                base: None,
-            });
+            machine.nodes.push(Node::new(name));
         }
         for i in 0.. {
             let key = format!("dahl_memory_{i}");
@@ -228,36 +228,53 @@ impl<'a, 'i> Reader<'a, 'i> {
             self.units(host, memory, machine)?;
         }
         for &e in &parts.links {
-            let from = MemoryId(self.whole(e, "dahl_from", u16::MAX)?);
-            let to = MemoryId(self.whole(e, "dahl_to", u16::MAX)?);
-            let at_once = self.whole(e, "dahl_at_once", 1)?;
-            let link = Link {
-                from,
-                to,
-                at_once,
-                ..self.link(e)?
-            };
-            machine.links.push(link);
+            let link = self.link(e)?;
+            if property(e, "dahl_port_of").is_some() {
+                let node: usize = self.whole(e, "dahl_port_of", 0)?;
+                let Some(node) = machine.nodes.get_mut(node) else {
+                    return self.wrong(e, format!("there is no node {node}"));
+                };
+                node.port = Some(Port {
+                    bandwidth: link.bandwidth,
+                    latency: link.latency,
+                    joules_per_byte: link.joules_per_byte,
+                });
+            } else if let Some(name) = property(e, "dahl_switch") {
+                let limited = property(e, "dahl_limit") != Some("none");
+                machine.switches.push(Switch {
+                    name: name.to_owned(),
+                    bandwidth: limited.then_some(link.bandwidth),
+                    latency: link.latency,
+                    joules_per_byte: link.joules_per_byte,
+                });
+            } else {
+                let via = property(e, "dahl_via").unwrap_or("");
+                let via = via.split_whitespace().map(str::parse);
+                let Ok(via) = via.collect::<Result<Vec<u16>, _>>() else {
+                    return self.wrong(e, "property dahl_via must be the numbers of switches");
+                };
+                machine.links.push(Link {
+                    from: MemoryId(self.whole(e, "dahl_from", u16::MAX)?),
+                    to: MemoryId(self.whole(e, "dahl_to", u16::MAX)?),
+                    latency: Seconds(self.real(e, "dahl_latency", link.latency.0)?),
+                    at_once: self.whole(e, "dahl_at_once", 1)?,
+                    via,
+                    ..link
+                });
+            }
         }
         Ok(())
     }
 
     /// Somebody else's file: hosts with memories of their own, joined by routes.
     fn foreign(&self, parts: &Parts<'_, '_>, machine: &mut Machine) -> Result<(), Wrong> {
-        let mut links: HashMap<&str, Link> = HashMap::new();
-        for &e in &parts.links {
-            links.insert(self.id(e, "id")?, self.link(e)?);
-        }
         let mut memories: HashMap<&str, MemoryId> = HashMap::new();
         for &host in &parts.hosts {
             let id = self.id(host, "id")?;
             let Ok(place) = u16::try_from(machine.nodes.len()) else {
                 return self.wrong(host, "there are more hosts than can be numbered");
             };
-            machine.nodes.push(Node {
-                name: id.to_owned(),
-                base: None,
-            });
+            machine.nodes.push(Node::new(id));
             machine.memories.push(Memory {
                 name: id.to_owned(),
                 capacity: None,
@@ -266,38 +283,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             memories.insert(id, MemoryId(place));
             self.units(host, MemoryId(place), machine)?;
         }
-        for &route in &parts.routes {
-            let end = |key| -> Result<MemoryId, Wrong> {
-                let id = self.id(route, key)?;
-                match memories.get(id) {
-                    Some(memory) => Ok(*memory),
-                    None => self.wrong(route, format!("route: there is no host {id:?}")),
-                }
-            };
-            let (from, to) = (end("src")?, end("dst")?);
-            let mut whole: Option<Link> = None;
-            for e in route.children().filter(Element::is_element) {
-                let id = self.id(e, "id")?;
-                let Some(part) = links.get(id) else {
-                    return self.wrong(e, format!("route: there is no link {id:?}"));
-                };
-                whole = Some(match whole {
-                    None => part.clone(),
-                    Some(w) => behind(w, part),
-                });
-            }
-            let Some(whole) = whole else {
-                return self.wrong(route, "route: it has no link");
-            };
-            let link = Link { from, to, ..whole };
-            let back = (route.attribute("symmetrical") != Some("NO")).then(|| link.reversed());
-            for link in std::iter::once(link).chain(back) {
-                if link.from != link.to && machine.link(link.from, link.to).is_none() {
-                    machine.links.push(link);
-                }
-            }
-        }
-        Ok(())
+        self.routes(parts, &memories, machine)
     }
 
     /// The units of a host.
@@ -408,7 +394,7 @@ impl<'a, 'i> Reader<'a, 'i> {
     }
 
     /// A link without its ends.
-    fn link(&self, e: Element<'_, '_>) -> Result<Link, Wrong> {
+    pub(super) fn link(&self, e: Element<'_, '_>) -> Result<Link, Wrong> {
         let id = self.id(e, "id")?;
         let Some(bandwidth) = scaled(self.id(e, "bandwidth")?, BANDWIDTHS) else {
             return self.wrong(
@@ -427,10 +413,14 @@ impl<'a, 'i> Reader<'a, 'i> {
             };
             link.joules_per_byte = Some((busy - idle) / bandwidth);
         }
+        // What we wrote to the last digit.
+        if property(e, "dahl_joules_per_byte").is_some() {
+            link.joules_per_byte = Some(self.real(e, "dahl_joules_per_byte", 0.0)?);
+        }
         Ok(link)
     }
 
-    fn id<'e>(&self, e: Element<'e, '_>, key: &str) -> Result<&'e str, Wrong> {
+    pub(super) fn id<'e>(&self, e: Element<'e, '_>, key: &str) -> Result<&'e str, Wrong> {
         match e.attribute(key) {
             Some(value) => Ok(value),
             None => {
@@ -459,19 +449,6 @@ impl<'a, 'i> Reader<'a, 'i> {
             Some(Ok(value)) => Ok(value),
             Some(Err(_)) => self.wrong(e, format!("property {key} must be a number")),
         }
-    }
-}
-
-/// One link behind another: the narrower bandwidth, both latencies, the joules of both.
-fn behind(first: Link, second: &Link) -> Link {
-    Link {
-        bandwidth: first.bandwidth.min(second.bandwidth),
-        latency: first.latency + second.latency,
-        joules_per_byte: match (first.joules_per_byte, second.joules_per_byte) {
-            (Some(a), Some(b)) => Some(a + b),
-            (one, other) => one.or(other),
-        },
-        ..first
     }
 }
 

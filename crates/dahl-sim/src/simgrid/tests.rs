@@ -2,7 +2,8 @@
 
 use dahl_core::random::Random;
 use dahl_core::{
-    Bytes, FrequencyState, Link, Memory, MemoryId, Node, NodeId, Power, Rated, Seconds,
+    Bytes, FrequencyState, Link, Memory, MemoryId, Node, NodeId, Port, Power, Rated, Seconds,
+    Switch,
 };
 use dahl_core::{Unit, UnitKind, Watts};
 
@@ -57,10 +58,24 @@ fn machine(dice: &mut Dice) -> Machine {
     machine.name = "some <machine>".into();
     machine.nodes = (0..1 + dice.below(3))
         .map(|i| Node {
-            name: format!("n{i}"),
             base: dice.maybe(|d| Watts(d.real(200.0))),
+            port: dice.maybe(|d| Port {
+                bandwidth: 1e3 + d.real(1e12),
+                latency: Seconds(d.real(1e-3)),
+                joules_per_byte: d.maybe(|d| d.real(1e-8)),
+            }),
+            ..Node::new(format!("n{i}"))
         })
         .collect();
+    machine.switches = (0..dice.below(3))
+        .map(|i| Switch {
+            name: format!("m{i} <to>"),
+            bandwidth: dice.maybe(|d| 1e3 + d.real(1e12)),
+            latency: Seconds(dice.real(1e-3)),
+            joules_per_byte: dice.maybe(|d| d.real(1e-8)),
+        })
+        .collect();
+    let switches = machine.switches.len() as u64;
     let nodes = machine.nodes.len() as u64;
     machine.memories = (0..1 + dice.below(4))
         .map(|i| Memory {
@@ -83,11 +98,28 @@ fn machine(dice: &mut Dice) -> Machine {
     }
     for _ in 0..dice.below(6) {
         let [from, to] = [0; 2].map(|_| MemoryId(dice.below(memories) as u16));
-        let link = Link {
+        let mut link = Link {
             joules_per_byte: dice.maybe(|d| d.real(1e-8)),
             at_once: 1 + dice.below(3) as u32,
             ..Link::new(from, to, 1e3 + dice.real(1e12), Seconds(1e-6))
         };
+        link.via = (0..switches as u16)
+            .filter(|_| dice.below(2) == 0)
+            .collect();
+        if machine.is_shared(&link) {
+            let way = machine.way(from, to, &link.via);
+            let own = way.bandwidth.is_infinite() || dice.below(2) == 0;
+            let (bandwidth, joules) = (link.bandwidth, link.joules_per_byte);
+            link = match own {
+                false => way,
+                true => Link {
+                    bandwidth: bandwidth.min(way.bandwidth),
+                    joules_per_byte: joules.or(way.joules_per_byte),
+                    latency: link.latency,
+                    ..way
+                },
+            };
+        }
         if from != to && machine.link(from, to).is_none() {
             machine.links.push(link);
         }
@@ -112,13 +144,6 @@ fn near(a: &Machine, b: &Machine) {
             if close(s.speed, t.speed) && close(s.busy.0, t.busy.0) {
                 *t = *s;
             }
-        }
-    }
-    for (x, y) in a.links.iter().zip(&mut b.links) {
-        if let (Some(p), Some(q)) = (x.joules_per_byte, &mut y.joules_per_byte)
-            && close(p, *q)
-        {
-            *q = p;
         }
     }
     assert_eq!(a, &b);
@@ -174,6 +199,13 @@ fn a_platform_of_others_is_read() {
     assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));
     assert_eq!(m.links[0].joules_per_byte, Some(2e-9));
     assert_eq!((m.links[1].from, m.links[1].to), (MemoryId(1), MemoryId(0)));
+    // Both directions share the bus and the slow one.
+    let names: Vec<&str> = m.switches.iter().map(|s| &*s.name).collect();
+    assert_eq!(names, ["bus", "slow"]);
+    assert!(m.links.iter().all(|l| l.via == [0, 1]));
+    let channels = m.channels();
+    let limits = channels.all[2..].iter().map(|c| c.at_once);
+    assert_eq!(limits.collect::<Vec<_>>(), [10, 1], "1 GB/s and 100 MB/s");
     let old = text.replace(
         "<prop id=\"watt",
         "<prop id=\"dahl_notice\" value=\"1\"/><prop id=\"watt",
@@ -186,6 +218,74 @@ fn a_platform_of_others_is_read() {
         error.to_string(),
         "machine: <cluster> is not understood: use zone, host, link, route and prop (p.xml:6)"
     );
+}
+
+/// Three hosts with a split-duplex cable each to a backbone.
+const STAR: &str = r#"<platform version="4.1">
+  <zone id="star" routing="Full">
+    <host id="a" speed="1Gf"/> <host id="b" speed="1Gf"/> <host id="c" speed="1Gf"/>
+    <link id="la" bandwidth="1GBps" latency="10us" sharing_policy="SPLITDUPLEX"/>
+    <link id="lb" bandwidth="1GBps" latency="20us" sharing_policy="SPLITDUPLEX"/>
+    <link id="lc" bandwidth="1GBps" latency="30us" sharing_policy="SPLITDUPLEX"/>
+    <link id="bone" bandwidth="3GBps" latency="1us"/>
+    <link id="air" bandwidth="2GBps" latency="1us" sharing_policy="FATPIPE"/>
+    <route src="a" dst="b"><link_ctn id="la" direction="UP"/><link_ctn id="bone"/><link_ctn id="lb" direction="DOWN"/></route>
+    <route src="a" dst="c"><link_ctn id="la" direction="UP"/><link_ctn id="bone"/><link_ctn id="lc" direction="DOWN"/></route>
+    <route src="b" dst="c"><link_ctn id="lb" direction="UP"/><link_ctn id="air"/><link_ctn id="lc" direction="DOWN"/></route>
+  </zone>
+</platform>"#;
+
+#[test]
+fn what_routes_share_is_there_once() {
+    let m = read(STAR, "p.xml").unwrap();
+    let latency = |i: usize| m.nodes[i].port.unwrap().latency;
+    let all = [latency(0), latency(1), latency(2)];
+    assert_eq!(all, [10.0, 20.0, 30.0].map(|us: f64| Seconds(us * 1e-6)));
+    let [bone] = &m.switches[..] else {
+        panic!("{:?}", m.switches)
+    };
+    assert_eq!((&*bone.name, bone.bandwidth), ("bone", Some(3e9)));
+    let link = |a, b| m.link(MemoryId(a), MemoryId(b)).unwrap();
+    assert_eq!((link(0, 1).via.len(), link(2, 1).via.len()), (1, 0));
+    assert_eq!(link(0, 1).bandwidth, 1e9);
+    // The last part is no port's: nobody shares it.
+    assert!((link(1, 2).latency.0 - 51e-6).abs() < 1e-12);
+    assert_eq!(m.channels().all.last().unwrap().at_once, 3);
+    // Half duplex is no port: a way out that is also the way in carries one transfer in all.
+    let half = STAR.replace("SPLITDUPLEX", "SHARED");
+    let half = half.replace(" direction=\"UP\"", "");
+    let m = read(&half.replace(" direction=\"DOWN\"", ""), "p.xml").unwrap();
+    assert!(m.nodes.iter().all(|n| n.port.is_none()));
+    assert_eq!(m.switches.len(), 4);
+    let channels = m.channels();
+    let both = m.links.iter().zip(&channels.of_link);
+    let of = |from, to| {
+        let ends = (MemoryId(from), MemoryId(to));
+        let mut all = both.clone().filter(|(l, _)| (l.from, l.to) == ends);
+        all.next().unwrap().1[1..].to_vec()
+    };
+    assert_eq!(of(1, 2), of(2, 1));
+}
+
+#[test]
+fn shared_links_stay_shared_both_ways_of_the_export() {
+    let m = read(STAR, "p.xml").unwrap();
+    let text = write(&m);
+    let route = "<route src=\"a\" dst=\"b\" symmetrical=\"NO\"><link_ctn id=\"a out\"/>\
+                 <link_ctn id=\"bone\"/><link_ctn id=\"b in\"/></route>";
+    assert!(text.contains(route), "{text}");
+    // Between b and c there is something of the link's own.
+    let own = "<link_ctn id=\"b out\"/><link_ctn id=\"b to c\"/><link_ctn id=\"c in\"/>";
+    assert!(text.contains(own), "{text}");
+    near(&m, &read(&text, "again.xml").unwrap());
+    // To somebody who does not know our properties, ports are ports still.
+    let lines = text.lines().filter(|l| !l.contains("dahl_"));
+    let plain = lines.collect::<Vec<_>>().join("\n");
+    let again = read(&plain, "plain.xml").unwrap();
+    let ports = |m: &Machine| m.nodes.iter().map(|n| n.port).collect::<Vec<_>>();
+    assert_eq!(ports(&again), ports(&m));
+    assert_eq!(again.switches, m.switches);
+    assert_eq!(again.channels().all.len(), m.channels().all.len());
 }
 
 #[test]

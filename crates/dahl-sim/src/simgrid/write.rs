@@ -1,17 +1,18 @@
 //! Machines as SimGrid platforms, for its simulators and its energy plugins.
 //!
-//! Each group of equal units becomes a host with so many cores, each link a link, and every pair of
-//! groups that a link joins a route. A host's wattages are those of all its cores; what a node draws
+//! Each group of equal units becomes a host with so many cores, each link a link, each port two of them, each switch
+//! one, and every pair of groups that a link joins a route: out of the sender's port, through switches, over what the
+//! link itself adds to them, and into the receiver's port. So what is shared here is shared there. A host's wattages are those of all its cores; what a node draws
 //! beside its units becomes a host that never computes, so that the plugin's total is the machine's.
 //! What SimGrid has no word for (memories, kinds, memory bandwidth) stands in properties whose names
 //! begin with `dahl_`, which it ignores.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use dahl_core::{Machine, MemoryId, Unit};
 
-use super::VERSION;
+use super::{UNBOUNDED, VERSION};
 
 /// The speed written for units whose speed is unknown; a property says that it means nothing.
 pub(super) const UNKNOWN_SPEED: f64 = 1e9;
@@ -65,6 +66,31 @@ pub(super) fn platform(machine: &Machine) -> String {
             out.push_str("    </host>\n");
         }
     }
+    let mut ids = HashMap::new();
+    for (i, node) in machine.nodes.iter().enumerate() {
+        let Some(port) = node.port else { continue };
+        for way in ["out", "in"] {
+            let id = escaped(&fresh(&format!("{} {way}", node.name), &mut taken));
+            wire(&mut out, &id, port.bandwidth, port.latency.0, true);
+            joules(&mut out, port.joules_per_byte, port.bandwidth);
+            prop(&mut out, 6, "dahl_port_of", i);
+            out.push_str("    </link>\n");
+            ids.insert((way, i), id);
+        }
+    }
+    for (i, switch) in machine.switches.iter().enumerate() {
+        let id = escaped(&fresh(&switch.name, &mut taken));
+        let bandwidth = switch.bandwidth.unwrap_or(UNBOUNDED);
+        let is_limited = switch.bandwidth.is_some();
+        wire(&mut out, &id, bandwidth, switch.latency.0, is_limited);
+        joules(&mut out, switch.joules_per_byte, bandwidth);
+        prop(&mut out, 6, "dahl_switch", &switch.name);
+        if !is_limited {
+            prop(&mut out, 6, "dahl_limit", "none");
+        }
+        out.push_str("    </link>\n");
+        ids.insert(("via", i), id);
+    }
     let mut routes = String::new();
     for link in &machine.links {
         let name = |m: MemoryId| &machine.memories[usize::from(m.0)].name;
@@ -73,26 +99,38 @@ pub(super) fn platform(machine: &Machine) -> String {
             &mut taken,
         );
         let id = escaped(&id);
-        // A shared link divides its bandwidth among transfers, a fat pipe gives it to each.
-        let sharing = if link.at_once == 1 {
-            "SHARED"
-        } else {
-            "FATPIPE"
-        };
-        let (bandwidth, latency) = (link.bandwidth, link.latency.0);
-        let _ = writeln!(
-            out,
-            "    <link id=\"{id}\" bandwidth=\"{bandwidth:e}Bps\" latency=\"{latency:e}s\" \
-             sharing_policy=\"{sharing}\">"
-        );
-        if let Some(joules) = link.joules_per_byte {
-            let watts = joules * bandwidth;
+        // What the link adds to its way.
+        let way = machine.way(link.from, link.to, &link.via);
+        let latency = (link.latency.0 - way.latency.0).max(0.0);
+        let spent = link.joules_per_byte;
+        let more = spent.map(|j| (j - way.joules_per_byte.unwrap_or(0.0)).max(0.0));
+        wire(&mut out, &id, link.bandwidth, latency, link.at_once == 1);
+        if let Some(more) = more {
+            let watts = more * link.bandwidth;
             prop(&mut out, 6, "wattage_range", format!("0.0:{watts:e}"));
+        }
+        if let Some(exact) = spent {
+            prop(&mut out, 6, "dahl_joules_per_byte", format!("{exact:e}"));
         }
         prop(&mut out, 6, "dahl_from", link.from.0);
         prop(&mut out, 6, "dahl_to", link.to.0);
         prop(&mut out, 6, "dahl_at_once", link.at_once);
+        prop(&mut out, 6, "dahl_latency", format!("{:e}", link.latency.0));
+        if !link.via.is_empty() {
+            let via: Vec<String> = link.via.iter().map(u16::to_string).collect();
+            prop(&mut out, 6, "dahl_via", via.join(" "));
+        }
         out.push_str("    </link>\n");
+        let node = |m: MemoryId| usize::from(machine.memories[usize::from(m.0)].node.0);
+        let (a, b) = (node(link.from), node(link.to));
+        let adds = link.bandwidth < way.bandwidth || latency > 0.0 || more > Some(0.0);
+        let port = |way: &'static str, n: usize| ids.get(&(way, n)).filter(|_| a != b);
+        let mut parts: Vec<&String> = port("out", a).into_iter().collect();
+        parts.extend(link.via.iter().map(|&s| &ids[&("via", usize::from(s))]));
+        parts.extend(adds.then_some(&id));
+        parts.extend(port("in", b));
+        let part = |id: &&String| format!("<link_ctn id=\"{id}\"/>");
+        let parts: String = parts.iter().map(part).collect();
         let at = |m: MemoryId| hosts.iter().filter(move |h| h.1 == m);
         for (from, _) in at(link.from) {
             for (to, _) in at(link.to) {
@@ -100,7 +138,7 @@ pub(super) fn platform(machine: &Machine) -> String {
                 let _ = writeln!(
                     routes,
                     "    <route src=\"{from}\" dst=\"{to}\" symmetrical=\"NO\">\
-                     <link_ctn id=\"{id}\"/></route>"
+                     {parts}</route>"
                 );
             }
         }
@@ -108,6 +146,24 @@ pub(super) fn platform(machine: &Machine) -> String {
     out.push_str(&routes);
     out.push_str("  </zone>\n</platform>\n");
     out
+}
+
+/// Opens a link. A shared one divides its bandwidth among transfers, a fat pipe gives it to each.
+fn wire(out: &mut String, id: &str, bandwidth: f64, latency: f64, is_shared: bool) {
+    let sharing = if is_shared { "SHARED" } else { "FATPIPE" };
+    let _ = writeln!(
+        out,
+        "    <link id=\"{id}\" bandwidth=\"{bandwidth:e}Bps\" latency=\"{latency:e}s\" \
+         sharing_policy=\"{sharing}\">"
+    );
+}
+
+fn joules(out: &mut String, per_byte: Option<f64>, bandwidth: f64) {
+    if let Some(joules) = per_byte {
+        let watts = joules * bandwidth;
+        prop(out, 6, "wattage_range", format!("0.0:{watts:e}"));
+        prop(out, 6, "dahl_joules_per_byte", format!("{joules:e}"));
+    }
 }
 
 fn host(out: &mut String, id: &str, unit: &Unit, name: &str, count: Option<usize>) {

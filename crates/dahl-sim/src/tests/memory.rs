@@ -210,10 +210,7 @@ fn data_goes_from_node_to_node_by_way_of_the_hosts() {
     task(&r, 1, &[a.with(Mode::ReadWrite)]);
     let graph = r.finish().unwrap();
     let mut machine = device_only(100);
-    machine.nodes.push(dahl_core::Node {
-        name: "far".into(),
-        base: None,
-    });
+    machine.nodes.push(dahl_core::Node::new("far"));
     machine.memories[1].node = NodeId(1);
     // host - far host - far device
     machine.memories.push(Memory {
