@@ -63,7 +63,7 @@ impl Expected {
         times: &Times,
         run: &Options,
     ) -> Result<Expected, FollowError> {
-        let transfers = Arc::new(plan.checked_transfers(graph)?);
+        let transfers = Arc::new(plan.checked_transfers(graph, machine)?);
         let simulated = |steps, in_flight| -> Result<Prediction, FollowError> {
             let fixed = Fixed::new(graph.len(), plan.orders())?;
             let transfers = Some(transfers.clone());

@@ -428,7 +428,7 @@ impl PlanFile {
             }
         }
         let orders = check_orders(graph, &self.orders()).err();
-        let transfers = || self.checked_transfers(graph).err();
+        let transfers = || self.checked_transfers(graph, machine).err();
         orders
             .map(|wrong| wrong.to_string())
             .or_else(|| Some(transfers()?.to_string()))

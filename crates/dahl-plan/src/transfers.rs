@@ -4,7 +4,7 @@
 //! file can keep, and a name becomes what can be followed. Whether and when it is followed is decided by
 //! [`transfers`].
 
-use dahl_core::{Bytes, Graph, Region, Seconds};
+use dahl_core::{Bytes, Graph, Machine, Region, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
@@ -140,9 +140,14 @@ impl PlanFile {
         self.transfers.iter().enumerate().map(one).collect()
     }
 
-    /// The transfers, to be followed.
-    pub fn checked_transfers(&self, graph: &Graph) -> Result<Transfers, TransferError> {
-        let all = Transfers::new(graph, &self.orders(), self.planned_transfers()?)?;
+    /// The transfers, to be followed on the machine that they were planned for.
+    pub fn checked_transfers(
+        &self,
+        graph: &Graph,
+        machine: &Machine,
+    ) -> Result<Transfers, TransferError> {
+        let all = self.planned_transfers()?;
+        let all = Transfers::new(graph, &self.orders(), all, machine)?;
         for (transfer, (t, said)) in all.all().iter().zip(&self.transfers).enumerate() {
             let elements: usize = t.parts.iter().map(Region::len).sum();
             let dtype = graph.storages[t.storage as usize].storage.dtype;

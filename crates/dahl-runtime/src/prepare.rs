@@ -132,7 +132,7 @@ impl Runtime {
             return Ok(None);
         };
         if let TransferList::Unchecked(all) = &planned.transfers {
-            let all = Transfers::new(graph, &planned.order, all.clone());
+            let all = Transfers::new(graph, &planned.order, all.clone(), &self.shared.machine);
             let all = all.map_err(|e| RunError::Start(format!("the schedule: {e}")))?;
             planned.transfers = TransferList::Checked(Arc::new(all));
         }

@@ -46,8 +46,9 @@ fn random_programs_mean_the_same_and_transfers_keep_the_order() {
         let program = Program::random(seed, seed % 2 == 0);
         let arena = Arena::new();
         let (graph, handles) = program.record(&arena);
-        let plan = plan(&graph, &machine(workers, devices, 1 << 20, 1.0), seed);
-        let transfers = plan.checked_transfers(&graph).unwrap();
+        let machine = machine(workers, devices, 1 << 20, 1.0);
+        let plan = plan(&graph, &machine, seed);
+        let transfers = plan.checked_transfers(&graph, &machine).unwrap();
         // Every third run lacks the room that the plan counts on.
         let bytes = |e: &Vec<usize>| 8 * e.iter().product::<usize>() as u64;
         let all: u64 = program.arrays.iter().map(bytes).sum();

@@ -7,7 +7,8 @@
 //!
 //! What is idealised, beside the durations themselves: what deciding takes is a unit's `overhead` between two
 //! tasks, however many became ready; a unit without work begins any new one its `wake_latency` later; and a
-//! transfer's bytes move at the link's full speed once it is its turn. Units are said to be busy while they
+//! transfer's bytes move at the link's full speed once it is its turn on all it goes through
+//! ([`dahl_core::machine::network`]). Units are said to be busy while they
 //! compute and between two tasks.
 //!
 //! | file | what |

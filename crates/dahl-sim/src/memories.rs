@@ -49,6 +49,8 @@ pub(super) struct Memories<'a> {
     pub copies: Copies,
     pub routes: Routes,
     pub lanes: Lanes,
+    /// Room for transfers that may begin: nothing is allocated per transfer.
+    pub begin: Vec<(u32, u16)>,
     pub moves: Moves,
     pub wants: Vec<Want>,
     /// Units that wait until something is released, by memory.
@@ -108,6 +110,7 @@ impl<'a> Memories<'a> {
             needs: Needs::new(graph, cells, per_launch),
             routes,
             lanes: Lanes::new(machine),
+            begin: Vec::new(),
             moves: Moves::default(),
             wants: vec![Want::default(); machine.units.len()],
             for_room: vec![Vec::new(); machine.memories.len()],

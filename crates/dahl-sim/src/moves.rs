@@ -161,7 +161,7 @@ impl Memories<'_> {
     /// A transfer asks for the next link of its way.
     fn board(&mut self, id: u32, now: f64, agenda: &mut Agenda) {
         let link = self.link(id);
-        if self.lanes.enter(self.machine, link, id) {
+        if self.lanes.enter(link, id) {
             self.depart(id, link, now, agenda);
         }
     }
@@ -178,9 +178,12 @@ impl Memories<'_> {
     /// A transfer has come to the end of a link. Collects the units that may try again.
     pub(crate) fn arrived(&mut self, id: u32, now: f64, agenda: &mut Agenda, again: &mut Vec<u16>) {
         let link = self.link(id);
-        if let Some(next) = self.lanes.leave(link) {
+        let mut begin = std::mem::take(&mut self.begin);
+        self.lanes.leave(link, &mut begin);
+        for (next, link) in begin.drain(..) {
             self.depart(next, link, now, agenda);
         }
+        self.begin = begin;
         let m = self.moves.get(id);
         if let Some(log) = &mut self.log {
             note(m, link, &self.machine.links[usize::from(link)], now, log);

@@ -114,7 +114,7 @@ impl Memories<'_> {
         while std::mem::take(&mut went_on) {
             for line in 0..planned.links.len() {
                 let link = planned.links[line];
-                while link.is_none_or(|link| self.lanes.is_free(self.machine, link))
+                while link.is_none_or(|link| self.lanes.is_free(link))
                     && let Some((launch, i)) = planned.lines.next(line)
                 {
                     let sent =

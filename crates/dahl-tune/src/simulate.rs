@@ -116,7 +116,7 @@ pub fn simulate(
         }),
         states: options.plan.map_or(Vec::new(), PlanFile::states),
         record: options.record,
-        ..with_transfers(options.plan, graph, usual)?
+        ..with_transfers(options.plan, graph, &d.machine, usual)?
     };
     let outcome = dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, &run)?;
     Ok(Prediction {
@@ -145,9 +145,11 @@ pub(crate) fn as_run(graph: &Graph, machine: &Machine) -> Options {
 pub(crate) fn with_transfers(
     plan: Option<&PlanFile>,
     graph: &Graph,
+    machine: &Machine,
     run: Options,
 ) -> Result<Options, TuneError> {
-    let transfers = plan.map(|plan| plan.checked_transfers(graph)).transpose();
+    let transfers = plan.map(|plan| plan.checked_transfers(graph, machine));
+    let transfers = transfers.transpose();
     let transfers = transfers.map_err(|e| TuneError::Plan(e.to_string()))?;
     Ok(Options {
         transfers: transfers.map(Arc::new),

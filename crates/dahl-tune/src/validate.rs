@@ -203,7 +203,7 @@ impl<'a> Config<'a> {
             in_flight: in_flight(graph),
             // The same inputs serve every step.
             new_inputs_each_step: false,
-            ..with_transfers(self.plan(), graph, as_run(graph, &d.machine))?
+            ..with_transfers(self.plan(), graph, &d.machine, as_run(graph, &d.machine))?
         };
         let window = graph.len() as u64 * self.steps;
         let repeats = (SIMULATED / window.max(1)).clamp(4, 100);

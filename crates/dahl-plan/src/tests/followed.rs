@@ -172,7 +172,7 @@ fn plans_are_followed_with_little_room_and_varying_durations() {
                 unit_sigma: 0.0,
                 interruptions: Interruptions::default(),
             }),
-            transfers: Some(Arc::new(plan.checked_transfers(&graph).unwrap())),
+            transfers: Some(Arc::new(plan.checked_transfers(&graph, &roomy).unwrap())),
             record: true,
             ..Options::default()
         };

@@ -41,7 +41,7 @@ fn follow(plan: &PlanFile, graph: &Graph, machine: &Machine, steps: usize) -> Pr
         in_flight: 1,
         new_inputs_each_step: true,
         states: plan.states(),
-        transfers: Some(Arc::new(plan.checked_transfers(graph).unwrap())),
+        transfers: Some(Arc::new(plan.checked_transfers(graph, machine).unwrap())),
         record: true,
         ..Options::default()
     };
@@ -119,7 +119,7 @@ fn several_steps_in_flight_bring_the_next_inputs_early() {
         steps: 6,
         new_inputs_each_step: true,
         states: plan.states(),
-        transfers: Some(Arc::new(plan.checked_transfers(&graph).unwrap())),
+        transfers: Some(Arc::new(plan.checked_transfers(&graph, &machine).unwrap())),
         ..Options::default()
     };
     let out = simulate(&graph, &machine, &times(&graph, &machine), &fixed, &options).unwrap();

@@ -6,7 +6,8 @@
 //!
 //! # The rule
 //!
-//! Over each link, the transfers of a launch begin in the plan's order, each once its values are producer: by a
+//! Over each link, and on each channel that links share ([`dahl_core::machine::network`]: a port, a switch), the
+//! transfers of a launch begin in the plan's order, each once its values are made: by a
 //! task of the launch, by one of the launch before, by an earlier transfer, or before the launch. While the
 //! first one's are not, a later launch may use the link. A task waits for the transfers that bring what it
 //! reads; whatever they did not bring it fetches itself.
@@ -15,7 +16,7 @@
 //!
 //! [`Transfers::new`] refuses an order in which tasks and transfers would wait for each other in a circle:
 //! tasks for those before them in the graph and on their unit and for what is brought to them, transfers for
-//! what makes their values and for those before them on their link. So within the oldest launch something
+//! what makes their values and for those before them on their link and what it shares. So within the oldest launch something
 //! can always go on, and it ends; nothing in it waits for a younger one but for a transfer under way, which
 //! ends. The runtime or the simulator says of each transfer when it is done, also if it could not be made.
 
@@ -25,7 +26,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use dahl_core::{Graph, Region};
+use dahl_core::{Graph, Machine, Region};
 use serde::{Deserialize, Serialize};
 
 use crate::edges::Edges;
@@ -89,19 +90,17 @@ pub enum TransferError {
     Circle(usize),
 }
 
-/// The transfers over one link.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LinkQueue {
-    pub ends: (u16, u16),
-    pub order: Vec<u32>,
-}
-
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfers {
     tasks: usize,
     all: Vec<PlannedTransfer>,
-    queues: Vec<LinkQueue>,
+    /// The memories at the ends of each link.
+    ends: Vec<(u16, u16)>,
+    /// The order over each link, and after them on each channel that links share.
+    queues: Vec<Vec<u32>>,
+    /// For every transfer, those it stands in.
+    queues_of: Edges,
     /// For every task, transfers of what it makes: in its own launch, and in the next.
     of_task: Edges,
     in_next: Edges,
@@ -116,11 +115,13 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// Of a graph whose tasks run in these orders, one for every unit; transfers in the order of the plan.
+    /// Of a graph whose tasks run in these orders, one for every unit; transfers in the order of the plan. Where links
+    /// of the machine share channels, all that goes through them keeps to that order, too.
     pub fn new(
         graph: &Graph,
         orders: &[Vec<u32>],
         all: Vec<PlannedTransfer>,
+        machine: &Machine,
     ) -> Result<Self, TransferError> {
         for (i, transfer) in all.iter().enumerate() {
             if let Some(problem) = misfit(graph, transfer) {
@@ -128,17 +129,24 @@ impl Transfers {
                 return Err(TransferError::Transfer { transfer, problem });
             }
         }
-        let (mut queues, mut carried) = (Vec::<LinkQueue>::new(), HashMap::new());
+        let (mut ends, mut links) = (Vec::new(), Vec::<Vec<u32>>::new());
+        let (channels, mut carried) = (machine.channels(), HashMap::new());
+        let (mut through, mut shared) = (Vec::new(), vec![Vec::new(); channels.all.len()]);
         let (mut of_task, mut in_next) = (Vec::new(), Vec::new());
         let (mut onward, mut brings) = (Vec::new(), Vec::new());
         for (i, t) in all.iter().enumerate() {
-            let (ends, i) = ((t.from, t.to), i as u32);
-            match queues.iter_mut().find(|l| l.ends == ends) {
-                Some(line) => line.order.push(i),
-                None => queues.push(LinkQueue {
-                    ends,
-                    order: vec![i],
-                }),
+            let (own, i) = ((t.from, t.to), i as u32);
+            let link = ends.iter().position(|e| *e == own).unwrap_or(links.len());
+            if link == links.len() {
+                ends.push(own);
+                links.push(Vec::new());
+                let mut known = machine.links.iter();
+                let number = known.position(|l| (l.from.0, l.to.0) == own);
+                through.push(number.map_or(&[][..], |l| &channels.of_link[l][1..]));
+            }
+            links[link].push(i);
+            for &c in through[link] {
+                shared[c as usize].push(i);
             }
             // What came here by an earlier transfer leaves again after it.
             let what = (t.storage, t.producer, &t.parts);
@@ -166,7 +174,11 @@ impl Transfers {
             let each = waiters.iter().enumerate();
             each.flat_map(|(i, tasks)| tasks.iter().map(move |&t| (t, i as u32)))
         };
+        let queues: Vec<Vec<u32>> = links.into_iter().chain(shared).collect();
+        let places = queues.iter().enumerate();
+        let places = places.flat_map(|(q, of)| of.iter().map(move |&i| (i, q as u32)));
         let transfers = Transfers {
+            queues_of: Edges::new(all.len(), places.collect()),
             awaits: Edges::new(graph.len(), pairs().collect()),
             awaited: Edges::new(all.len(), pairs().map(|(t, i)| (i, t)).collect()),
             tasks: graph.len(),
@@ -175,6 +187,7 @@ impl Transfers {
             onward,
             is_onward,
             brings: Edges::new(graph.len(), brings),
+            ends,
             queues,
             all,
         };
@@ -209,7 +222,7 @@ impl Transfers {
 
     /// The links that are used, by the memories at their ends.
     pub fn links(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
-        self.queues.iter().map(|l| l.ends)
+        self.ends.iter().copied()
     }
 
     /// A transfer that could never begin, if there is one. Tasks are the first nodes, then come transfers.
@@ -220,8 +233,8 @@ impl Transfers {
         for order in orders {
             pairs.extend(order.windows(2).map(|w| (w[0], w[1])));
         }
-        for line in &self.queues {
-            let next = line.order.windows(2);
+        for order in &self.queues {
+            let next = order.windows(2);
             pairs.extend(next.map(|w| (tasks + w[0], tasks + w[1])));
         }
         for task in 0..tasks {

@@ -28,7 +28,7 @@ struct Flight {
     /// Whether nothing of it begins any more.
     given_up: bool,
     stages: Vec<Stage>,
-    /// For every line, how many of its transfers have begun.
+    /// For every queue, how many of its transfers have begun.
     begun: Vec<usize>,
 }
 
@@ -172,16 +172,16 @@ impl TransferQueues {
     /// The next transfer over a link, numbered as in [`Transfers::links`], and its launch: it is under way
     /// from now on, until [`TransferQueues::done`].
     pub fn next(&mut self, link: usize) -> Option<(u64, u32)> {
-        let order = &self.transfers.queues[link].order;
+        let t = &*self.transfers;
         for flight in &mut self.flights {
-            let begun = &mut flight.begun[link];
-            let Some(&first) = order.get(*begun) else {
+            let Some(&first) = t.queues[link].get(flight.begun[link]) else {
                 continue;
             };
-            let stage = &mut flight.stages[first as usize];
-            if *stage == Stage::Ready {
-                *stage = Stage::Going;
-                *begun += 1;
+            let queues = t.queues_of.of(first).iter().map(|&q| q as usize);
+            let is_first = |q: usize| t.queues[q].get(flight.begun[q]) == Some(&first);
+            if flight.stages[first as usize] == Stage::Ready && queues.clone().all(is_first) {
+                flight.stages[first as usize] = Stage::Going;
+                queues.for_each(|q| flight.begun[q] += 1);
                 return Some((flight.launch, first));
             }
         }
@@ -234,8 +234,9 @@ impl TransferQueues {
     pub fn backlog(&self) -> impl Iterator<Item = (u64, usize, Vec<u32>)> + '_ {
         self.flights.iter().map(|f| {
             let left = f.stages.iter().filter(|s| **s != Stage::Done).count();
-            let queues = self.transfers.queues.iter().zip(&f.begun);
-            let first = queues.filter_map(|(l, &b)| l.order.get(b).copied());
+            let links = self.transfers.queues.iter().zip(&f.begun);
+            let links = links.take(self.transfers.ends.len());
+            let first = links.filter_map(|(order, &b)| order.get(b).copied());
             (f.launch, left, first.collect())
         })
     }

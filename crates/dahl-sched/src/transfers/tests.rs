@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dahl_core::{Arena, Codelet, Graph, Recorder, Task, UnitKind};
+use dahl_core::{Arena, Codelet, Graph, Link, Memory, MemoryId, Node, NodeId, Port};
+use dahl_core::{Recorder, Seconds, Task, UnitKind};
 
 use super::*;
 
@@ -39,6 +40,37 @@ fn transfer(
     }
 }
 
+/// The host and two devices.
+fn machine() -> Machine {
+    let mut machine = Machine::cpus(1);
+    for (i, name) in ["first", "second"].into_iter().enumerate() {
+        let (host, device) = (MemoryId::HOST, MemoryId(i as u16 + 1));
+        machine.memories.push(Memory::new(name, None));
+        for (from, to) in [(host, device), (device, host)] {
+            machine.links.push(Link::new(from, to, 1.0, Seconds(0.0)));
+        }
+    }
+    machine
+}
+
+/// The same as three nodes, each with a port.
+fn cluster() -> Machine {
+    let mut machine = machine();
+    machine.nodes.clear();
+    for (i, memory) in machine.memories.iter_mut().enumerate() {
+        memory.node = NodeId(i as u16);
+        machine.nodes.push(Node {
+            port: Some(Port {
+                bandwidth: 1.0,
+                latency: Seconds(0.0),
+                joules_per_byte: None,
+            }),
+            ..Node::new(format!("node {i}"))
+        });
+    }
+    machine
+}
+
 /// `x` to the first device, `y` by way of the host to the second, `z` back.
 fn all(graph: &Graph) -> Vec<PlannedTransfer> {
     vec![
@@ -53,7 +85,13 @@ const ORDERS: [&[u32]; 3] = [&[2], &[0], &[1]];
 
 fn transfers() -> Transfers {
     let graph = graph();
-    Transfers::new(&graph, &ORDERS.map(<[u32]>::to_vec), all(&graph)).unwrap()
+    Transfers::new(
+        &graph,
+        &ORDERS.map(<[u32]>::to_vec),
+        all(&graph),
+        &machine(),
+    )
+    .unwrap()
 }
 
 /// Everything that may go now, over any link.
@@ -123,7 +161,7 @@ fn a_link_keeps_the_order_and_lends_itself_to_the_next_launch() {
     let first = transfer(&graph, 1, Producer::Task(0), (0, 1), &[1]);
     let then = transfer(&graph, 0, Producer::Before, (0, 1), &[]);
     let mut queues = TransferQueues::new(Arc::new(
-        Transfers::new(&graph, &orders, vec![first, then]).unwrap(),
+        Transfers::new(&graph, &orders, vec![first, then], &machine()).unwrap(),
     ));
     queues.begin(1);
     assert_eq!(going(&mut queues), [], "the second waits for the first");
@@ -148,6 +186,36 @@ fn circles_are_found() {
     let mut all = all(&graph);
     // What task 1 needs behind what task 2 makes, over one link.
     all.insert(0, transfer(&graph, 0, Producer::Task(2), (0, 2), &[]));
-    let refused = Transfers::new(&graph, &orders, all).unwrap_err();
+    let refused = Transfers::new(&graph, &orders, all, &machine()).unwrap_err();
+    assert_eq!(refused, TransferError::Circle(0));
+}
+
+#[test]
+fn links_that_share_a_port_keep_the_plans_order_between_them() {
+    let graph = graph();
+    let orders = ORDERS.map(<[u32]>::to_vec);
+    // Both leave the host: y, which a task makes, before x, which is there.
+    let made = transfer(&graph, 1, Producer::Task(0), (0, 2), &[1]);
+    let there = transfer(&graph, 0, Producer::Before, (0, 1), &[]);
+    let queues = |machine: &Machine| {
+        let all = vec![made.clone(), there.clone()];
+        let all = Transfers::new(&graph, &orders, all, machine).unwrap();
+        let mut queues = TransferQueues::new(Arc::new(all));
+        queues.begin(1);
+        queues
+    };
+    assert_eq!(going(&mut queues(&machine())), [(1, 1)]);
+    let mut shared = queues(&cluster());
+    assert_eq!(going(&mut shared), []);
+    let waiting: Vec<_> = shared.backlog().collect();
+    assert_eq!(waiting, [(1, 2, vec![0, 1])], "of links, not of ports");
+    assert!(shared.ended(1, 0));
+    assert_eq!(going(&mut shared), [(1, 0), (1, 1)]);
+    // An order that contradicts itself over two links is found by the port that they share.
+    let before = transfer(&graph, 2, Producer::Task(1), (0, 1), &[]);
+    let needed = transfer(&graph, 1, Producer::Task(0), (0, 2), &[1]);
+    let all = vec![before, needed];
+    assert!(Transfers::new(&graph, &orders, all.clone(), &machine()).is_ok());
+    let refused = Transfers::new(&graph, &orders, all, &cluster()).unwrap_err();
     assert_eq!(refused, TransferError::Circle(0));
 }

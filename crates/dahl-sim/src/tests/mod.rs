@@ -5,6 +5,7 @@ mod cells;
 mod energy;
 mod hand;
 mod memory;
+mod ports;
 mod random;
 
 use std::sync::{Arc, LazyLock};

@@ -104,17 +104,18 @@ pub(super) fn verify(graph: &Graph, machine: &Machine, prediction: &Prediction, 
     for (memory, used) in machine.memories.iter().zip(&prediction.memories) {
         assert!(memory.capacity.is_none_or(|c| used.peak.0 <= c.0));
     }
-    for link in 0..machine.links.len() {
-        let of = prediction
-            .transfers
-            .iter()
-            .filter(|t| usize::from(t.link) == link);
-        let mut of: Vec<_> = of.collect();
-        of.sort_by(|a, b| a.start.0.total_cmp(&b.start.0));
-        assert!(
-            of.windows(2).all(|w| w[0].end <= w[1].start),
-            "link overloaded"
-        );
+    let channels = machine.channels();
+    for (c, channel) in channels.all.iter().enumerate() {
+        let of = prediction.transfers.iter();
+        let of = of.filter(|t| channels.of_link[usize::from(t.link)].contains(&(c as u32)));
+        // Ends first: one may begin when another ends.
+        let mut steps: Vec<(f64, i64)> = of.flat_map(|t| [(t.start.0, 1), (t.end.0, -1)]).collect();
+        steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut at_once = 0;
+        for (_, step) in steps {
+            at_once += step;
+            assert!(at_once <= i64::from(channel.at_once), "{}", channel.name);
+        }
     }
 }
 
@@ -133,13 +134,18 @@ proptest! {
         launches in 1usize..5,
         in_flight in 1usize..4,
         works in any::<bool>(),
+        backplane in proptest::option::of(proptest::option::of(20.0..100.0f64)),
     ) {
         let arena = Arena::new();
         let arrays: Vec<Handle> = (0..persistent)
             .map(|i| arena.alloc(&format!("a{i}"), &[12], DType::F32).unwrap())
             .collect();
         let graph = program(&arrays, temporaries, &steps);
-        let machine = machine(cpus, &devices);
+        let mut machine = machine(cpus, &devices);
+        // Devices behind links of their own, or nodes of a network.
+        if let Some(backplane) = backplane {
+            super::ports::network(&mut machine, 40.0, backplane);
+        }
         let table = times(&graph, &machine);
         let options = Options {
             steps: launches,
