@@ -68,6 +68,7 @@ fn machine(kind: &str, units: usize) -> (Problem, Vec<(f64, Vec<f64>)>) {
                 latency: 5e-6,
                 joules_per_byte: 3e-10,
                 channels: 1,
+                shared: Vec::new(),
             });
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use dahl_core::{Graph, Machine, UnitId};
 
-use super::problem::{Class, Datum, Group, Link, Memory, Origin, Problem};
+use super::problem::{Class, Datum, Group, Link, Memory, Origin, Problem, Shared};
 use dahl_sim::Times;
 use dahl_sim::cells::Cells;
 
@@ -58,7 +58,16 @@ impl GraphProblem {
                 capacity,
             });
         }
-        for link in &machine.links {
+        let channels = machine.channels();
+        let own = machine.links.len();
+        problem.shared = channels.all[own..]
+            .iter()
+            .map(|c| Shared {
+                name: c.name.clone(),
+                at_once: c.at_once as usize,
+            })
+            .collect();
+        for (link, through) in machine.links.iter().zip(&channels.of_link) {
             problem.links.push(Link {
                 from: usize::from(link.from.0),
                 to: usize::from(link.to.0),
@@ -66,6 +75,7 @@ impl GraphProblem {
                 latency: link.latency.0,
                 joules_per_byte: link.joules_per_byte.unwrap_or(0.0),
                 channels: link.at_once.max(1) as usize,
+                shared: through[1..].iter().map(|&c| c as usize - own).collect(),
             });
         }
         for alike in &units {

@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | `problem`, `graph_problem` | what is planned, in numbers, and what a plan costs: the equations; from a graph and a machine |
-//! | `network`, `timeline`, `list` | the activities once each task's memory is known; list scheduling in virtual time |
+//! | `network`, `timeline`, `list`, `sharing` | the activities once each task's memory is known; list scheduling in virtual time; what links share |
 //! | `schedule` | a complete schedule, and a check of it that trusts nobody |
 //! | `bound` | lower bounds by Lagrangian duality |
 //! | `reduced_cost` | reduced-cost fixing: execution modes that no better plan can use |
@@ -49,6 +49,7 @@ mod reduced_cost;
 mod rules;
 mod schedule;
 mod series;
+mod sharing;
 mod slack;
 mod solve;
 #[cfg(test)]
@@ -62,7 +63,9 @@ pub use expected::{Expected, FollowError};
 pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
 pub use frontier::{frontier, svg};
 pub use graph_problem::GraphProblem;
-pub use problem::{Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem};
+pub use problem::{
+    Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem, Shared,
+};
 pub use progress::Progress;
 pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
 pub use solve::{Limits, Plan, alone, plan};

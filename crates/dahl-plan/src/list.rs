@@ -204,18 +204,25 @@ fn eager<'n>(net: &'n Network, modes: &[usize], urgency: &[f64]) -> Option<Timel
         for i in freed.drain(..) {
             queues[resource(i)].push(Ready(urgency[i as usize], i));
         }
-        for (r, queue) in queues.iter_mut().enumerate() {
-            while t.is_free(r as u16) {
-                let Some(next) = queue.pop() else {
-                    break;
-                };
+        for line in &net.sharing.lines {
+            let first = |queues: &[BinaryHeap<Ready>], r: u16| {
+                let queue: &BinaryHeap<Ready> = &queues[usize::from(r)];
+                queue.peek().copied()
+            };
+            while let Some(r) = net
+                .sharing
+                .next(line, |r| t.is_free(r), |r| first(&queues, r))
+                && let Some(next) = queues[usize::from(r)].pop()
+            {
                 if t.fits(next.1) {
                     t.start(next.1, modes[next.1 as usize]);
                 } else {
                     waiting.push(next);
                 }
             }
-            queue.extend(waiting.drain(..));
+            for next in waiting.drain(..) {
+                queues[resource(next.1)].push(next);
+            }
         }
         if !t.advance(&mut freed) {
             return t.is_complete().then_some(t);
@@ -232,8 +239,7 @@ pub(super) fn in_order<'n>(
     let mut t = Timeline::new(net)?;
     let mut freed = Vec::new();
     for &i in order {
-        let resource = net.activities[i as usize].modes[modes[i as usize]].resource;
-        while !(t.is_ready(i) && t.is_free(resource) && t.fits(i)) {
+        while !(t.is_ready(i) && t.is_free_for(i, modes[i as usize]) && t.fits(i)) {
             if !t.advance(&mut freed) {
                 return None;
             }

@@ -4,11 +4,12 @@
 //! every copy knows who uses it. Which unit of a memory runs a task, in which state and when is open.
 
 use super::problem::{Origin, PlanError, Problem};
+use super::sharing::Sharing;
 
 /// An execution mode of an activity, as in multi-mode resource-constrained scheduling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ExecMode {
-    /// Index into [`Network::resources`]: groups of units first, then links.
+    /// Index into [`Network::resources`]: groups of units first, then links, then what links share.
     pub resource: u16,
     /// Frequency state.
     pub state: u8,
@@ -75,6 +76,8 @@ pub(crate) struct Network {
     pub copies: Vec<Copy>,
     /// How many activities each resource carries at once.
     pub resources: Vec<usize>,
+    /// What links share of them.
+    pub sharing: Sharing,
     /// What each memory holds.
     pub capacity: Vec<Option<u64>>,
     /// Watts that flow all the time.
@@ -98,6 +101,8 @@ pub(crate) struct Frame<'a> {
     pub modes: Vec<Vec<ExecMode>>,
     /// Whether networks list copies: because some memory is limited, or because peaks are wanted.
     pub copies: bool,
+    /// What links share.
+    pub sharing: Sharing,
     /// The datum that replaces each datum.
     heirs: Vec<Option<u32>>,
     /// Tasks, each after what it waits for.
@@ -143,6 +148,7 @@ impl<'a> Frame<'a> {
                 .memories
                 .iter()
                 .any(|m| m.capacity.is_some_and(|c| c < total)),
+            sharing: Sharing::new(problem),
             heirs,
             topological,
             problem,
@@ -228,12 +234,13 @@ impl<'a> Frame<'a> {
                 .collect(),
             copies: Vec::new(),
             resources: p.groups.iter().map(|g| g.units).collect(),
+            sharing: self.sharing.clone(),
             capacity: p.memories.iter().map(|m| m.capacity).collect(),
             standing_watts: p.standing_watts(),
             topological: self.topological.clone(),
             tasks: p.tasks.len(),
         };
-        net.resources.extend(p.links.iter().map(|l| l.channels));
+        net.resources.extend(p.resources_of_links());
         if net.activities.iter().any(|a| a.modes.is_empty()) {
             return None;
         }

@@ -18,6 +18,10 @@
 //! joules(transfer) = bytes × joules per byte            each at this speed; the others queue
 //! ```
 //!
+//! What links share (a port, a switch: [`dahl_core::machine::network`]) carries `at_once` transfers over all of its
+//! links together: a disjunctive resource if that is 1, a cumulative one else. A transfer occupies its link and all
+//! that the link shares for its whole time.
+//!
 //! *Order.* `start(j) ≥ end(i)` for edges `i → j`; a reader starts after its copy has arrived, a transfer
 //! after its source exists. A datum that replaces another waits for all other readers of the old one.
 //!
@@ -76,6 +80,15 @@ pub struct Memory {
     pub capacity: Option<u64>,
 }
 
+/// What several links share: a port's way out or in, or a switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// For people.
+    pub name: String,
+    /// Transfers at once, over all links through it.
+    pub at_once: usize,
+}
+
 /// A link from one memory to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
@@ -91,6 +104,8 @@ pub struct Link {
     pub joules_per_byte: f64,
     /// Transfers at once.
     pub channels: usize,
+    /// What it goes through: indices into [`Problem::shared`].
+    pub shared: Vec<usize>,
 }
 
 impl Link {
@@ -143,6 +158,8 @@ pub struct Problem {
     pub memories: Vec<Memory>,
     /// Links.
     pub links: Vec<Link>,
+    /// What links share.
+    pub shared: Vec<Shared>,
     /// Watts of the machine besides its units.
     pub base_watts: f64,
 }
@@ -258,6 +275,12 @@ impl Problem {
         self.groups.iter().map(|g| g.units).sum()
     }
 
+    /// How many transfers each link carries at once, and after them what links share.
+    pub(crate) fn resources_of_links(&self) -> impl Iterator<Item = usize> + '_ {
+        let links = self.links.iter().map(|l| l.channels);
+        links.chain(self.shared.iter().map(|s| s.at_once))
+    }
+
     /// Checks every figure and index, so that nothing else has to.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         figure(|| "base watts".into(), self.base_watts, 0.0)?;
@@ -281,6 +304,14 @@ impl Problem {
             figure(|| name("joules per byte"), l.joules_per_byte, 0.0)?;
             if l.from.max(l.to) >= self.memories.len() || l.from == l.to || l.channels == 0 {
                 return wrong(name("ends"), "needs two memories that exist, and a channel");
+            }
+            if let Some(s) = l.shared.iter().find(|&&s| s >= self.shared.len()) {
+                return wrong(name("sharing"), format!("there is no channel {s}"));
+            }
+        }
+        for s in &self.shared {
+            if s.at_once == 0 {
+                return wrong(&*s.name, "carries no transfer at once: needs 1 or more");
             }
         }
         self.check_tasks()?;

@@ -71,7 +71,7 @@ impl<'a, 'p> Quick<'a, 'p> {
         let p = frame.problem;
         let n = p.tasks.len();
         let mut resources: Vec<usize> = p.groups.iter().map(|g| g.units).collect();
-        resources.extend(p.links.iter().map(|l| l.channels));
+        resources.extend(p.resources_of_links());
         let mut quick = Quick {
             frame,
             goal,
@@ -276,13 +276,22 @@ impl<'a, 'p> Quick<'a, 'p> {
             }
         }
         self.push_transfers(self.first[n]);
+        let sharing = &self.frame.sharing;
         loop {
-            for r in 0..self.queues.len() {
-                while self.free[r] > 0 {
-                    let Some(Ready(_, i)) = self.queues[r].pop() else {
-                        break;
-                    };
-                    self.free[r] -= 1;
+            for line in &sharing.lines {
+                let is_free = |free: &[usize], r: u16| free[usize::from(r)] > 0;
+                let first = |queues: &[BinaryHeap<Ready>], r: u16| {
+                    let queue: &BinaryHeap<Ready> = &queues[usize::from(r)];
+                    queue.peek().copied()
+                };
+                while let Some(r) =
+                    sharing.next(line, |r| is_free(&self.free, r), |r| first(&self.queues, r))
+                    && let Some(Ready(_, i)) = self.queues[usize::from(r)].pop()
+                {
+                    self.free[usize::from(r)] -= 1;
+                    for &s in sharing.also(r) {
+                        self.free[usize::from(s)] -= 1;
+                    }
                     let k = i as usize;
                     let end = now + self.length(k);
                     if end + self.tail[k] > latest {
@@ -348,6 +357,9 @@ impl<'a, 'p> Quick<'a, 'p> {
         if let Some(k) = i.checked_sub(self.waits.len()) {
             let t = self.transfers[k];
             self.free[usize::from(t.link)] += 1;
+            for &s in self.frame.sharing.also(t.link) {
+                self.free[usize::from(s)] += 1;
+            }
             let mut cell = t.readers;
             while cell != NONE {
                 let (reader, next) = self.cells[cell as usize];

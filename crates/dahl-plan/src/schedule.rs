@@ -219,25 +219,48 @@ fn one_at_a_time(problem: &Problem, plan: &Schedule, slack: f64) -> Result<(), S
             ));
         }
     }
-    for (i, link) in problem.links.iter().enumerate() {
-        // +1 at each start, −1 at each end, ends first.
-        let mut steps: Vec<(f64, i32)> = Vec::new();
-        for m in plan.moves.iter().filter(|m| m.link as usize == i) {
-            steps.extend([(m.start + slack, 1), (m.end, -1)]);
+    let link = |m: &ScheduledTransfer| m.link as usize;
+    for (i, l) in problem.links.iter().enumerate() {
+        let mine = |m: &&ScheduledTransfer| link(m) == i;
+        let most = carried_at_once(plan, mine, slack);
+        if most > l.channels {
+            return Err(format!(
+                "link {i} carries {most} at once: {} is its limit",
+                l.channels
+            ));
         }
-        steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut at_once = 0;
-        for (_, step) in steps {
-            at_once += step;
-            if at_once > link.channels as i32 {
-                return Err(format!(
-                    "link {i} carries more than {} at once",
-                    link.channels
-                ));
-            }
+    }
+    for (i, s) in problem.shared.iter().enumerate() {
+        let through = |m: &&ScheduledTransfer| problem.links[link(m)].shared.contains(&i);
+        let most = carried_at_once(plan, through, slack);
+        if most > s.at_once {
+            return Err(format!(
+                "{} carries {most} at once: {} is its limit",
+                s.name, s.at_once
+            ));
         }
     }
     Ok(())
+}
+
+/// How many of some transfers are under way at once, at most.
+fn carried_at_once(
+    plan: &Schedule,
+    some: impl Fn(&&ScheduledTransfer) -> bool,
+    slack: f64,
+) -> usize {
+    // +1 at each start, −1 at each end, ends first.
+    let mut steps: Vec<(f64, isize)> = Vec::new();
+    for m in plan.moves.iter().filter(some) {
+        steps.extend([(m.start + slack, 1), (m.end, -1)]);
+    }
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let (mut now, mut most) = (0, 0);
+    for (_, step) in steps {
+        now += step;
+        most = most.max(now);
+    }
+    most as usize
 }
 
 /// A copy: memory, bytes, from, to.

@@ -116,18 +116,28 @@ impl<'n> Timeline<'n> {
         !self.idle[usize::from(resource)].is_empty()
     }
 
+    /// Whether all that an activity occupies in a mode is free.
+    pub(crate) fn is_free_for(&self, activity: u32, mode: usize) -> bool {
+        let resource = self.net.activities[activity as usize].modes[mode].resource;
+        let also = self.net.sharing.also(resource);
+        self.is_free(resource) && also.iter().all(|&r| self.is_free(r))
+    }
+
     /// Whether memories have room for what an activity makes.
     pub(crate) fn fits(&self, activity: u32) -> bool {
         self.net.fits(&self.used, activity as usize)
     }
 
-    /// Starts an activity now, which must be ready, fit, and find its resource free.
+    /// Starts an activity now, which must be ready, fit, and find its resources free.
     pub(crate) fn start(&mut self, activity: u32, mode: usize) {
         let a = &self.net.activities[activity as usize];
         let w = &a.modes[mode];
         let unit = self.idle[usize::from(w.resource)]
             .pop()
             .expect("a free unit was promised");
+        for &r in self.net.sharing.also(w.resource) {
+            self.idle[usize::from(r)].pop();
+        }
         let end = self.now + w.seconds;
         self.started[activity as usize] = true;
         self.place[activity as usize] = (w.resource, unit);
@@ -171,6 +181,10 @@ impl<'n> Timeline<'n> {
             let (resource, unit) = self.place[activity as usize];
             self.idle[usize::from(resource)].push(unit);
             let a = &self.net.activities[activity as usize];
+            for &r in self.net.sharing.also(resource) {
+                // Which of them it was, nobody asks.
+                self.idle[usize::from(r)].push(0);
+            }
             for &c in &a.uses {
                 self.users[c as usize] -= 1;
                 if self.users[c as usize] == 0 {

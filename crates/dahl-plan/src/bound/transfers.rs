@@ -4,11 +4,11 @@
 //! `m`, once for all its readers there. So with `y(i, m)` 1 where task `i` runs in `m` and 0 elsewhere, a
 //! transfer's joules, its time on the link and its delay between writer and reader are each at least
 //! `y(reader, m) − y(writer, m)` times their least value; that is linear, and holds for divided tasks too.
-//! Hops through memories in between are left out, and where several links lead into a memory so is the
-//! work of each.
+//! Hops through memories in between are left out. Where several links lead into a memory the work of each is left
+//! out, too, but not that of a port or switch that all of them go through.
 
 use crate::network::Frame;
-use crate::problem::Origin;
+use crate::problem::{Origin, Problem};
 
 /// Stands for the writer of data that is in a memory beforehand.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -26,7 +26,7 @@ pub(crate) struct PossibleTransfer {
     pub seconds: f64,
     /// Least joules of the last hop.
     pub joules: f64,
-    /// The resource of the last hop, if only one is possible.
+    /// A resource that the last hop occupies whichever link it takes, if there is one.
     pub link: Option<usize>,
 }
 
@@ -64,7 +64,11 @@ impl PossibleTransfers {
             memories: p.memories.len(),
             ..PossibleTransfers::default()
         };
-        found.memory.resize(p.groups.len() + p.links.len(), 0);
+        let resources = p.groups.len() + p.resources_of_links().count();
+        found.memory.resize(resources, 0);
+        let mut users = vec![0; p.shared.len()];
+        let shared = p.links.iter().flat_map(|l| &l.shared);
+        shared.for_each(|&s| users[s] += 1);
         for (i, d) in p.data.iter().enumerate() {
             let writer = frame.writer(i);
             let homes = match (writer, d.origin) {
@@ -100,7 +104,7 @@ impl PossibleTransfers {
                     readers,
                     seconds: least(&|l| p.links[l as usize].seconds(d.bytes)),
                     joules: least(&|l| p.links[l as usize].joules_per_byte * d.bytes as f64),
-                    link: (links.len() == 1).then(|| p.groups.len() + links[0] as usize),
+                    link: carrier(p, &users, &links),
                 });
             }
             for &r in &d.readers {
@@ -135,5 +139,20 @@ impl PossibleTransfers {
             .iter()
             .map(|&r| (r, self.part(transfer, r, places)));
         parts.fold((NOBODY, 0.0), |a, b| if b.1 > a.1 { b } else { a })
+    }
+}
+
+/// What a transfer over any of these links occupies: where there is a choice, what most links go through, since most
+/// may wait for it.
+fn carrier(p: &Problem, users: &[u32], links: &[u32]) -> Option<usize> {
+    let link = |l: u32| &p.links[l as usize];
+    let common = link(links[0]).shared.iter().copied();
+    let common = common.filter(|s| links.iter().all(|&l| link(l).shared.contains(s)));
+    // The first of the best, and no channel that carries several at once, which binds less.
+    let common = common.filter(|&s| p.shared[s].at_once == 1 && users[s] > 1);
+    let best = common.rev().max_by_key(|&s| users[s]);
+    match best {
+        Some(s) => Some(p.groups.len() + p.links.len() + s),
+        None => (links.len() == 1).then(|| p.groups.len() + links[0] as usize),
     }
 }

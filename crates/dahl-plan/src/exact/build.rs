@@ -5,7 +5,7 @@ use super::arcs::Arcs;
 use super::clauses::Clauses;
 use super::cuts::budget;
 use super::energetic::{Demand, Energetic};
-use super::model::{Chosen, Cumulative, If, Model, Span};
+use super::model::{Chosen, Crossing, Cumulative, If, Model, Span};
 use super::symmetry::columns_of;
 use super::trail::{Conflict, Literal, Trail, Var};
 use crate::network::{ExecMode, Frame};
@@ -218,19 +218,30 @@ impl Builder<'_, '_> {
             });
         }
         for (l, link) in p.links.iter().enumerate() {
-            let mine = self.model.crossings.iter().filter(|c| c.link as usize == l);
-            let parts = mine.clone().map(|c| Demand {
-                span: c.span,
-                time: self.ticks(link.seconds(p.data[c.datum as usize].bytes)),
-            });
-            let parts = parts.collect();
-            let demands = mine.map(|c| (c.span, 1)).collect();
-            self.model.works.push(Energetic::new(link.channels, parts));
-            self.model.cumulatives.push(Cumulative {
-                limit: link.channels as u64,
-                demands,
-            });
+            self.carries(link.channels, |c| c.link as usize == l);
         }
+        for (s, shared) in p.shared.iter().enumerate() {
+            let through = |c: &Crossing| p.links[c.link as usize].shared.contains(&s);
+            self.carries(shared.at_once, through);
+        }
+    }
+
+    /// Of some crossings, so many at once.
+    fn carries(&mut self, at_once: usize, some: impl Fn(&Crossing) -> bool) {
+        let p = self.frame.problem;
+        let mine = self.model.crossings.iter().filter(|c| some(c));
+        let time = |c: &Crossing| p.links[c.link as usize].seconds(p.data[c.datum as usize].bytes);
+        let parts = mine.clone().map(|c| Demand {
+            span: c.span,
+            time: self.ticks(time(c)),
+        });
+        let parts = parts.collect();
+        let demands = mine.map(|c| (c.span, 1)).collect();
+        self.model.works.push(Energetic::new(at_once, parts));
+        self.model.cumulatives.push(Cumulative {
+            limit: at_once as u64,
+            demands,
+        });
     }
 
     /// Of columns that can change places, the first starts first.

@@ -60,7 +60,7 @@ pub(super) struct Crossing {
     pub span: Span,
 }
 
-/// A cumulative resource: units, channels of a link, bytes of a memory.
+/// A cumulative resource: units, channels of a link or of what links share, bytes of a memory.
 #[derive(Clone, Debug)]
 pub(super) struct Cumulative {
     pub limit: u64,

@@ -4,7 +4,7 @@ use crate::bound::{PossibleTransfers, bound};
 use crate::dispatch::{Dispatch, Rule, reduced_costs};
 use crate::list::Lister;
 use crate::network::Frame;
-use crate::problem::{Goal, Objective};
+use crate::problem::{Goal, Objective, Problem};
 use crate::quick::Quick;
 
 use super::exact::exhaustive;
@@ -54,6 +54,40 @@ fn bounds_with_transfers_hold_and_help() {
     assert!(compared >= 1000 && limited >= 100 && helped >= 60);
 }
 
+/// Sketches of some random choices against their plans: how many there were, and how many of them move data.
+pub fn sketched(problem: &Problem, goal: &Goal, dice: &mut Dice, seed: u64) -> (usize, usize) {
+    let (mut compared, mut moving) = (0, 0);
+    let frame = Frame::new(problem).unwrap();
+    let tasks = problem.tasks.len();
+    let mut quick = Quick::new(&frame, *goal).unwrap();
+    let mut lister = Lister::new(&frame, *goal);
+    for _ in 0..4 {
+        let choice = problem.tasks.iter();
+        let choice: Vec<u16> = choice
+            .map(|&c| dice.below(frame.modes[c as usize].len()) as u16)
+            .collect();
+        let nudge: Vec<f64> = (0..tasks)
+            .map(|_| dice.below(100) as f64 / 50.0 - 1.0)
+            .collect();
+        let plan = lister.plan(&choice, &nudge);
+        let sketch = quick.sketch(&choice, &nudge, f64::INFINITY);
+        let (Some(plan), Some(sketch)) = (&plan, &sketch) else {
+            assert!(plan.is_none() && sketch.is_none(), "seed {seed}");
+            continue;
+        };
+        let cost = goal.cost(sketch.seconds, sketch.joules);
+        let makespan = plan.log.iter().map(|s| s.end).fold(0.0, f64::max);
+        assert_eq!(makespan, sketch.seconds, "seed {seed}");
+        assert!((plan.cost - cost).abs() <= 1e-9 * cost, "seed {seed}");
+        // A limit below the cost refuses it, one above does not.
+        assert!(quick.sketch(&choice, &nudge, 0.99 * cost).is_none() || cost == 0.0);
+        assert!(quick.sketch(&choice, &nudge, 1.01 * cost).is_some());
+        compared += 1;
+        moving += usize::from(sketch.log.len() > tasks);
+    }
+    (compared, moving)
+}
+
 #[test]
 fn sketches_are_the_plans_they_stand_for() {
     let (mut compared, mut moving) = (0, 0);
@@ -65,33 +99,8 @@ fn sketches_are_the_plans_they_stand_for() {
             objective: [Objective::Energy, Objective::Time, Objective::Edp][dice.below(3)],
             deadline: None,
         };
-        let frame = Frame::new(&problem).unwrap();
-        let mut quick = Quick::new(&frame, goal).unwrap();
-        let mut lister = Lister::new(&frame, goal);
-        for _ in 0..4 {
-            let choice = problem.tasks.iter();
-            let choice: Vec<u16> = choice
-                .map(|&c| dice.below(frame.modes[c as usize].len()) as u16)
-                .collect();
-            let nudge: Vec<f64> = (0..14)
-                .map(|_| dice.below(100) as f64 / 50.0 - 1.0)
-                .collect();
-            let plan = lister.plan(&choice, &nudge);
-            let sketch = quick.sketch(&choice, &nudge, f64::INFINITY);
-            let (Some(plan), Some(sketch)) = (&plan, &sketch) else {
-                assert!(plan.is_none() && sketch.is_none(), "seed {seed}");
-                continue;
-            };
-            let cost = goal.cost(sketch.seconds, sketch.joules);
-            let makespan = plan.log.iter().map(|s| s.end).fold(0.0, f64::max);
-            assert_eq!(makespan, sketch.seconds, "seed {seed}");
-            assert!((plan.cost - cost).abs() <= 1e-9 * cost, "seed {seed}");
-            // A limit below the cost refuses it, one above does not.
-            assert!(quick.sketch(&choice, &nudge, 0.99 * cost).is_none() || cost == 0.0);
-            assert!(quick.sketch(&choice, &nudge, 1.01 * cost).is_some());
-            compared += 1;
-            moving += usize::from(sketch.log.len() > 14);
-        }
+        let (here, there) = sketched(&problem, &goal, &mut dice, seed);
+        (compared, moving) = (compared + here, moving + there);
     }
     assert!(compared >= 2000 && moving >= 500, "{compared} {moving}");
 }

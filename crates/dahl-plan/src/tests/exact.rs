@@ -72,8 +72,7 @@ impl Everything<'_> {
             return;
         }
         for a in first..net.activities.len() as u32 {
-            if t.is_ready(a) && t.is_free(net.activities[a as usize].modes[0].resource) && t.fits(a)
-            {
+            if t.is_ready(a) && t.is_free_for(a, 0) && t.fits(a) {
                 let mut next = t.clone();
                 next.start(a, 0);
                 self.order(net, &next, a + 1, joules);
@@ -97,6 +96,34 @@ pub fn exhaustive(problem: &Problem, goal: &Goal) -> Option<f64> {
     (all.steps <= MOST_STEPS).then_some(all.best)
 }
 
+/// The cost of a best plan by trying everything, if that does not take too long, and how much the exact solver's moves;
+/// both must agree, and its plan must hold.
+pub fn agreed(problem: &Problem, goal: &Goal, seed: u64) -> Option<(f64, usize)> {
+    let expected = exhaustive(problem, goal)?;
+    let mut frame = Frame::new(problem).unwrap();
+    let exact = exact::solve(&frame, goal, f64::INFINITY, None, 0.0, &mut || true);
+    assert!(exact.proven);
+    let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
+    assert!(
+        same,
+        "seed {seed}: {} but everything gives {expected}\n{problem:#?} {goal:?}",
+        exact.cost
+    );
+    let Some((memory, log)) = exact.found else {
+        return Some((expected, 0));
+    };
+    frame.copies = true;
+    let net = frame.network(&memory).unwrap();
+    let plan = Schedule::new(problem, &net, &log, &[]);
+    verify(problem, &plan).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{problem:#?}"));
+    let cost = goal.cost(plan.seconds, plan.energy.total());
+    assert!(
+        (cost - expected).abs() <= 1e-8 * expected.abs().max(1e-9),
+        "seed {seed}"
+    );
+    Some((expected, plan.moves.len()))
+}
+
 #[test]
 fn equals_exhaustive_search() {
     let mut compared = [0; 9];
@@ -107,35 +134,14 @@ fn equals_exhaustive_search() {
         let mut dice = Dice::new(seed);
         let tasks = 2 + dice.below(7);
         let (problem, goal) = random::problem(&mut dice, tasks);
-        let Some(expected) = exhaustive(&problem, &goal) else {
+        let Some((expected, moves)) = agreed(&problem, &goal, seed) else {
             continue;
         };
         compared[tasks] += 1;
-        let frame = Frame::new(&problem).unwrap();
-        let exact = exact::solve(&frame, &goal, f64::INFINITY, None, 0.0, &mut || true);
-        assert!(exact.proven);
-        let same = (exact.cost - expected).abs() <= 1e-8 * expected || exact.cost == expected;
-        assert!(
-            same,
-            "seed {seed}: {} but everything gives {expected}\n{problem:#?} {goal:?}",
-            exact.cost
-        );
         infeasible += usize::from(expected.is_infinite());
-        limited += usize::from(frame.copies);
+        limited += usize::from(Frame::new(&problem).unwrap().copies);
         late += usize::from(goal.deadline.is_some());
-        if let Some((memory, log)) = exact.found {
-            let mut frame = frame;
-            frame.copies = true;
-            let net = frame.network(&memory).unwrap();
-            let plan = Schedule::new(&problem, &net, &log, &[]);
-            moving += usize::from(!plan.moves.is_empty());
-            verify(&problem, &plan).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{problem:#?}"));
-            let cost = goal.cost(plan.seconds, plan.energy.total());
-            assert!(
-                (cost - expected).abs() <= 1e-8 * expected.abs().max(1e-9),
-                "seed {seed}"
-            );
-        }
+        moving += usize::from(moves > 0);
     }
     println!(
         "by tasks {compared:?}; infeasible {infeasible}, limited {limited}, with transfers {moving}, deadline {late}"

@@ -5,6 +5,7 @@ mod exact;
 mod expected;
 mod followed;
 mod graphs;
+mod ports;
 mod random;
 mod series;
 mod training;

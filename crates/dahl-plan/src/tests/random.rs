@@ -60,11 +60,89 @@ fn machine(dice: &mut Dice) -> Problem {
                     latency: dice.below(2) as f64 / 2.0,
                     joules_per_byte: dice.below(3) as f64,
                     channels: 1 + dice.below(2),
+                    shared: Vec::new(),
                 });
             }
         }
     }
     p
+}
+
+/// A problem with this many tasks on three nodes, each with a unit and a port, and some with a switch between them. Most
+/// tasks can run in one place only, and most read what others wrote: much has to move.
+pub fn network(dice: &mut Dice, tasks: usize) -> (Problem, Goal) {
+    const NODES: usize = 3;
+    let mut p = Problem::default();
+    for m in 0..NODES {
+        p.memories.push(Memory {
+            name: format!("memory {m}"),
+            capacity: None,
+        });
+        p.groups.push(Group {
+            name: format!("unit {m}"),
+            units: 1,
+            memory: m,
+            idle_watts: 1.0,
+            busy_watts: vec![1.0 + dice.below(3) as f64],
+        });
+        p.shared.extend(["out of", "into"].map(|way| Shared {
+            name: format!("port {way} node {m}"),
+            at_once: 1,
+        }));
+    }
+    let switch = dice.chance(40).then_some(p.shared.len());
+    p.shared.extend(switch.map(|_| Shared {
+        name: "switch".into(),
+        at_once: 1 + dice.below(2),
+    }));
+    for from in 0..NODES {
+        for to in (0..NODES).filter(|&to| to != from) {
+            p.links.push(Link {
+                from,
+                to,
+                bandwidth: (1 + dice.below(2)) as f64,
+                latency: dice.below(2) as f64 / 2.0,
+                joules_per_byte: dice.below(2) as f64,
+                channels: 1,
+                shared: [2 * from, 2 * to + 1].into_iter().chain(switch).collect(),
+            });
+        }
+    }
+    for t in 0..tasks {
+        let (home, anywhere) = (dice.below(NODES), dice.chance(25));
+        let seconds = (0..NODES).map(|g| match anywhere || g == home {
+            true => vec![1.0 + dice.below(3) as f64],
+            false => Vec::new(),
+        });
+        let seconds = seconds.collect();
+        p.tasks.push(t as u32);
+        p.classes.push(Class {
+            name: format!("class {t}"),
+            seconds,
+        });
+        for origin in [Origin::Task(t as u32), Origin::Memory(dice.below(NODES))] {
+            let readers = (t + 1..tasks).filter(|_| dice.chance(40));
+            let readers = readers.map(|r| r as u32).collect();
+            p.data.push(Datum {
+                bytes: 1 + dice.below(4) as u64,
+                origin,
+                readers,
+                replaces: None,
+                kept: false,
+            });
+        }
+    }
+    if dice.chance(30) {
+        let total: u64 = p.data.iter().map(|d| d.bytes).sum();
+        for m in &mut p.memories {
+            m.capacity = Some(total / 2 + dice.below(total as usize + 1) as u64);
+        }
+    }
+    let goal = Goal {
+        objective: [Objective::Energy, Objective::Time, Objective::Edp][dice.below(3)],
+        deadline: None,
+    };
+    (p, goal)
 }
 
 /// A problem with this many tasks.

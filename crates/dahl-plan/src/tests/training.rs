@@ -33,6 +33,7 @@ fn training(layers: u32, samples: u32, capacity: Option<u64>) -> Problem {
             latency: 5e-6,
             joules_per_byte: 3e-10,
             channels: 1,
+            shared: Vec::new(),
         });
     }
     // Layers forward, the loss, layers backward; each sample goes through all, each layer ends in an update.

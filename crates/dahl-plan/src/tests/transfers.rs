@@ -34,7 +34,7 @@ fn with_two_cards() -> Machine {
 }
 
 /// Follows a plan for some steps, one after the other.
-fn follow(plan: &PlanFile, graph: &Graph, machine: &Machine, steps: usize) -> Prediction {
+pub fn follow(plan: &PlanFile, graph: &Graph, machine: &Machine, steps: usize) -> Prediction {
     let fixed = Fixed::new(graph.len(), plan.orders()).unwrap();
     let options = Options {
         steps,
