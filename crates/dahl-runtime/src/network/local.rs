@@ -1,8 +1,9 @@
-//! Nodes in one process: each a runtime, with links that have a bandwidth and a latency.
+//! Nodes in one process: each a runtime, with one port that has a bandwidth and a latency.
 //!
-//! A message starts when both ends have begun it and the link from its sender to its receiver is free; it takes
-//! `bytes / bandwidth` of the link's time and arrives after the latency, as in the simulator. The receiver's thread
-//! copies the bytes then. For tests, and for trying placements without a second machine.
+//! A message asks for its way when both ends have begun it. It occupies the sender's port out and the receiver's port in
+//! for `latency + bytes / bandwidth`, first come first served, by the rule of [`dahl_core::machine::network`], which is
+//! the simulator's and the planner's, too. The receiver's thread copies the bytes at its end. For tests, and for trying
+//! placements without a second machine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use std::time::{Duration, Instant};
 use super::{End, NodeLost, Transport};
 use crate::sync::{Condvar, Mutex, lock};
 
-/// How fast a link is.
+/// How fast a port is, and so the link between two of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkSpeed {
-    /// Bytes per second.
+    /// Bytes per second, each way.
     pub bandwidth: f64,
-    /// From the last byte sent to the last byte received.
+    /// What every message takes besides.
     pub latency: Duration,
 }
 
@@ -26,6 +27,37 @@ impl LinkSpeed {
         bandwidth: f64::INFINITY,
         latency: Duration::ZERO,
     };
+
+    /// How long a message is under way.
+    fn duration(&self, bytes: usize) -> Duration {
+        self.latency + Duration::from_secs_f64(bytes as f64 / self.bandwidth)
+    }
+}
+
+/// When the ports of all nodes are free, as far as messages have asked for them.
+struct Ports {
+    out: Vec<Instant>,
+    into: Vec<Instant>,
+}
+
+impl Ports {
+    /// All free.
+    fn new(nodes: u16, now: Instant) -> Ports {
+        let free = vec![now; usize::from(nodes)];
+        Ports {
+            out: free.clone(),
+            into: free,
+        }
+    }
+
+    /// A message asks for its way: when it ends.
+    fn carry(&mut self, (from, to): (u16, u16), asked: Instant, whole: Duration) -> Instant {
+        let out = &mut self.out[usize::from(from)];
+        let into = &mut self.into[usize::from(to)];
+        let end = asked.max(*out).max(*into) + whole;
+        (*out, *into) = (end, end);
+        end
+    }
 }
 
 /// The nodes of a cluster in this process, all connected to each other alike.
@@ -35,7 +67,7 @@ pub fn local_cluster(nodes: u16, speed: LinkSpeed) -> Vec<LocalNode> {
         state: Mutex::new(State {
             begun: HashMap::new(),
             ended: vec![Vec::new(); usize::from(nodes)],
-            links: vec![Instant::now(); usize::from(nodes) * usize::from(nodes)],
+            ports: Ports::new(nodes, Instant::now()),
             woken: vec![false; usize::from(nodes)],
             left: vec![None; usize::from(nodes)],
         }),
@@ -74,8 +106,7 @@ struct State {
     begun: HashMap<(u16, u16, u64, u32), (End, usize)>,
     /// Tickets that have ended, and pairs that both ends have begun, by node.
     ended: Vec<Vec<Done>>,
-    /// When the link between two nodes is free.
-    links: Vec<Instant>,
+    ports: Ports,
     woken: Vec<bool>,
     /// Why nodes are no longer there, if they are not.
     left: Vec<Option<String>>,
@@ -154,11 +185,9 @@ impl Transport for LocalNode {
         } else {
             (other, own)
         };
-        let link = usize::from(from) * usize::from(self.nodes) + usize::from(to);
-        let begin = state.links[link].max(Instant::now());
-        let sent = begin + Duration::from_secs_f64(end.len as f64 / hub.speed.bandwidth);
-        state.links[link] = sent;
-        let done = Done::Matched(sent + hub.speed.latency, Pair { send, receive });
+        let whole = hub.speed.duration(end.len);
+        let arrives = state.ports.carry((from, to), Instant::now(), whole);
+        let done = Done::Matched(arrives, Pair { send, receive });
         state.ended[usize::from(to)].push(done);
         hub.wake(&mut state, to);
         Ok(())
@@ -243,5 +272,47 @@ impl Transport for LocalNode {
 impl Drop for LocalNode {
     fn drop(&mut self) {
         self.abandon("it has left the cluster");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When each message ends, in milliseconds: asked for in this order at these times, a byte per millisecond.
+    fn ends(messages: &[((u16, u16), u64, usize)]) -> Vec<u128> {
+        let start = Instant::now();
+        let speed = LinkSpeed {
+            bandwidth: 1000.0,
+            latency: Duration::from_millis(1),
+        };
+        let mut ports = Ports::new(4, start);
+        let end = |&(way, asked, bytes): &((u16, u16), u64, usize)| {
+            let asked = start + Duration::from_millis(asked);
+            let end = ports.carry(way, asked, speed.duration(bytes));
+            end.duration_since(start).as_millis()
+        };
+        messages.iter().map(end).collect()
+    }
+
+    #[test]
+    fn messages_through_one_port_take_the_sum_and_others_overlap() {
+        assert_eq!(ends(&[((0, 1), 0, 9), ((0, 2), 0, 9)]), [10, 20], "out");
+        assert_eq!(ends(&[((0, 2), 0, 9), ((1, 2), 3, 4)]), [10, 15], "in");
+        assert_eq!(ends(&[((0, 1), 0, 9), ((2, 3), 0, 9)]), [10, 10]);
+        assert_eq!(ends(&[((0, 1), 0, 9), ((1, 0), 0, 9)]), [10, 10], "duplex");
+        assert_eq!(ends(&[((0, 1), 0, 9), ((0, 1), 25, 9)]), [10, 35], "idle");
+    }
+
+    /// The case of the simulator's own test: the second waits for its receiver, the third for the second.
+    #[test]
+    fn who_asked_first_goes_first_and_holds_up_those_behind() {
+        let three = [((0, 1), 0, 3), ((2, 1), 1, 3), ((2, 3), 1, 3)];
+        assert_eq!(ends(&three), [4, 8, 12]);
+    }
+
+    #[test]
+    fn unlimited_ports_take_no_time() {
+        assert_eq!(LinkSpeed::UNLIMITED.duration(1 << 40), Duration::ZERO);
     }
 }
