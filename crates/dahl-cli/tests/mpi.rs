@@ -50,6 +50,11 @@ fn is_there(launcher: &str) -> bool {
 
 /// `dahl` on nodes, each with its own arguments; not started yet.
 fn on_nodes(launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
+    program_on_nodes(&[env!("CARGO_BIN_EXE_dahl")], launcher, nodes, folder)
+}
+
+/// The same of another program that starts it.
+fn program_on_nodes(program: &[&str], launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
     let mut command = Command::new(launcher);
     command
         .current_dir(folder)
@@ -64,7 +69,7 @@ fn on_nodes(launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
         if i > 0 {
             command.arg(":");
         }
-        command.args(["-n", "1", env!("CARGO_BIN_EXE_dahl")]);
+        command.args(["-n", "1"]).args(program);
         command.args(*args).args(["--workers", "1"]);
     }
     command
@@ -160,6 +165,36 @@ fn nodes_that_were_told_different_things_are_refused() {
         }
         assert!(!folder.join("nodes.safetensors").exists(), "{change}");
     }
+}
+
+/// A node with a lesser instruction set: all compute at its level, or each at its own where that is wanted.
+#[test]
+fn nodes_with_unlike_processors_compute_alike_unless_told() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("levels");
+    // The second node has fewer instructions than the machine may have.
+    let script = folder.join("dahl.sh").display().to_string();
+    let lesser = "[ $OMPI_COMM_WORLD_RANK = 0 ] || export DAHL_SIMD=portable";
+    let start = format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_dahl"));
+    fs::write(&script, format!("{lesser}\n{start}\n")).unwrap();
+    let train = |options: &[&str]| {
+        let args = [&TRAIN[..], options].concat();
+        let nodes = [&args[..], &args];
+        let command = program_on_nodes(&["sh", &script], OPEN.0, &nodes, &folder);
+        let said = run(command);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let weights = fs::read(folder.join("nodes.safetensors")).unwrap();
+        fs::remove_file(folder.join("nodes.safetensors")).unwrap();
+        (said, weights)
+    };
+    let (said, strict) = train(&[]);
+    assert!(said.err.contains("portable on all nodes"), "{}", said.err);
+    let (_, again) = train(&["--shares=1:3"]);
+    assert!(strict == again, "strict bits follow the shares");
+    let (said, _) = train(&["--bits=fast"]);
+    assert!(!said.err.contains("on all nodes"), "{}", said.err);
 }
 
 #[test]

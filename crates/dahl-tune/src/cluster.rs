@@ -6,15 +6,42 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dahl_ops::KernelIdentity;
+use dahl_ops::simd::{self, Level};
 use dahl_runtime::Builder;
 use dahl_runtime::network::{Launched, Member, Transport, launched};
 
 use crate::error::TuneError;
 use crate::run::ResolvedRun;
-use crate::units::Cpus;
+use crate::units::{Cpus, arithmetic};
 
 /// Told the shares of all nodes when they change.
 pub type OnShares = Arc<dyn Fn(&[f64]) + Send + Sync>;
+
+/// Told which instruction level all nodes use, where it is not the best of each.
+pub type OnLevel = Arc<dyn Fn(Level) + Send + Sync>;
+
+/// What nodes with different processors do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bits {
+    /// All use the best instruction level that every node has: the bits do not depend on who computes what.
+    #[default]
+    Strict,
+    /// Each node uses its best: the bits follow the placement.
+    Fast,
+}
+
+impl std::str::FromStr for Bits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bits, String> {
+        match text {
+            "strict" => Ok(Bits::Strict),
+            "fast" => Ok(Bits::Fast),
+            _ => Err("use strict or fast".into()),
+        }
+    }
+}
 
 /// How nodes work together.
 #[derive(Clone)]
@@ -23,8 +50,12 @@ pub struct ClusterConfig {
     pub shares: Option<Vec<f64>>,
     /// How long a node may be silent while it is waited for.
     pub patience: Duration,
+    /// Whether bits or speed come first where processors differ.
+    pub bits: Bits,
     /// Told when shares change.
     pub on_shares: Option<OnShares>,
+    /// Told when a node's level is lowered to that of others.
+    pub on_level: Option<OnLevel>,
 }
 
 impl Default for ClusterConfig {
@@ -32,7 +63,9 @@ impl Default for ClusterConfig {
         ClusterConfig {
             shares: None,
             patience: Duration::from_secs(10),
+            bits: Bits::Strict,
             on_shares: None,
+            on_level: None,
         }
     }
 }
@@ -86,12 +119,54 @@ impl ResolvedRun {
             }
         };
         let shares = config.shares.clone();
-        Ok(Member::with_shares(
-            builder.build()?,
-            shares,
-            Box::new(told),
-        )?)
+        let mut member = Member::with_shares(builder.build()?, shares, Box::new(told))?;
+        if config.bits == Bits::Strict {
+            same_kernels(&mut member, config)?;
+        }
+        Ok(member)
     }
+}
+
+/// Lets all nodes compute alike: at the level of the least, before any kernel has run. What else differs is refused.
+fn same_kernels(member: &mut Member, config: &ClusterConfig) -> Result<(), TuneError> {
+    let own = KernelIdentity::here();
+    let text = serde_json::to_vec(&own).map_err(|e| TuneError::Cluster(e.to_string()))?;
+    let all = member.gather(&text).map_err(TuneError::Execution)?;
+    let read = |bytes: &Vec<u8>| serde_json::from_slice::<KernelIdentity>(bytes);
+    let all: Result<Vec<KernelIdentity>, _> = all.iter().map(read).collect();
+    let mut all = all.map_err(|e| TuneError::Cluster(format!("another build of DAHL: {e}")))?;
+    let lowest = KernelIdentity::lowest(&all).unwrap_or(own.level);
+    let best = all.iter().map(|i| i.level).max();
+    all.iter_mut().for_each(|i| i.level = lowest);
+    for (node, other) in all.iter().enumerate() {
+        let differences = all[0].differences(other);
+        if !differences.is_empty() {
+            return Err(TuneError::Cluster(format!(
+                "node 0 and node {node} round otherwise ({}; here is node 0): build the same DAHL on all, or let bits \
+                 follow the placement with --bits fast",
+                differences.join(", ")
+            )));
+        }
+    }
+    if lowest < own.level {
+        simd::set_level(lowest).map_err(|e| TuneError::Cluster(e.to_string()))?;
+    }
+    if let (true, Some(told)) = (best > Some(lowest), &config.on_level) {
+        told(lowest);
+    }
+    Ok(())
+}
+
+/// What computes on all nodes, as far as it decides on the last bits: the identity of CPU kernels, and which GPUs. The
+/// same text on all; all must ask.
+pub fn arithmetic_of(member: &mut Member) -> Result<String, TuneError> {
+    let own = arithmetic(member.runtime().machine());
+    let all = member
+        .gather(own.as_bytes())
+        .map_err(TuneError::Execution)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let kinds: std::collections::BTreeSet<String> = all.into_iter().map(text).collect();
+    Ok(kinds.into_iter().collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(feature = "mpi")]

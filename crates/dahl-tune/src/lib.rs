@@ -46,7 +46,7 @@ mod watts;
 mod windows;
 
 pub use calibrate::{CalibrateOptions, Calibration, calibrate};
-pub use cluster::{ClusterConfig, OnShares, refuse_cluster};
+pub use cluster::{Bits, ClusterConfig, OnLevel, OnShares, arithmetic_of, refuse_cluster};
 pub use describe::Described;
 pub use error::TuneError;
 pub use follow::{Followed, MeasuredRun, StepPlan};
@@ -62,7 +62,7 @@ pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};
 pub use step_bench::StepBench;
 pub use this_machine::ThisMachine;
 pub use tune::{Tuned, tune};
-pub use units::{Cpus, Gpus, Units, UnitsError, arithmetic, size, units_text};
+pub use units::{Cpus, Gpus, Units, UnitsError, size, units_text};
 pub use validate::{Measurement, TIE, Validation, validate};
 pub use watts::core_watts;
 pub use windows::{WINDOW_SECONDS, mean_without_outliers};

@@ -196,7 +196,7 @@ pub fn units_text(machine: &Machine) -> String {
 
 /// What computes on a runtime's machine, as far as it decides on the last bits of results: the identity of CPU
 /// kernels, and which GPUs. Counts and policies do not.
-pub fn arithmetic(machine: &Machine) -> String {
+pub(crate) fn arithmetic(machine: &Machine) -> String {
     let mut parts = std::collections::BTreeSet::new();
     for unit in &machine.units {
         let memory = &machine.memories[usize::from(unit.memory.0)].name;

@@ -23,7 +23,7 @@ use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, Trai
 use dahl_nn::weights::{self, Loaded, Weights};
 use dahl_runtime::Builder;
 use dahl_runtime::network::Member;
-use dahl_tune::{ClusterConfig, RunConfig, StepPlan, ThisMachine, Units, arithmetic};
+use dahl_tune::{ClusterConfig, RunConfig, StepPlan, ThisMachine, Units, arithmetic_of};
 
 use crate::{Data, Error};
 
@@ -303,7 +303,7 @@ impl Trainer {
         let mut member = run.join(builder)?;
         let mut session = Session::new(step, self.training.clone())?;
         session.stop_by(self.run.stop.clone());
-        session.computed_by(arithmetic(member.runtime().machine()));
+        session.computed_by(arithmetic_of(&mut member)?);
         match &self.first {
             First::Seed => session.initialise(&mut member)?,
             First::Weights(loaded) => {

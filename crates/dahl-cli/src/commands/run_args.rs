@@ -10,7 +10,7 @@ use dahl::nn::Step;
 use dahl::runtime::Runtime;
 use dahl::runtime::network::Member;
 use dahl::tune::{
-    self, ClusterConfig, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text,
+    self, Bits, ClusterConfig, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text,
 };
 
 use super::step_args::GraphArgs;
@@ -55,6 +55,10 @@ struct ClusterArgs {
     /// Each node's part of a batch under mpirun or srun: auto (by measured speed), or a number per node, as in 3:1
     #[arg(long, value_name = "S", default_value = "auto", value_parser = Shares::parse)]
     shares: Shares,
+    /// Where the processors of nodes differ: strict (all use the best instruction level that every node has; same bits
+    /// wherever tasks run) or fast (each its best; bits follow the placement)
+    #[arg(long, default_value = "strict")]
+    bits: Bits,
     /// Seconds that a node may be silent while others wait for it
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     node_timeout: f64,
@@ -82,14 +86,25 @@ impl ClusterArgs {
         ClusterConfig {
             shares: self.shares.0.clone(),
             patience: std::time::Duration::from_secs_f64(self.node_timeout),
+            bits: self.bits,
             on_shares: Some(Arc::new(|shares| {
-                if dahl::runtime::network::launched().is_some_and(|l| l.rank == 0) {
-                    let parts: Vec<String> =
-                        shares.iter().map(|s| format!("{:.0}", 100.0 * s)).collect();
-                    eprintln!("shares by speed: {} %", parts.join(" : "));
-                }
+                let parts: Vec<String> =
+                    shares.iter().map(|s| format!("{:.0}", 100.0 * s)).collect();
+                say_once(&format!("shares by speed: {} %", parts.join(" : ")));
+            })),
+            on_level: Some(Arc::new(|level| {
+                say_once(&format!(
+                    "kernels: {level} on all nodes, because not all have better; --bits fast lets each use its best"
+                ));
             })),
         }
+    }
+}
+
+/// Says something that all nodes know on one of them.
+fn say_once(text: &str) {
+    if dahl::runtime::network::launched().is_some_and(|l| l.rank == 0) {
+        eprintln!("{text}");
     }
 }
 

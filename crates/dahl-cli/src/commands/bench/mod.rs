@@ -11,7 +11,7 @@ pub enum Command {
     /// The cost of an empty task: recording, first execution, replay
     Tasks(tasks::Args),
     /// Images per second of training steps, and the memory they take
-    Step(step::Args),
+    Step(Box<step::Args>),
     /// What the simulator predicts beside what is measured, alternating
     Simulator(simulator::Args),
     /// What recording a trace costs, alternating steps with and without

@@ -20,7 +20,7 @@ use dahl::nn::weights;
 use dahl::runtime::Runtime;
 use dahl::runtime::network::Member;
 use dahl::tune::{
-    Followed, MeasuredRun, ThisMachine, arithmetic, core_watts, load_machine, units_text,
+    Followed, MeasuredRun, ThisMachine, arithmetic_of, core_watts, load_machine, units_text,
 };
 
 use super::at_least_one;
@@ -156,6 +156,8 @@ const LAST: usize = 1 << 13;
 struct Prepared {
     /// Whether nothing is printed here: by wish, or because another node does.
     quiet: bool,
+    /// What computes, on all nodes.
+    arithmetic: String,
     run: Run,
     session: Session,
     train: Arc<dyn Dataset>,
@@ -221,7 +223,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
         schedule: args.schedule,
         shuffle: !args.no_shuffle,
     };
-    let arithmetic = arithmetic(member.runtime().machine());
+    let arithmetic = arithmetic_of(member)?;
     let mut session = Session::new(run.step.clone(), training)?;
     if let Some(plan) = &run.plan {
         plan.check(&*session.lowered()?)?;
@@ -243,7 +245,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
         }
         _ => session.initialise(member)?,
     }
-    session.computed_by(arithmetic);
+    session.computed_by(arithmetic.clone());
     if let Some(folder) = args.checkpoints() {
         let folder = CheckpointFolder::new(folder).every(args.checkpoint_every);
         session.checkpoint_to(folder.overwrite(args.overwrite));
@@ -257,6 +259,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
     let metrics = metrics.transpose()?;
     Ok(Prepared {
         quiet: args.quiet() || !first,
+        arithmetic,
         run,
         session,
         train,
@@ -279,7 +282,7 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
         prepared.run.run.policy(),
     );
     cluster::announce(member);
-    let arithmetic = arithmetic(machine);
+    let arithmetic = &prepared.arithmetic;
     println!(
         "kernels: {arithmetic}; chosen by {}",
         args.step.graph.chosen_by(&prepared.run)
@@ -308,6 +311,7 @@ fn train(
         validation,
         metrics,
         failed,
+        ..
     } = prepared;
     let machine = args.machine.as_deref().map(load_machine).transpose()?;
     let cores = machine.as_ref().map(core_watts).transpose()?;
