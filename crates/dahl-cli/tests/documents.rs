@@ -2,7 +2,8 @@
 //! come out so; commands in running text must exist, with their options.
 //!
 //! Commands are lines of `sh` blocks, and lines after `$ ` in `text` blocks. A fence may have the attributes
-//! `skip="why it is not run here"` and `exact`: every line below a command must be printed, in this order.
+//! `skip="why it is not run here"` and `exact`: every line below a command must be printed, in this order. A block with
+//! `file="NAME"` is a file that the commands below it find.
 
 mod common;
 
@@ -80,6 +81,10 @@ impl Block {
         Some(reason)
     }
 
+    fn file(&self) -> Option<&str> {
+        self.info.split_once("file=\"")?.1.split('"').next()
+    }
+
     fn is_exact(&self) -> bool {
         self.info.split_whitespace().any(|word| word == "exact")
     }
@@ -102,6 +107,9 @@ fn run(document: &str) {
     for block in blocks(&text) {
         if block.skip().is_some() {
             continue;
+        }
+        if let Some(name) = block.file() {
+            std::fs::write(here.join(name), &block.text).expect("a file");
         }
         for shown in block.commands() {
             let at = format!("{document}:{}: {}", block.line, shown.command);
@@ -151,6 +159,66 @@ fn performance() {
     run("docs/performance.md");
 }
 
+#[test]
+fn machine_files() {
+    run("docs/machine-files.md");
+}
+
+/// A file with every kind of table.
+const TABLES: &str = r#"version = 1
+[[node]]
+name = "n"
+port = { bandwidth = 1.0 }
+[[memory]]
+name = "m"
+[[memory]]
+name = "o"
+[[unit]]
+kind = "cpu"
+name = "u"
+idle_watts = 0.0
+busy_watts = 1.0
+states = [{ speed = 1.0, busy_watts = 1.0 }]
+[[switch]]
+name = "s"
+[[link]]
+from = "m"
+to = "o"
+bandwidth = 1.0
+"#;
+
+/// The reader lists what it knows of a table that has an unknown key: all of it is documented.
+#[test]
+fn every_key_of_machine_files_is_documented() {
+    let text = std::fs::read_to_string(in_repository("docs/machine-files.md")).expect("a document");
+    let path = folder("document-keys").join("m.toml");
+    let tables = [
+        "version = 1\n",
+        "name = \"n\"\n",
+        "port = { ",
+        "name = \"m\"\n",
+        "kind = \"cpu\"\n",
+        "states = [{ ",
+        "name = \"s\"\n",
+        "to = \"o\"\n",
+    ];
+    for begins in tables {
+        assert!(TABLES.contains(begins), "{begins}");
+        let end = if begins.ends_with('\n') { '\n' } else { ',' };
+        let odd = format!("{begins}zzz = 1{end}");
+        std::fs::write(&path, TABLES.replacen(begins, &odd, 1)).expect("a file");
+        let path = path.to_str().expect("UTF-8");
+        let said = dahl_with(&["machine", "--describe", "--from", path], "");
+        let (_, listed) = said.err.split_once("; there are: ").expect(&said.err);
+        let (listed, _) = listed.split_once(" (").expect(&said.err);
+        for key in listed.split(", ") {
+            let known = [format!("`{key}`"), format!("[[{key}]]")];
+            let is_known = known.iter().any(|k| text.contains(k));
+            assert!(is_known, "{key}: {}", said.err);
+        }
+    }
+}
+
 /// All documents, those without commands too.
 fn documents() -> Vec<PathBuf> {
     let mut all = vec![
@@ -176,7 +244,13 @@ fn every_document_with_commands_is_run() {
             let mut commands = b.commands().into_iter();
             commands.any(|c| c.command.starts_with("dahl "))
         });
-        let known = ["README.md", "energy.md", "performance.md"].contains(&name.as_str());
+        let known = [
+            "README.md",
+            "energy.md",
+            "performance.md",
+            "machine-files.md",
+        ]
+        .contains(&name.as_str());
         assert!(
             !has || known,
             "{name} has commands: add a test that runs it"

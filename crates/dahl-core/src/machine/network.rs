@@ -20,9 +20,10 @@
 //! link via it.
 //!
 //! The simulator, the planner and the runtime's `local` transport all keep to it. Real networks and SimGrid divide a
-//! port among the transfers that want it. When the last of them ends is the same, as no byte is lost; only the first
-//! ones end later there. One after the other is what a plan can put in order. Two things differ: a transfer that waits
-//! for its receiver keeps those behind it waiting, and a slow link via a switch counts there as much as a fast one.
+//! port among the transfers that want it. There the bytes of the last one end at the same moment, as the port is never
+//! idle, and the first ones end later. One after the other is what a plan can put in order. It is the slower rule in
+//! three cases: latencies of transfers through one port add up, where there they overlap; a transfer that waits for its
+//! receiver keeps those behind it waiting; and a slow link via a switch counts there as much as a fast one.
 
 #[cfg(test)]
 mod tests;
