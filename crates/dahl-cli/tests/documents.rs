@@ -164,6 +164,21 @@ fn machine_files() {
     run("docs/machine-files.md");
 }
 
+#[test]
+fn models_and_data() {
+    run("docs/models-and-data.md");
+}
+
+/// The table of layers names every type that there is.
+#[test]
+fn every_layer_is_documented() {
+    let text = std::fs::read_to_string(in_repository("docs/models-and-data.md")).unwrap();
+    for layer in dahl::nn::layers::LAYERS {
+        let name = layer.name;
+        assert!(text.contains(&format!("`{name}`")), "{name} is missing");
+    }
+}
+
 /// A file with every kind of table.
 const TABLES: &str = r#"version = 1
 [[node]]
@@ -249,6 +264,7 @@ fn every_document_with_commands_is_run() {
             "energy.md",
             "performance.md",
             "machine-files.md",
+            "models-and-data.md",
         ]
         .contains(&name.as_str());
         assert!(

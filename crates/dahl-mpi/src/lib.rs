@@ -1,6 +1,6 @@
 //! The nodes of a cluster over MPI.
 //!
-//! `mpirun`, `mpiexec` or `srun` starts the same program on every node; [`join`] makes of each a [`MpiNode`], by which the
+//! `mpirun`, `mpiexec` or `srun` starts the same program on every node; [`join`] makes of each a node, by which the
 //! runtime sends and receives. MPI is loaded while running, as GPUs are: building needs none, and one program runs
 //! under Open MPI and under MPICH and what shares its binary interface.
 //!
