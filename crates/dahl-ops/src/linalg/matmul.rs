@@ -1,7 +1,7 @@
 //! Matrix product on one thread: a checked door to the `gemm` crates, which cuts the inner dimension.
 //!
 //! Operands are described by extents and two strides, so transposition is free. Nothing is
-//! parallelised here, and nothing is packed here: that is [`super::slice`]'s business. What is decided here is the
+//! parallelised here, and nothing is packed here: that is `slice`'s business. What is decided here is the
 //! order of additions: an inner dimension longer than [`SLICE`] is cut into equal slices, whose products are added
 //! one after another. So results depend on extents, strides, the instruction level and the crates' version, and on no
 //! machine's caches.
