@@ -1,10 +1,14 @@
 //! What must hold of a trace: every index names something, times are in order, dependencies lead
-//! forwards, and a unit runs one task at a time.
+//! forwards, a unit runs one task at a time, and figures can be added up.
 //!
-//! Files are checked when they are read and when they are written, so that everything else may index
+//! Files are checked when they are read and when they are written, so that everything else may index and add
 //! without looking. Whether the events are *plausible* is not asked.
 
 use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceEnd, TraceGraph, Transfer};
+
+/// The most nanoseconds of all units together, of all transfers, and bytes of these. Twice as much still is a number:
+/// 146 years.
+const MOST: u128 = 1 << 62;
 
 /// Finds the first thing that does not hold, as a text that says where and what.
 pub fn check(trace: &Trace) -> Result<(), String> {
@@ -40,6 +44,30 @@ pub fn check(trace: &Trace) -> Result<(), String> {
             .and_then(|()| ordered(&mut last, p.at))
             .and_then(|()| amount(p.watts, "watts"))
             .map_err(|e| format!("power[{i}]: {e}"))?;
+    }
+    sums(trace)
+}
+
+/// What is added up downstream is a number.
+fn sums(trace: &Trace) -> Result<(), String> {
+    let ends = trace.tasks.iter().map(|t| t.end);
+    let ends = ends.chain(trace.transfers.iter().map(|t| t.end));
+    let ends = ends.chain(trace.launches.iter().map(|l| l.at));
+    let ends = ends.chain(trace.memory.iter().map(|m| m.at));
+    let ends = ends.chain(trace.power.iter().map(|p| p.at));
+    let latest = u128::from(ends.chain([trace.end]).max().unwrap_or(0));
+    let moved = |amount: fn(&Transfer) -> u64| {
+        let amounts = trace.transfers.iter().map(|t| u128::from(amount(t)));
+        amounts.sum::<u128>()
+    };
+    for (what, sum) in [
+        ("ns of all units", latest * trace.units.len().max(1) as u128),
+        ("ns of all transfers", moved(|t| t.end - t.start)),
+        ("bytes of all transfers", moved(|t| t.bytes)),
+    ] {
+        if sum > MOST {
+            return Err(format!("{sum} {what} are more than {MOST}"));
+        }
     }
     Ok(())
 }
@@ -225,7 +253,7 @@ mod tests {
     #[test]
     fn broken_traces_are_found() {
         type Break = fn(&mut Trace);
-        let cases: [(&str, Break); 22] = [
+        let cases: [(&str, Break); 25] = [
             ("units[0]", |t| t.units[0].memory = 9),
             ("launches[1]", |t| t.launches[1].graph = 1),
             ("tasks[5]: unit 40", |t| t.tasks[5].unit = 40),
@@ -258,6 +286,11 @@ mod tests {
             ("inlets[1]: a part outside", |t| {
                 t.graphs[0].inlets[1].shape = dahl_core::Shape::SCALAR
             }),
+            ("ns of all units", |t| t.end = 1 << 61),
+            ("ns of all transfers", |t| {
+                t.transfers.iter_mut().for_each(|t| t.end = 1 << 59)
+            }),
+            ("bytes of all transfers", |t| t.transfers[0].bytes = 1 << 63),
             ("does not come later", |t| t.graphs[0].successors[0] = 0),
             ("table of successors", |t| {
                 t.graphs[0].successor_start[1] = 1 << 30
