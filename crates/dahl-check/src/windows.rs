@@ -1,8 +1,9 @@
 //! Cases of what slides windows over images: convolution in all its forms, and pooling.
 
 use dahl_core::{DType, Param};
+use dahl_ops::api::Tile;
 use dahl_ops::conv2d::fused::code_columns;
-use dahl_ops::conv2d::winograd::{self, Tile};
+use dahl_ops::conv2d::transformed;
 
 use super::cases::{int, of, row, terms};
 use super::dice::Dice;
@@ -224,9 +225,9 @@ pub(super) fn wino(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
     let u = |len: usize| Operand::read(row(len), Any).whole();
     let mut params = w.window.clone();
     params.push(Param::Int(size));
-    let len = winograd::filter_len(tile, f);
-    let len_back = winograd::filter_for_input_grad_len(tile, f);
-    let du = row(winograd::filter_grad_len(tile, f));
+    let len = transformed::filter_len(tile, f);
+    let len_back = transformed::filter_for_input_grad_len(tile, f);
+    let du = row(transformed::filter_grad_len(tile, f));
     let operands = match name {
         "winograd_filter" => {
             params = vec![Param::Int(size), int(i / 2 % 2)];

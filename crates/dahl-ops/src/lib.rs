@@ -12,7 +12,7 @@ pub mod cross_entropy;
 pub mod declare;
 pub mod dropout;
 pub mod elementwise;
-pub mod float;
+pub(crate) mod float;
 mod identity;
 pub mod linalg;
 pub mod linear;
@@ -20,11 +20,13 @@ pub mod loss;
 pub mod norm;
 pub mod op;
 pub mod optim;
-pub mod philox;
+pub(crate) mod philox;
 pub mod pool;
 pub mod reduce;
 pub mod simd;
 pub mod softmax;
+#[cfg(test)]
+mod tests;
 pub mod window;
 
 pub use identity::KernelIdentity;

@@ -7,7 +7,7 @@ use dahl_core::random::philox as philox4x32;
 
 /// A stream of random words: which run (`seed`), which step of it, which layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// The run's seed.
     pub seed: u64,
     /// The training step, so that each step draws afresh.
@@ -19,7 +19,7 @@ pub struct Stream {
 impl Stream {
     /// The four words of block `index`: those of elements `4 · index` to `4 · index + 3`.
     #[inline(always)]
-    pub fn block(&self, index: u64) -> [u32; 4] {
+    pub(crate) fn block(&self, index: u64) -> [u32; 4] {
         let counter = [index as u32, (index >> 32) as u32, self.step, self.layer];
         philox4x32(counter, [self.seed as u32, (self.seed >> 32) as u32])
     }

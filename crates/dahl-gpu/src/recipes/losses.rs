@@ -1,10 +1,10 @@
 //! Losses against arrays of targets, and cross-entropy with smoothing and class weights.
 
 use dahl_ops::cross_entropy::Scale;
-use dahl_ops::loss::kernels::values::Distance;
 use dahl_ops::loss::smooth::{
     SmoothEvaluate, SmoothParams, SmoothTrain, SmoothTrainParams, WeightsTotal,
 };
+use dahl_ops::loss::values::Distance;
 use dahl_ops::loss::values::{ValuesEvaluate, ValuesTrain};
 
 use super::reduce::{add_all, sum_axes};

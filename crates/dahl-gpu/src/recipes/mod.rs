@@ -17,7 +17,7 @@ mod reduce;
 mod sample_norm;
 mod winograd;
 
-use dahl_ops::loss::kernels::values::Distance;
+use dahl_ops::loss::values::Distance;
 
 use crate::launch::{Steps, Task};
 

@@ -1,9 +1,9 @@
 //! Winograd convolutions, in blocks of samples so that scratch memory stays bounded.
 
+use dahl_ops::api::Tile;
 use dahl_ops::conv2d::transformed::{
     Filter, FilterGrad, Finish, Finished, Forward, InputGrad, Params, Purpose, Tiled,
 };
-use dahl_ops::conv2d::winograd::Tile;
 
 use crate::launch::{Arg, Steps, Task};
 use crate::tensor::Tensor;

@@ -5,7 +5,7 @@
 //! between. Whether a pattern applies depends on the model alone, never on the machine: it changes the bits.
 
 use dahl_core::Handle;
-use dahl_ops::conv2d::conv_pool;
+use dahl_ops::conv2d::fused::supports_pool;
 
 use super::conv2d::pooled;
 use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu, batch_norm2d};
@@ -71,7 +71,7 @@ fn conv_relu_pool(chain: &Chain<'_>) -> Option<Match> {
     let MaxPool2d(pool) = chain.get(2)?;
     let channels = chain.input.channels();
     let fits = conv.is_plain()
-        && conv_pool::supports(pool.kernel.0, pool.stride.0, pool.padding.0)
+        && supports_pool(pool.kernel.0, pool.stride.0, pool.padding.0)
         && channels < 12
         && channels * conv.out_channels < FUSED_CHANNELS;
     let side = pool.kernel.0[0];

@@ -11,21 +11,21 @@ use super::special::{Special, erf, exp, exp_minus_1, tanh as hyperbolic};
 use crate::elementwise::walk::map;
 
 /// √(2/π), the slope inside the tanh form of GELU.
-pub const GELU_SLOPE: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+pub(crate) const GELU_SLOPE: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// The cubic term inside the tanh form of GELU.
-pub const GELU_CUBIC: f64 = 0.044715;
+pub(crate) const GELU_CUBIC: f64 = 0.044715;
 
 /// 1/√(2π), the height of the normal density.
-pub const DENSITY: f64 = FRAC_2_SQRT_PI / (2.0 * SQRT_2);
+pub(crate) const DENSITY: f64 = FRAC_2_SQRT_PI / (2.0 * SQRT_2);
 
 /// Functions of one element.
-pub mod one {
+pub(crate) mod one {
     use super::*;
 
     /// `1 / (1 + e⁻ˣ)`
     #[inline(always)]
-    pub fn sigmoid<T: Special>(x: T) -> T {
+    pub(crate) fn sigmoid<T: Special>(x: T) -> T {
         let e = exp(-x.abs());
         let over = if x < T::ZERO { e } else { T::ONE };
         over / (T::ONE + e)
@@ -33,34 +33,34 @@ pub mod one {
 
     /// `x` if it is positive, else `slope · x`.
     #[inline(always)]
-    pub fn leaky<T: Special>(x: T, slope: T) -> T {
+    pub(crate) fn leaky<T: Special>(x: T, slope: T) -> T {
         if x > T::ZERO { x } else { slope * x }
     }
 
     /// `x` if it is positive, else `alpha · (eˣ − 1)`.
     #[inline(always)]
-    pub fn elu<T: Special>(x: T, alpha: T) -> T {
+    pub(crate) fn elu<T: Special>(x: T, alpha: T) -> T {
         let low = alpha * exp_minus_1(if x > T::ZERO { T::ZERO } else { x });
         if x > T::ZERO { x } else { low }
     }
 
     /// `dy` times the derivative of [`elu`] at `x`.
     #[inline(always)]
-    pub fn elu_grad<T: Special>(dy: T, x: T, alpha: T) -> T {
+    pub(crate) fn elu_grad<T: Special>(dy: T, x: T, alpha: T) -> T {
         let low = dy * alpha * exp(if x > T::ZERO { T::ZERO } else { x });
         if x > T::ZERO { dy } else { low }
     }
 
     /// `x · Φ(x)`, Φ being the normal distribution.
     #[inline(always)]
-    pub fn gelu<T: Special>(x: T) -> T {
+    pub(crate) fn gelu<T: Special>(x: T) -> T {
         let [e, _] = erf(x * T::from_f64(FRAC_1_SQRT_2));
         x * T::from_f64(0.5) * (T::ONE + e)
     }
 
     /// `dy · (Φ(x) + x · Φ′(x))`
     #[inline(always)]
-    pub fn gelu_grad<T: Special>(dy: T, x: T) -> T {
+    pub(crate) fn gelu_grad<T: Special>(dy: T, x: T) -> T {
         let [e, bell] = erf(x * T::from_f64(FRAC_1_SQRT_2));
         dy * (T::from_f64(0.5) * (T::ONE + e) + x * bell * T::from_f64(DENSITY))
     }
@@ -72,13 +72,13 @@ pub mod one {
 
     /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))`
     #[inline(always)]
-    pub fn gelu_tanh<T: Special>(x: T) -> T {
+    pub(crate) fn gelu_tanh<T: Special>(x: T) -> T {
         T::from_f64(0.5) * x * (T::ONE + hyperbolic(inside(x)))
     }
 
     /// `dy` times the derivative of [`gelu_tanh`] at `x`.
     #[inline(always)]
-    pub fn gelu_tanh_grad<T: Special>(dy: T, x: T) -> T {
+    pub(crate) fn gelu_tanh_grad<T: Special>(dy: T, x: T) -> T {
         let (half, t) = (T::from_f64(0.5), hyperbolic(inside(x)));
         let slope = T::from_f64(GELU_SLOPE) * (T::ONE + T::from_f64(3.0 * GELU_CUBIC) * x * x);
         // Where tanh is 1 the second term is 0, even if the slope is infinite.
@@ -93,45 +93,50 @@ pub mod one {
 
     /// `x / (1 + e⁻ˣ)`
     #[inline(always)]
-    pub fn silu<T: Special>(x: T) -> T {
+    pub(crate) fn silu<T: Special>(x: T) -> T {
         x * sigmoid(x)
     }
 
     /// `dy` times the derivative of [`silu`] at `x`.
     #[inline(always)]
-    pub fn silu_grad<T: Special>(dy: T, x: T) -> T {
+    pub(crate) fn silu_grad<T: Special>(dy: T, x: T) -> T {
         let s = sigmoid(x);
         dy * s * (T::ONE + x * (T::ONE - s))
     }
 }
 
 /// `out = 1 / (1 + e⁻ˣ)`
-pub fn sigmoid<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn sigmoid<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::sigmoid(x));
 }
 
 /// `dx = dy · y · (1 − y)`, from the output.
-pub fn sigmoid_grad<T: Special>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn sigmoid_grad<T: Special>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, y], |[dy, y]| dy * (T::ONE - y) * y);
 }
 
 /// `out = tanh x`
-pub fn tanh<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn tanh<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| hyperbolic(x));
 }
 
 /// `dx = dy · (1 − y²)`, from the output.
-pub fn tanh_grad<T: Special>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn tanh_grad<T: Special>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, y], |[dy, y]| dy * (T::ONE - y * y));
 }
 
 /// `out = x` where it is positive, else `slope · x`.
-pub fn leaky_relu<T: Special>(slope: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn leaky_relu<T: Special>(slope: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::leaky(x, slope));
 }
 
 /// `dx = dy` where the input is positive, else `slope · dy`.
-pub fn leaky_relu_grad<T: Special>(slope: T, dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn leaky_relu_grad<T: Special>(
+    slope: T,
+    dy: View<'_, T>,
+    x: View<'_, T>,
+    dx: ViewMut<'_, T>,
+) {
     map(
         dx,
         [dy, x],
@@ -142,42 +147,42 @@ pub fn leaky_relu_grad<T: Special>(slope: T, dy: View<'_, T>, x: View<'_, T>, dx
 }
 
 /// `out = x` where it is positive, else `alpha · (eˣ − 1)`.
-pub fn elu<T: Special>(alpha: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn elu<T: Special>(alpha: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::elu(x, alpha));
 }
 
 /// `dx = dy` where the input is positive, else `alpha · dy · eˣ`.
-pub fn elu_grad<T: Special>(alpha: T, dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn elu_grad<T: Special>(alpha: T, dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, x], |[dy, x]| one::elu_grad(dy, x, alpha));
 }
 
 /// `out = x · Φ(x)`
-pub fn gelu<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn gelu<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::gelu(x));
 }
 
 /// `dx` of [`gelu`], from the input.
-pub fn gelu_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn gelu_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, x], |[dy, x]| one::gelu_grad(dy, x));
 }
 
 /// [`gelu`] with tanh in place of the error function.
-pub fn gelu_tanh<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn gelu_tanh<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::gelu_tanh(x));
 }
 
 /// `dx` of [`gelu_tanh`], from the input.
-pub fn gelu_tanh_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn gelu_tanh_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, x], |[dy, x]| one::gelu_tanh_grad(dy, x));
 }
 
 /// `out = x / (1 + e⁻ˣ)`
-pub fn silu<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn silu<T: Special>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| one::silu(x));
 }
 
 /// `dx` of [`silu`], from the input.
-pub fn silu_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn silu_grad<T: Special>(dy: View<'_, T>, x: View<'_, T>, dx: ViewMut<'_, T>) {
     map(dx, [dy, x], |[dy, x]| one::silu_grad(dy, x));
 }
 

@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod kernels;
+pub(crate) mod kernels;
 pub(crate) mod special;
 
 use std::f64::consts::FRAC_1_SQRT_2;

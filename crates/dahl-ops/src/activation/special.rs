@@ -19,7 +19,7 @@
 use crate::float::Float;
 
 /// A [`Float`] with the constants that these functions need.
-pub trait Special: Float {
+pub(crate) trait Special: Float {
     /// Below this, the exponential is less than the smallest normal number.
     const LOWEST: Self;
     /// Adding this to a small number rounds it to an integer, which the lowest bits of the sum then hold.

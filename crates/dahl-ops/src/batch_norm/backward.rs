@@ -21,7 +21,7 @@ use crate::simd::{Body, dispatch};
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn sums<T: Lane>(
+pub(crate) fn sums<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     relu: Option<View<'_, T>>,
@@ -102,7 +102,7 @@ impl<T: Lane> Kernel<T> for RowSums<'_, T> {
 /// # Panics
 /// If the extents do not belong together.
 #[allow(clippy::too_many_arguments)]
-pub fn input_grad<T: Float>(
+pub(crate) fn input_grad<T: Float>(
     x: View<'_, T>,
     dy: View<'_, T>,
     relu: Option<View<'_, T>>,

@@ -8,9 +8,9 @@
 //! Activations are N×C×H×W tiles; what is kept per channel is a row of C values. PyTorch's
 //! conventions: biased variance to normalise with, unbiased in the running variance.
 
-pub mod backward;
-pub mod moments;
-pub mod normalise;
+pub(crate) mod backward;
+pub(crate) mod moments;
+pub(crate) mod normalise;
 mod typed;
 
 use dahl_core::{Call, Codelet, Cost, Operands, View};

@@ -18,7 +18,7 @@ use crate::simd::lanes::{Kernel, Lanes};
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn moments<T: Lane>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn moments<T: Lane>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     let [samples, channels, height, width] = x.dims();
     check_rows("moments", out.dims(), 3, x.dims());
     let count = T::from_f64((samples * height * width) as f64);
@@ -67,7 +67,7 @@ impl<T: Lane> Kernel<T> for Squares<'_, T> {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn merge<T: Float>(from: View<'_, T>, mut into: ViewMut<'_, T>) {
+pub(crate) fn merge<T: Float>(from: View<'_, T>, mut into: ViewMut<'_, T>) {
     let dims = from.dims();
     assert_eq!(
         (dims, dims[2]),
@@ -93,7 +93,7 @@ pub fn merge<T: Float>(from: View<'_, T>, mut into: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn finish<T: Float>(
+pub(crate) fn finish<T: Float>(
     moments: View<'_, T>,
     epsilon: T,
     mut out: ViewMut<'_, T>,
@@ -125,7 +125,7 @@ pub fn finish<T: Float>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn from_running<T: Float>(
+pub(crate) fn from_running<T: Float>(
     mean: View<'_, T>,
     var: View<'_, T>,
     epsilon: T,

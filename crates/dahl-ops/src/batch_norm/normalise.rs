@@ -12,7 +12,7 @@ use crate::simd::{Body, dispatch};
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn normalise<T: Float>(
+pub(crate) fn normalise<T: Float>(
     x: View<'_, T>,
     stats: View<'_, T>,
     affine: Option<(View<'_, T>, View<'_, T>)>,

@@ -15,7 +15,7 @@ use crate::simd::{Body, dispatch};
 ///
 /// # Panics
 /// If `db` has not one element per channel of `dy`.
-pub fn bias_grad<T: Float>(dy: View<'_, T>, db: ViewMut<'_, T>) {
+pub(crate) fn bias_grad<T: Float>(dy: View<'_, T>, db: ViewMut<'_, T>) {
     assert_eq!(
         db.dims(),
         [1, 1, 1, dy.dims()[1]],

@@ -26,12 +26,12 @@ pub fn supports(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> 
 }
 
 /// Elements of `T` that hold the codes of a row of `windows` pooling windows.
-pub const fn code_columns<T>(windows: usize) -> usize {
+pub(crate) const fn code_columns<T>(windows: usize) -> usize {
     windows.div_ceil(size_of::<T>())
 }
 
 /// Elements of scratch memory that [`forward`] needs for a pooled output of extents `y`.
-pub fn forward_scratch(x: [usize; 4], y: [usize; 4], win: &Window, pool: usize) -> usize {
+pub(crate) fn forward_scratch(x: [usize; 4], y: [usize; 4], win: &Window, pool: usize) -> usize {
     bank(x[1], y, win, pool).len()
 }
 
@@ -70,7 +70,7 @@ pub(super) fn check<T: Lane>(
 /// If `pool` is neither 2 nor 3, the extents do not belong together or `scratch` is shorter than
 /// [`forward_scratch`].
 #[allow(clippy::too_many_arguments)]
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,

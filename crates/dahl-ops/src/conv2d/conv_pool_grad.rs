@@ -16,7 +16,12 @@ use crate::window::Window;
 
 /// Elements of scratch memory that [`filter_grad`] needs: the bank, and a register per weight and
 /// per bias.
-pub fn filter_grad_scratch(x: [usize; 4], dy: [usize; 4], win: &Window, pool: usize) -> usize {
+pub(crate) fn filter_grad_scratch(
+    x: [usize; 4],
+    dy: [usize; 4],
+    win: &Window,
+    pool: usize,
+) -> usize {
     let weights = dy[1] * x[1] * win.kernel[0] * win.kernel[1];
     bank(x[1], dy, win, pool).len() + (weights + dy[1]) * CHUNK
 }
@@ -28,7 +33,7 @@ pub fn filter_grad_scratch(x: [usize; 4], dy: [usize; 4], win: &Window, pool: us
 /// If `pool` is neither 2 nor 3, the extents do not belong together or `scratch` is shorter than
 /// [`filter_grad_scratch`].
 #[allow(clippy::too_many_arguments)]
-pub fn filter_grad<T: Lane>(
+pub(crate) fn filter_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     codes: View<'_, T>,
@@ -272,7 +277,12 @@ impl<T: Lane> Grad<'_, T> {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn expand<T: Lane>(dy: View<'_, T>, codes: View<'_, T>, mut out: ViewMut<'_, T>, pool: usize) {
+pub(crate) fn expand<T: Lane>(
+    dy: View<'_, T>,
+    codes: View<'_, T>,
+    mut out: ViewMut<'_, T>,
+    pool: usize,
+) {
     let ([n, o, ph, pw], [on, oo, oh, ow]) = (dy.dims(), out.dims());
     assert_eq!([n, o], [on, oo], "fused conv2d: gradient extents");
     assert_eq!(

@@ -16,12 +16,12 @@ use crate::window::Window;
 const ROWS: usize = 4;
 
 /// Elements of scratch memory that [`forward`] needs.
-pub fn forward_scratch(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
+pub(crate) fn forward_scratch(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
     Bank::new(x[1], win, [y[2], y[3]], [ROWS, 1]).len()
 }
 
 /// Elements of scratch memory that [`input_grad`] needs.
-pub fn input_grad_scratch(dy: [usize; 4], dx: [usize; 4], win: &Window) -> usize {
+pub(crate) fn input_grad_scratch(dy: [usize; 4], dx: [usize; 4], win: &Window) -> usize {
     match win.stride {
         [1, 1] => forward_scratch(dy, dx, &mirrored(win)),
         _ => 0,
@@ -34,7 +34,7 @@ pub fn input_grad_scratch(dy: [usize; 4], dx: [usize; 4], win: &Window) -> usize
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`forward_scratch`].
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -75,7 +75,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`input_grad_scratch`].
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     dy: View<'_, T>,
     w: View<'_, T>,
     mut dx: ViewMut<'_, T>,

@@ -11,7 +11,7 @@ use crate::simd::lanes::{Kernel, Lanes};
 use crate::window::Window;
 
 /// Elements of scratch memory that [`filter_grad`] needs.
-pub fn filter_grad_scratch(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
+pub(crate) fn filter_grad_scratch(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
     Bank::new(x[1], win, [dy[2], dy[3]], [1, 1]).len()
 }
 
@@ -19,7 +19,7 @@ pub fn filter_grad_scratch(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`filter_grad_scratch`].
-pub fn filter_grad<T: Lane>(
+pub(crate) fn filter_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     dw: ViewMut<'_, T>,

@@ -14,6 +14,9 @@ use crate::op::{Done, Op, by_type, cpu, elements, extents, only};
 use crate::simd::Lane;
 use crate::window::Window;
 
+pub use super::channels_last::input::pays as input_grad_pays;
+pub use kernel::supports as supports_pool;
+
 operands! {
     /// Operands of [`FORWARD`].
     Forward {

@@ -81,7 +81,7 @@ impl Plan {
 
 /// Elements of scratch that [`forward`], [`input_grad`] and [`filter_grad`] need, from the extents of
 /// input (or its gradient) and output (or its gradient).
-pub fn scratch_len(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
+pub(crate) fn scratch_len(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
     Plan::new(x, y, win).scratch_len()
 }
 
@@ -225,7 +225,7 @@ fn fold<T: Float>(
 ///
 /// # Panics
 /// If `scratch` is shorter than [`scratch_len`], or extents do not fit.
-pub fn forward<T: Float>(
+pub(crate) fn forward<T: Float>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -290,7 +290,7 @@ fn collect<T: Float>(dy: View<'_, T>, plan: &Plan, range: Range<usize>, to: &mut
 ///
 /// # Panics
 /// As [`forward`].
-pub fn input_grad<T: Float>(
+pub(crate) fn input_grad<T: Float>(
     dy: View<'_, T>,
     w: View<'_, T>,
     mut dx: ViewMut<'_, T>,
@@ -326,7 +326,7 @@ pub fn input_grad<T: Float>(
 ///
 /// # Panics
 /// As [`forward`].
-pub fn filter_grad<T: Float>(
+pub(crate) fn filter_grad<T: Float>(
     x: View<'_, T>,
     dy: View<'_, T>,
     mut dw: ViewMut<'_, T>,

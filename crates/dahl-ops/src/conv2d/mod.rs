@@ -27,25 +27,25 @@
 //! uses is not decided here.
 
 mod bank;
-pub mod bias;
-pub mod channels_last;
-pub mod conv_pool;
-pub mod conv_pool_grad;
-pub mod direct;
-pub mod direct_filter;
+pub(crate) mod bias;
+pub(crate) mod channels_last;
+pub(crate) mod conv_pool;
+pub(crate) mod conv_pool_grad;
+pub(crate) mod direct;
+pub(crate) mod direct_filter;
 pub mod fused;
-pub mod gemm;
+pub(crate) mod gemm;
 pub mod grouped;
-pub mod packed;
+pub(crate) mod packed;
 mod pixels;
 pub mod plain;
 mod product;
-pub mod reference;
+pub(crate) mod reference;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transformed;
 mod typed;
-pub mod winograd;
+pub(crate) mod winograd;
 
 pub use plain::{BIAS_GRAD, FILTER_GRAD, FORWARD, INPUT_GRAD};
 pub use typed::*;

@@ -9,7 +9,7 @@ use crate::float::Float;
 use crate::window::Window;
 
 /// Computes `y` from input, filter and bias; negative results become zero if `relu`.
-pub fn forward<T: Float>(
+pub(crate) fn forward<T: Float>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -40,7 +40,12 @@ pub fn forward<T: Float>(
 }
 
 /// Computes the gradient `dx` of the input from that of the output.
-pub fn input_grad<T: Float>(dy: View<'_, T>, w: View<'_, T>, mut dx: ViewMut<'_, T>, win: &Window) {
+pub(crate) fn input_grad<T: Float>(
+    dy: View<'_, T>,
+    w: View<'_, T>,
+    mut dx: ViewMut<'_, T>,
+    win: &Window,
+) {
     let [_, channels, height, width] = dx.dims();
     dx.fill(T::ZERO);
     for_rows(dy.dims(), |[n, o, i]| {
@@ -63,7 +68,7 @@ pub fn input_grad<T: Float>(dy: View<'_, T>, w: View<'_, T>, mut dx: ViewMut<'_,
 }
 
 /// Adds the gradient of the filter to `dw`.
-pub fn filter_grad<T: Float>(
+pub(crate) fn filter_grad<T: Float>(
     x: View<'_, T>,
     dy: View<'_, T>,
     mut dw: ViewMut<'_, T>,
@@ -93,7 +98,8 @@ pub fn filter_grad<T: Float>(
 }
 
 /// Adds the gradient of the bias to `db`.
-pub fn bias_grad<T: Float>(dy: View<'_, T>, mut db: ViewMut<'_, T>) {
+#[cfg(test)]
+pub(crate) fn bias_grad<T: Float>(dy: View<'_, T>, mut db: ViewMut<'_, T>) {
     let [samples, _, height, _] = dy.dims();
     for (o, out) in db.row([0, 0, 0]).iter_mut().enumerate() {
         let mut sum = T::ZERO;

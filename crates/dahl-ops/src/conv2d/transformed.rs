@@ -16,6 +16,8 @@ use crate::op::{Done, Op, by_type, cpu, elements, extents, only};
 use crate::simd::Lane;
 use crate::window::Window;
 
+pub use kernel::{filter_for_input_grad_len, filter_grad_len, filter_len};
+
 /// Outputs along one axis: 2 or 4.
 impl ParamValue for Tile {
     const KIND: ParamKind = ParamKind::Int;

@@ -9,32 +9,23 @@ use dahl_core::{View, ViewMut};
 use crate::float::Float;
 use crate::softmax::kernel::exponentials;
 
-/// What the samples are.
-#[derive(Clone, Copy)]
-pub enum Labels<'a, T> {
-    /// Class indices, 1×1×1×B.
-    Classes(View<'a, T>),
-    /// A weight per class, 1×1×B×C: one-hot, or probabilities.
-    Weights(View<'a, T>),
-}
-
 /// Totals of a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Totals<T> {
+pub(crate) struct Totals<T> {
     /// Sum of the samples' losses.
     pub loss: T,
     /// How many samples had their largest logit (the first, if several) at the label.
     pub correct: usize,
 }
 
-/// Losses per sample (1×1×1×B) and the gradient of `scale · Σ loss` by the logits (1×1×B×C); for
+/// For labels that are class numbers (1×1×1×B): losses per sample (1×1×1×B) and the gradient of `scale · Σ loss` by the logits (1×1×B×C); for
 /// the mean over a batch, `scale` is one over the *whole* batch, whatever the tile.
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward_backward<T: Float>(
+pub(crate) fn forward_backward<T: Float>(
     logits: View<'_, T>,
-    labels: Labels<'_, T>,
+    labels: View<'_, T>,
     scale: T,
     mut losses: ViewMut<'_, T>,
     mut grad: ViewMut<'_, T>,
@@ -54,36 +45,16 @@ pub fn forward_backward<T: Float>(
         let (x, grad) = (logits.row([0, 0, b]), grad.row([0, 0, b]));
         let (sum, most) = exponentials(x, grad);
         let (factor, log) = (scale / sum, sum.ln());
-        *loss = match labels {
-            Labels::Classes(of) => {
-                grad.iter_mut().for_each(|g| *g *= factor);
-                match class(of, b, classes) {
-                    Some(c) => {
-                        grad[c] -= scale;
-                        totals.correct += usize::from(first_largest(x) == c);
-                        log - (x[c] - most)
-                    }
-                    None => {
-                        grad.fill(nan());
-                        nan()
-                    }
-                }
+        grad.iter_mut().for_each(|g| *g *= factor);
+        *loss = match class(labels, b, classes) {
+            Some(c) => {
+                grad[c] -= scale;
+                totals.correct += usize::from(first_largest(x) == c);
+                log - (x[c] - most)
             }
-            Labels::Weights(of) => {
-                let of = of.row([0, 0, b]);
-                let weight: T = of.iter().copied().sum();
-                let mut sum = T::ZERO;
-                for ((g, &t), &x) in grad.iter_mut().zip(of).zip(x) {
-                    *g = *g * factor * weight - scale * t;
-                    // A class of no weight adds nothing, even at an infinite logit.
-                    sum += if t == T::ZERO {
-                        T::ZERO
-                    } else {
-                        t * (log - (x - most))
-                    };
-                }
-                totals.correct += usize::from(first_largest(x) == first_largest(of));
-                sum
+            None => {
+                grad.fill(nan());
+                nan()
             }
         };
         totals.loss += *loss;
@@ -95,9 +66,9 @@ pub fn forward_backward<T: Float>(
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than a row.
-pub fn forward<T: Float>(
+pub(crate) fn forward<T: Float>(
     logits: View<'_, T>,
-    labels: Labels<'_, T>,
+    labels: View<'_, T>,
     mut losses: ViewMut<'_, T>,
     scratch: &mut [T],
 ) -> Totals<T> {
@@ -110,27 +81,21 @@ pub fn forward<T: Float>(
     for b in 0..batch {
         let mut row = ViewMut::from_slice(&mut scratch[..classes], [1, 1, 1, classes]);
         let loss = ViewMut::from_slice(&mut losses[b..=b], [1; 4]);
-        let labels = match labels {
-            Labels::Classes(v) => Labels::Classes(v.part([0, 0, 0, b], [1; 4])),
-            Labels::Weights(v) => Labels::Weights(v.part([0, 0, b, 0], [1, 1, 1, classes])),
-        };
+        let label = labels.part([0, 0, 0, b], [1; 4]);
         let x = logits.part([0, 0, b, 0], [1, 1, 1, classes]);
-        let one = forward_backward(x, labels, T::ONE, loss, row.reborrow());
+        let one = forward_backward(x, label, T::ONE, loss, row.reborrow());
         totals.loss += one.loss;
         totals.correct += one.correct;
     }
     totals
 }
 
-fn check<T>(logits: View<'_, T>, labels: Labels<'_, T>, losses: [usize; 4]) -> [usize; 4] {
+fn check<T>(logits: View<'_, T>, labels: View<'_, T>, losses: [usize; 4]) -> [usize; 4] {
     let dims = logits.dims();
     let [a, b, batch, _] = dims;
     assert_eq!([a, b], [1, 1], "cross-entropy: logits are not a matrix");
     assert_eq!(losses, [1, 1, 1, batch], "cross-entropy: loss extents");
-    match labels {
-        Labels::Classes(v) => assert_eq!(v.dims(), losses, "cross-entropy: label extents"),
-        Labels::Weights(v) => assert_eq!(v.dims(), dims, "cross-entropy: label extents"),
-    }
+    assert_eq!(labels.dims(), losses, "cross-entropy: label extents");
     dims
 }
 
@@ -166,10 +131,7 @@ mod tests {
 
     fn run(x: &[f64], labels: &[f64], scale: f64) -> (Vec<f64>, Vec<f64>, Totals<f64>) {
         let (mut losses, mut grad) = (vec![0.0; 2], vec![0.0; 8]);
-        let labels = match labels.len() {
-            2 => Labels::Classes(View::from_slice(labels, [1, 1, 1, 2])),
-            _ => Labels::Weights(View::from_slice(labels, [1, 1, 2, 4])),
-        };
+        let labels = View::from_slice(labels, [1, 1, 1, 2]);
         let logits = View::from_slice(x, [1, 1, 2, 4]);
         let lossv = ViewMut::from_slice(&mut losses, [1, 1, 1, 2]);
         let gradv = ViewMut::from_slice(&mut grad, [1, 1, 2, 4]);
@@ -188,30 +150,22 @@ mod tests {
 
     #[test]
     fn gradients_match_finite_differences() {
-        let soft = [0.2, 0.3, 0.5, 0.0, 0.0, 0.25, 0.25, 0.1];
-        for labels in [&[2.0, 1.0][..], &soft[..]] {
-            let (_, grad, _) = run(&X, labels, 0.5);
-            let h = 1e-6;
-            let differences: Vec<f64> = (0..8)
-                .map(|k| {
-                    let (mut up, mut down) = (X, X);
-                    up[k] += h;
-                    down[k] -= h;
-                    0.5 * (run(&up, labels, 0.5).2.loss - run(&down, labels, 0.5).2.loss)
-                        / (2.0 * h)
-                })
-                .collect();
-            assert_close("gradient", &grad, &differences, 1e-8, 0);
-        }
+        let (labels, h) = ([2.0, 1.0], 1e-6);
+        let (_, grad, _) = run(&X, &labels, 0.5);
+        let differences: Vec<f64> = (0..8)
+            .map(|k| {
+                let (mut up, mut down) = (X, X);
+                up[k] += h;
+                down[k] -= h;
+                0.5 * (run(&up, &labels, 0.5).2.loss - run(&down, &labels, 0.5).2.loss) / (2.0 * h)
+            })
+            .collect();
+        assert_close("gradient", &grad, &differences, 1e-8, 0);
     }
 
     #[test]
-    fn classes_and_one_hot_agree_and_ties_go_to_the_first() {
-        let (a, ga, ta) = run(&X, &[2.0, 0.0], 1.0);
-        let (b, gb, tb) = run(&X, &[0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0], 1.0);
-        assert_close("losses", &a, &b, 1e-15, 2);
-        assert_close("gradients", &ga, &gb, 1e-15, 2);
-        assert_eq!((ta.correct, tb.correct), (2, 2));
+    fn ties_go_to_the_first() {
+        assert_eq!(run(&X, &[2.0, 0.0], 1.0).2.correct, 2);
         assert_eq!(run(&X, &[2.0, 1.0], 1.0).2.correct, 1);
     }
 

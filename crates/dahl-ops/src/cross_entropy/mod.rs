@@ -23,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod kernel;
+pub(crate) mod kernel;
 
 use dahl_core::{Call, Codelet, Cost, Matrix, Operands, Recorder, Scalar, Vector};
 
@@ -31,7 +31,6 @@ use crate::declare::{operands, params};
 use crate::op::{Done, Op, by_type, cpu, elements, extents, like, only};
 use crate::reduce::mean;
 use crate::simd::Lane;
-use kernel::Labels;
 
 operands! {
     /// Operands of [`TRAIN`].
@@ -105,7 +104,7 @@ fn train<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, scale) = (Train::at(ops.len()), Scale::of(ops.params()).scale);
     let totals = kernel::forward_backward(
         ops.read::<T>(at.logits),
-        Labels::Classes(ops.read::<T>(at.labels)),
+        ops.read::<T>(at.labels),
         T::from_f64(scale),
         ops.write::<T>(at.losses),
         ops.write::<T>(at.gradient),
@@ -118,7 +117,7 @@ fn train<T: Lane>(ops: &Operands<'_>) -> Done {
 fn evaluate<T: Lane>(ops: &Operands<'_>) -> Done {
     let at = Evaluate::at(ops.len());
     let logits = ops.read::<T>(at.logits);
-    let labels = Labels::Classes(ops.read::<T>(at.labels));
+    let labels = ops.read::<T>(at.labels);
     let row = ops.scratch::<T>(logits.dims()[3]);
     let totals = kernel::forward(logits, labels, ops.write::<T>(at.losses), row);
     ops.write::<T>(at.correct)

@@ -13,7 +13,7 @@ use crate::simd::{Body, dispatch};
 
 /// Where a tile lies in the whole array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// The tile's first element.
     pub start: [usize; 4],
     /// Extents of the whole array.
@@ -24,7 +24,7 @@ pub struct Place {
 ///
 /// # Panics
 /// If the extents differ or the tile leaves the array.
-pub fn apply<T: Float>(
+pub(crate) fn apply<T: Float>(
     x: View<'_, T>,
     mut y: ViewMut<'_, T>,
     p: f64,

@@ -3,7 +3,7 @@
 //!
 //! Which elements are dropped depends on their place in the whole array, not on how it is cut.
 
-pub mod kernel;
+pub(crate) mod kernel;
 
 use dahl_core::{Array, Call, Codelet, Cost, Operands, Recorder, Scalar};
 

@@ -9,10 +9,10 @@
 //! behind all of them.
 
 pub mod binary;
-pub mod kernels;
+pub(crate) mod kernels;
 pub mod relu;
 pub mod unary;
-pub mod walk;
+pub(crate) mod walk;
 
 use std::sync::Arc;
 

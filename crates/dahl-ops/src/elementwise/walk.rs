@@ -15,7 +15,7 @@ use crate::simd::{Body, dispatch};
 /// # Panics
 /// If the extents differ.
 #[inline]
-pub fn update<T: Float, const W: usize, const R: usize>(
+pub(crate) fn update<T: Float, const W: usize, const R: usize>(
     outs: [ViewMut<'_, T>; W],
     ins: [View<'_, T>; R],
     f: impl Fn([T; W], [T; R]) -> [T; W],
@@ -37,7 +37,7 @@ pub fn update<T: Float, const W: usize, const R: usize>(
 /// # Panics
 /// If the extents differ.
 #[inline]
-pub fn map<T: Float, const R: usize>(
+pub(crate) fn map<T: Float, const R: usize>(
     out: ViewMut<'_, T>,
     ins: [View<'_, T>; R],
     f: impl Fn([T; R]) -> T,

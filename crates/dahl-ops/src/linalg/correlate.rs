@@ -15,7 +15,7 @@ fn window(k: [usize; 4]) -> Window {
 }
 
 /// Elements of scratch memory that [`correlate`] needs.
-pub fn scratch_len(x: [usize; 4], k: [usize; 4], out: [usize; 4]) -> usize {
+pub(crate) fn scratch_len(x: [usize; 4], k: [usize; 4], out: [usize; 4]) -> usize {
     direct::forward_scratch(x, out, &window(k))
 }
 
@@ -24,7 +24,12 @@ pub fn scratch_len(x: [usize; 4], k: [usize; 4], out: [usize; 4]) -> usize {
 ///
 /// # Panics
 /// If an operand is not a matrix, `out` reaches beyond `x`, or `scratch` is too short.
-pub fn correlate<T: Lane>(x: View<'_, T>, k: View<'_, T>, out: ViewMut<'_, T>, scratch: &mut [T]) {
+pub(crate) fn correlate<T: Lane>(
+    x: View<'_, T>,
+    k: View<'_, T>,
+    out: ViewMut<'_, T>,
+    scratch: &mut [T],
+) {
     let (xd, kd, od) = (x.dims(), k.dims(), out.dims());
     let fits = (2..4).all(|a| od[a] + kd[a] <= xd[a] + 1);
     assert!(

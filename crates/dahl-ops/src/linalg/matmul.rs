@@ -23,11 +23,11 @@ use crate::simd;
 /// which tile an element is in and where its factors lie; each element is still one chain of
 /// multiply-adds over the slice, from zero, added to the destination in the end, and multiplied by ones only. Threads
 /// it has none, because we ask for none. The tests compare with that chain bit for bit.
-pub const SLICE: usize = 512;
+pub(crate) const SLICE: usize = 512;
 
 /// A matrix that can be read.
 #[derive(Clone, Copy)]
-pub struct Mat<'a, T> {
+pub(crate) struct Mat<'a, T> {
     ptr: *const T,
     rows: usize,
     cols: usize,
@@ -37,7 +37,7 @@ pub struct Mat<'a, T> {
 }
 
 /// A matrix that can be read and written.
-pub struct MatMut<'a, T> {
+pub(crate) struct MatMut<'a, T> {
     ptr: *mut T,
     rows: usize,
     cols: usize,
@@ -51,7 +51,12 @@ impl<'a, T> Mat<'a, T> {
     /// # Safety
     /// Every element the extents and strides reach must be valid to read for `'a` and not written
     /// meanwhile.
-    pub unsafe fn from_raw(ptr: *const T, rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) unsafe fn from_raw(
+        ptr: *const T,
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+    ) -> Self {
         Mat {
             ptr,
             rows,
@@ -66,7 +71,7 @@ impl<'a, T> Mat<'a, T> {
     ///
     /// # Panics
     /// If the slice is too short.
-    pub fn from_slice(data: &'a [T], rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) fn from_slice(data: &'a [T], rows: usize, cols: usize, row_stride: usize) -> Self {
         check(data.len(), rows, cols, row_stride);
         Mat {
             ptr: data.as_ptr(),
@@ -82,7 +87,7 @@ impl<'a, T> Mat<'a, T> {
     ///
     /// # Panics
     /// If they have not.
-    pub fn from_view(view: View<'a, T>) -> Self {
+    pub(crate) fn from_view(view: View<'a, T>) -> Self {
         let [a, b, rows, cols] = view.dims();
         assert!(a == 1 && b == 1, "{:?} is not a matrix", view.dims());
         let row_stride = view.strides()[2];
@@ -97,7 +102,7 @@ impl<'a, T> Mat<'a, T> {
     }
 
     /// Rows become columns; nothing is moved.
-    pub fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Mat {
             rows: self.cols,
             cols: self.rows,
@@ -114,7 +119,12 @@ impl<'a, T> MatMut<'a, T> {
     /// # Safety
     /// Every element the extents and strides reach must be valid to read and write for `'a`, and
     /// reached by nothing else meanwhile.
-    pub unsafe fn from_raw(ptr: *mut T, rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) unsafe fn from_raw(
+        ptr: *mut T,
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+    ) -> Self {
         MatMut {
             ptr,
             rows,
@@ -128,7 +138,12 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Panics
     /// If the slice is too short, or rows overlap.
-    pub fn from_slice(data: &'a mut [T], rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) fn from_slice(
+        data: &'a mut [T],
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+    ) -> Self {
         check(data.len(), rows, cols, row_stride);
         assert!(
             row_stride >= cols || rows <= 1,
@@ -147,7 +162,7 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Panics
     /// If they have not.
-    pub fn from_view(mut view: ViewMut<'a, T>) -> Self {
+    pub(crate) fn from_view(mut view: ViewMut<'a, T>) -> Self {
         let [a, b, rows, cols] = view.dims();
         assert!(a == 1 && b == 1, "{:?} is not a matrix", view.dims());
         let row_stride = view.strides()[2];
@@ -177,7 +192,7 @@ fn check(len: usize, rows: usize, cols: usize, row_stride: usize) {
 ///
 /// # Panics
 /// If the extents do not fit.
-pub fn matmul<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
+pub(crate) fn matmul<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
     assert!(
         a.cols == b.rows && a.rows == c.rows && b.cols == c.cols,
         "{}×{} = {}×{} · {}×{}",

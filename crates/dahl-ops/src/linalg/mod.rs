@@ -22,15 +22,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod correlate;
-pub mod matmul;
+pub(crate) mod correlate;
+pub(crate) mod matmul;
 mod portable;
 pub mod products;
-pub mod rearrange;
+pub(crate) mod rearrange;
 pub mod rearranged;
 mod slice;
-pub mod small;
-pub mod vector;
+pub(crate) mod small;
+pub(crate) mod vector;
 
 pub use products::{DOT, MATMUL, MATVEC, OUTER, VECMAT};
 pub use rearranged::{CORRELATE, DIAG, DIAGONAL, TRANSPOSE};

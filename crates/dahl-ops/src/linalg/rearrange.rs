@@ -11,7 +11,7 @@ const SQUARE: usize = 16;
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn transpose<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn transpose<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     let [a, b, rows, cols] = x.dims();
     assert_eq!(out.dims(), [a, b, cols, rows], "transpose: extents");
     for (a, b) in (0..a).flat_map(|i| (0..b).map(move |j| (i, j))) {
@@ -32,7 +32,7 @@ pub fn transpose<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If `out` is not square of the vector's length.
-pub fn diag<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn diag<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     let n = x.dims()[3];
     assert_eq!(
         (x.dims(), out.dims()),
@@ -50,7 +50,7 @@ pub fn diag<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn diagonal<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn diagonal<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     let [a, b, rows, cols] = x.dims();
     assert_eq!(
         ([a, b], out.dims()),

@@ -15,7 +15,7 @@ const PANEL: usize = 512;
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn rows_by_rows<T: Lane>(
+pub(crate) fn rows_by_rows<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<&[T]>,
@@ -38,7 +38,7 @@ pub fn rows_by_rows<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn product<T: Lane>(
+pub(crate) fn product<T: Lane>(
     a: View<'_, T>,
     across: bool,
     b: View<'_, T>,

@@ -1,4 +1,4 @@
-//! Products with vectors: dot, outer, matrix by vector, vector by matrix.
+//! Products with vectors: dot, matrix by vector, vector by matrix.
 //!
 //! Vectors are 1×1×1×N, matrices 1×1×M×N; all may be tiles.
 
@@ -12,23 +12,15 @@ use crate::simd::Lane;
 ///
 /// # Panics
 /// If the extents differ.
-pub fn dot<T: Lane>(a: View<'_, T>, b: View<'_, T>) -> T {
+pub(crate) fn dot<T: Lane>(a: View<'_, T>, b: View<'_, T>) -> T {
     rows::sum_products(a, b)
-}
-
-/// `out[i][j] = a[i] · b[j]`.
-///
-/// # Panics
-/// If the extents do not belong together.
-pub fn outer<T: Lane>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
-    small::product(a, true, b, out, false);
 }
 
 /// `y = m · x`.
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn matvec<T: Lane>(m: View<'_, T>, x: View<'_, T>, y: ViewMut<'_, T>) {
+pub(crate) fn matvec<T: Lane>(m: View<'_, T>, x: View<'_, T>, y: ViewMut<'_, T>) {
     small::rows_by_rows(x, m, None, y);
 }
 
@@ -36,7 +28,7 @@ pub fn matvec<T: Lane>(m: View<'_, T>, x: View<'_, T>, y: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn vecmat<T: Lane>(x: View<'_, T>, m: View<'_, T>, y: ViewMut<'_, T>) {
+pub(crate) fn vecmat<T: Lane>(x: View<'_, T>, m: View<'_, T>, y: ViewMut<'_, T>) {
     small::product(x, false, m, y, false);
 }
 
@@ -52,9 +44,7 @@ mod tests {
             View::from_slice(&b, [1, 1, 1, 3]),
         );
         assert_eq!(dot(bv, bv), 50.0);
-        let mut m = [0.0; 6];
-        outer(av, bv, ViewMut::from_slice(&mut m, [1, 1, 2, 3]));
-        assert_eq!(m, [3.0, 4.0, 5.0, 6.0, 8.0, 10.0]);
+        let m = [3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
         let mv = View::from_slice(&m, [1, 1, 2, 3]);
         let (mut y, mut z) = ([0.0; 2], [0.0; 3]);
         matvec(mv, bv, ViewMut::from_slice(&mut y, [1, 1, 1, 2]));

@@ -28,7 +28,7 @@ fn matrix(dims: [usize; 4], what: &str) -> [usize; 2] {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -64,7 +64,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn input_grad<T: Lane>(dy: View<'_, T>, w: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn input_grad<T: Lane>(dy: View<'_, T>, w: View<'_, T>, dx: ViewMut<'_, T>) {
     let ([b, o], [wo, i]) = (matrix(dy.dims(), "gradient"), matrix(w.dims(), "weight"));
     assert_eq!(
         (wo, matrix(dx.dims(), "input gradient")),
@@ -87,7 +87,7 @@ pub fn input_grad<T: Lane>(dy: View<'_, T>, w: View<'_, T>, dx: ViewMut<'_, T>) 
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn weight_grad<T: Lane>(dy: View<'_, T>, x: View<'_, T>, dw: ViewMut<'_, T>) {
+pub(crate) fn weight_grad<T: Lane>(dy: View<'_, T>, x: View<'_, T>, dw: ViewMut<'_, T>) {
     let ([b, o], [xb, i]) = (matrix(dy.dims(), "gradient"), matrix(x.dims(), "input"));
     assert_eq!(
         (xb, matrix(dw.dims(), "weight gradient")),
@@ -110,7 +110,7 @@ pub fn weight_grad<T: Lane>(dy: View<'_, T>, x: View<'_, T>, dw: ViewMut<'_, T>)
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn bias_grad<T: Lane>(dy: View<'_, T>, db: ViewMut<'_, T>) {
+pub(crate) fn bias_grad<T: Lane>(dy: View<'_, T>, db: ViewMut<'_, T>) {
     axes::sum(dy, db);
 }
 

@@ -21,7 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod kernel;
+pub(crate) mod kernel;
 
 use dahl_core::{Call, Codelet, Cost, Matrix, Operands, Recorder, Vector};
 

@@ -5,7 +5,7 @@
 //! PyTorch's `reduction="mean"` gives, and in training the gradient of `scale · Σ loss`; for the mean,
 //! `scale` is one over the *whole* batch, whatever the tile.
 
-pub mod kernels;
+pub(crate) mod kernels;
 pub mod smooth;
 pub mod values;
 

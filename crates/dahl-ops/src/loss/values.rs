@@ -6,12 +6,14 @@
 use dahl_core::{Array, Call, Codelet, Operands, Recorder};
 
 use super::cost;
-use super::kernels::values::{Distance, losses, sample};
+use super::kernels::values::{losses, sample};
 use crate::activation::special::Special;
 use crate::cross_entropy::Scale;
 use crate::declare::{Shaped, operands};
 use crate::op::{Done, Op, by_type, only};
 use crate::simd::Lane;
+
+pub use super::kernels::values::Distance;
 
 operands! {
     /// Operands of a loss in training.

@@ -5,7 +5,7 @@
 //! added to what is there, so that tasks on different samples can accumulate.
 
 pub mod group;
-pub mod kernels;
+pub(crate) mod kernels;
 pub mod layer;
 
 use dahl_core::{Call, Cost};

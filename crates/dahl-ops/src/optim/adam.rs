@@ -14,7 +14,7 @@ use crate::float::Float;
 
 /// The values of one step. Corrections are computed in double precision whatever the element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Adam {
+pub(crate) struct Adam {
     /// Learning rate.
     pub rate: f64,
     /// Decay of the mean and of the mean square.
@@ -34,7 +34,7 @@ impl Adam {
     ///
     /// # Panics
     /// If the view is not 1×1×1×6.
-    pub fn read<T: Float>(values: View<'_, T>, decoupled: bool) -> Self {
+    pub(crate) fn read<T: Float>(values: View<'_, T>, decoupled: bool) -> Self {
         assert_eq!(
             values.dims(),
             [1, 1, 1, 6],
@@ -56,7 +56,7 @@ impl Adam {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn step<T: Float>(
+pub(crate) fn step<T: Float>(
     adam: &Adam,
     grad: View<'_, T>,
     param: ViewMut<'_, T>,

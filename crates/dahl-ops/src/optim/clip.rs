@@ -11,19 +11,19 @@ use crate::reduce::rows;
 use crate::simd::Lane;
 
 /// The sum of squares of a tile.
-pub fn squares<T: Lane>(x: View<'_, T>) -> T {
+pub(crate) fn squares<T: Lane>(x: View<'_, T>) -> T {
     rows::sum_products(x, x)
 }
 
 /// What to multiply gradients by so that their norm is at most `max`: PyTorch's
 /// `min(1, max / (norm + 1e-6))`, given the sum of all squares.
-pub fn factor<T: Float>(squares: T, max: T) -> T {
+pub(crate) fn factor<T: Float>(squares: T, max: T) -> T {
     let factor = max / (squares.sqrt() + T::from_f64(1e-6));
     if factor > T::ONE { T::ONE } else { factor }
 }
 
 /// Multiplies a tile of gradients by the factor, unless that is 1.
-pub fn apply<T: Float>(factor: T, grad: ViewMut<'_, T>) {
+pub(crate) fn apply<T: Float>(factor: T, grad: ViewMut<'_, T>) {
     if factor != T::ONE {
         unary::scale_assign(factor, grad);
     }

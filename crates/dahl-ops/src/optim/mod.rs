@@ -22,9 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod adam;
-pub mod clip;
-pub mod sgd;
+pub(crate) mod adam;
+pub(crate) mod clip;
+pub(crate) mod sgd;
 
 use dahl_core::{Array, Call, Codelet, Cost, Operands, Recorder, Scalar, Vector};
 

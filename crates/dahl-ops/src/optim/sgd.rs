@@ -17,7 +17,7 @@ use crate::float::Float;
 
 /// The values of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sgd<T> {
+pub(crate) struct Sgd<T> {
     /// Learning rate.
     pub rate: T,
     /// Weight decay, 0 for none.
@@ -33,7 +33,7 @@ impl<T: Float> Sgd<T> {
     ///
     /// # Panics
     /// If the view is not 1×1×1×3.
-    pub fn read(values: View<'_, T>, nesterov: bool) -> Self {
+    pub(crate) fn read(values: View<'_, T>, nesterov: bool) -> Self {
         assert_eq!(values.dims(), [1, 1, 1, 3], "sgd: rate, decay, momentum");
         let row = values.row([0, 0, 0]);
         Sgd {
@@ -49,7 +49,7 @@ impl<T: Float> Sgd<T> {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn step<T: Float>(sgd: &Sgd<T>, grad: View<'_, T>, param: ViewMut<'_, T>) {
+pub(crate) fn step<T: Float>(sgd: &Sgd<T>, grad: View<'_, T>, param: ViewMut<'_, T>) {
     let Sgd { rate, decay, .. } = *sgd;
     if decay == T::ZERO {
         update([param], [grad], |[p], [g]| [p - rate * g]);
@@ -62,7 +62,7 @@ pub fn step<T: Float>(sgd: &Sgd<T>, grad: View<'_, T>, param: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn step_momentum<T: Float>(
+pub(crate) fn step_momentum<T: Float>(
     sgd: &Sgd<T>,
     grad: View<'_, T>,
     param: ViewMut<'_, T>,

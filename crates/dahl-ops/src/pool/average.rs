@@ -9,33 +9,16 @@ use crate::reduce::rows::row_sum;
 use crate::simd::Lane;
 use crate::window::Window;
 
-/// What a window's sum is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Divisor {
-    /// The kernel's size: padding counts (PyTorch's default).
-    Kernel,
-    /// The number of elements inside the input. A tile must then hold all that its windows read.
-    Inside,
-}
-
-impl Divisor {
-    fn of<T: Float>(self, win: &Window, at: [usize; 2], input: [usize; 2]) -> T {
-        let count = match self {
-            Divisor::Kernel => win.kernel[0] * win.kernel[1],
-            Divisor::Inside => [0, 1]
-                .map(|a| win.taps(a, at[a], input[a]).len())
-                .iter()
-                .product(),
-        };
-        T::from_f64(count.max(1) as f64)
-    }
+/// What a window's sum is divided by: the kernel's size, padding included (PyTorch's default).
+fn divisor<T: Float>(win: &Window) -> T {
+    T::from_f64((win.kernel[0] * win.kernel[1]).max(1) as f64)
 }
 
 /// Writes the mean of each window of `x` to `y`.
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>, win: &Window, divisor: Divisor) {
+pub(crate) fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>, win: &Window) {
     let [n, c, height, width] = x.dims();
     assert_eq!([n, c], y.dims()[..2], "average-pool: samples and channels");
     for_rows(y.dims(), |[n, c, i]| {
@@ -53,7 +36,7 @@ pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>, win: &Window, di
                     sum += v;
                 }
             }
-            *out = sum / divisor.of(win, [i, j], [height, width]);
+            *out = sum / divisor(win);
         }
     });
 }
@@ -62,13 +45,13 @@ pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>, win: &Window, di
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>, win: &Window, divisor: Divisor) {
+pub(crate) fn backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>, win: &Window) {
     let [n, c, height, width] = dx.dims();
     assert_eq!([n, c], dy.dims()[..2], "average-pool: samples and channels");
     dx.fill(T::ZERO);
     for_rows(dy.dims(), |[n, c, i]| {
         for (j, &g) in dy.row([n, c, i]).iter().enumerate() {
-            let share = g / divisor.of(win, [i, j], [height, width]);
+            let share = g / divisor(win);
             for a in win.taps(0, i, height) {
                 let Some(h) = win.input(0, i, a, height) else {
                     continue;
@@ -89,7 +72,7 @@ pub fn backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>, win: &Window,
 ///
 /// # Panics
 /// If `y` is not N×C×1×1.
-pub fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+pub(crate) fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
     let [samples, channels, height, width] = x.dims();
     assert_eq!(
         y.dims(),
@@ -108,7 +91,7 @@ pub fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If `dy` is not N×C×1×1.
-pub fn global_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
+pub(crate) fn global_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
     let [samples, channels, height, width] = dx.dims();
     assert_eq!(
         dy.dims(),
@@ -129,15 +112,12 @@ mod tests {
 
     #[test]
     fn windows_agree_with_the_definition_and_gradients_with_their_transpose() {
-        for ((xd, yd, win), divisor) in cases()
-            .into_iter()
-            .flat_map(|c| [(c, Divisor::Kernel), (c, Divisor::Inside)])
-        {
+        for (xd, yd, win) in cases() {
             let x = numbers(xd.iter().product());
             let dy = numbers(yd.iter().product::<usize>() + 3)[3..].to_vec();
             let (mut y, mut dx) = (vec![0.0; dy.len()], vec![9.0; x.len()]);
             let xv = View::from_slice(&x, xd);
-            forward(xv, ViewMut::from_slice(&mut y, yd), &win, divisor);
+            forward(xv, ViewMut::from_slice(&mut y, yd), &win);
             let mut want = Vec::new();
             for_rows(yd, |[n, c, i]| {
                 for j in 0..yd[3] {
@@ -147,10 +127,7 @@ mod tests {
                             Some(xv.at([n, c, h, win.input(1, j, t % win.kernel[1], xd[3])?]))
                         })
                         .collect();
-                    let count = match divisor {
-                        Divisor::Kernel => win.kernel[0] * win.kernel[1],
-                        Divisor::Inside => taps.len(),
-                    };
+                    let count = win.kernel[0] * win.kernel[1];
                     want.push(taps.iter().sum::<f64>() / count as f64);
                 }
             });
@@ -159,7 +136,6 @@ mod tests {
                 View::from_slice(&dy, yd),
                 ViewMut::from_slice(&mut dx, xd),
                 &win,
-                divisor,
             );
             // The map is linear, so ⟨dy, A x⟩ = ⟨Aᵀ dy, x⟩.
             let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();

@@ -22,7 +22,7 @@ fn is_two_by_two(win: &Window, x: [usize; 4], y: [usize; 4]) -> bool {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     mut y: ViewMut<'_, T>,
     mut places: Option<ViewMut<'_, T>>,
@@ -121,7 +121,7 @@ impl<T: Lane> Kernel<T> for Two<'_, T> {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn backward<T: Lane>(
+pub(crate) fn backward<T: Lane>(
     dy: View<'_, T>,
     places: View<'_, T>,
     mut dx: ViewMut<'_, T>,

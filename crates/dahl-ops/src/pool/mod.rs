@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod average;
-pub mod max;
+pub(crate) mod average;
+pub(crate) mod max;
 mod typed;
 
 use dahl_core::{Call, Codelet, Cost, Operands};
@@ -32,7 +32,6 @@ use crate::declare::{Shaped, operands, params};
 use crate::op::{Done, Op, by_type, only};
 use crate::simd::Lane;
 use crate::window::Window;
-use average::Divisor;
 
 pub use typed::*;
 
@@ -223,14 +222,14 @@ fn max_backward<T: Lane>(ops: &Operands<'_>) -> Done {
 fn mean<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, win) = (Average::at(ops.len()), Windows::of(ops.params()).window);
     let (x, y) = (ops.read::<T>(at.x), ops.write::<T>(at.y));
-    average::forward(x, y, &win, Divisor::Kernel);
+    average::forward(x, y, &win);
     Ok(())
 }
 
 fn mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, win) = (AverageGrad::at(ops.len()), Windows::of(ops.params()).window);
     let (dy, dx) = (ops.read::<T>(at.dy), ops.write::<T>(at.dx));
-    average::backward(dy, dx, &win, Divisor::Kernel);
+    average::backward(dy, dx, &win);
     Ok(())
 }
 

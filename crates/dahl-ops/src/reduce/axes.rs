@@ -11,7 +11,7 @@ use crate::simd::{Body, Lane, dispatch};
 ///
 /// # Panics
 /// If along some axis `out` has neither extent 1 nor that of `x`.
-pub fn sum<T: Lane>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn sum<T: Lane>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     let (from, to) = (x.dims(), out.dims());
     assert!(
         (0..4).all(|a| to[a] == 1 || to[a] == from[a]),

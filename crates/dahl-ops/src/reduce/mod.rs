@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod axes;
-pub mod rows;
+pub(crate) mod axes;
+pub(crate) mod rows;
 
 use dahl_core::graph::{larger, smaller};
 use dahl_core::{Array, Call, Codelet, Cost, Merge, Mode, Operands, Recorder, Scalar};

@@ -1,4 +1,4 @@
-//! Reducing a whole tile to one value: sum, mean, smallest, largest, sum of products.
+//! Reducing a whole tile to one value: sum, smallest, largest, sum of products.
 //!
 //! Sums run in blocks: several registers of partial sums over at most `BLOCK` elements, then the
 //! blocks' sums one after the other, so that rounding errors grow with the number of blocks, not of
@@ -15,19 +15,14 @@ use crate::simd::lanes::{Kernel, Lanes};
 const BLOCK: usize = 2048;
 
 /// The sum of all elements.
-pub fn sum<T: Lane>(x: View<'_, T>) -> T {
+pub(crate) fn sum<T: Lane>(x: View<'_, T>) -> T {
     let mut total = T::ZERO;
     each_row(x, |row| total += row_sum(row));
     total
 }
 
-/// The mean of all elements.
-pub fn mean<T: Lane>(x: View<'_, T>) -> T {
-    sum(x) / T::from_f64(x.len() as f64)
-}
-
 /// The smallest element; not-a-number if there is one.
-pub fn min<T: Lane>(x: View<'_, T>) -> T {
+pub(crate) fn min<T: Lane>(x: View<'_, T>) -> T {
     let mut least = T::INFINITY;
     each_row(x, |row| {
         for &v in row {
@@ -38,7 +33,7 @@ pub fn min<T: Lane>(x: View<'_, T>) -> T {
 }
 
 /// The largest element; not-a-number if there is one.
-pub fn max<T: Lane>(x: View<'_, T>) -> T {
+pub(crate) fn max<T: Lane>(x: View<'_, T>) -> T {
     let mut most = T::NEG_INFINITY;
     each_row(x, |row| {
         for &v in row {
@@ -52,7 +47,7 @@ pub fn max<T: Lane>(x: View<'_, T>) -> T {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn sum_products<T: Lane>(a: View<'_, T>, b: View<'_, T>) -> T {
+pub(crate) fn sum_products<T: Lane>(a: View<'_, T>, b: View<'_, T>) -> T {
     assert_eq!(a.dims(), b.dims(), "sum of products: extents");
     let mut total = T::ZERO;
     if let (Some(a), Some(b)) = (a.as_slice(), b.as_slice()) {
@@ -149,7 +144,6 @@ mod tests {
                 let view = View::from_slice(&x, [1, 1, 2, n]);
                 let want: f64 = x.iter().sum();
                 assert_eq!(sum(view), want);
-                assert_eq!(mean(view), want / (2 * n) as f64);
                 assert_eq!(
                     sum_products(view, view),
                     x.iter().map(|x| x * x).sum::<f64>()

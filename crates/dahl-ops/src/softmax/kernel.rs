@@ -25,7 +25,7 @@ pub(crate) fn exponentials<T: Float>(x: &[T], out: &mut [T]) -> (T, T) {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+pub(crate) fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
     assert_eq!(x.dims(), y.dims(), "softmax: extents");
     for_rows(x.dims(), |at| {
         let row = y.row(at);
@@ -38,7 +38,7 @@ pub fn forward<T: Float>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
 ///
 /// # Panics
 /// If the extents differ.
-pub fn backward<T: Float>(y: View<'_, T>, dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
+pub(crate) fn backward<T: Float>(y: View<'_, T>, dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
     assert_eq!(
         (y.dims(), dy.dims()),
         (dx.dims(), dx.dims()),
@@ -57,7 +57,7 @@ pub fn backward<T: Float>(y: View<'_, T>, dy: View<'_, T>, mut dx: ViewMut<'_, T
 ///
 /// # Panics
 /// If `y` is not a row or `out` not square of its length.
-pub fn jacobian<T: Float>(y: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn jacobian<T: Float>(y: View<'_, T>, mut out: ViewMut<'_, T>) {
     let n = y.dims()[3];
     assert_eq!(
         (y.dims(), out.dims()),

@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod kernel;
+pub(crate) mod kernel;
 
 use dahl_core::{Array, Call, Codelet, Cost, Matrix, Operands, Recorder, Vector};
 

@@ -3,7 +3,7 @@
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
-use dahl_ops::conv2d::{channels_last, fused};
+use dahl_ops::conv2d::fused;
 use dahl_ops::window::Window;
 
 use super::tasks::{channels_of, filters};
@@ -123,7 +123,7 @@ impl Fused for ConvReluPool {
         let columns = codes.shape[3];
         if tape.wants_gradient(0) {
             let whole = self.conv.geometry().window([0, 0], [0, 0]);
-            if channels_last::input::pays(conv.channels[0], &whole) {
+            if fused::input_grad_pays(conv.channels[0], &whole) {
                 self.input_gradient(tape, dy, &whole);
             } else {
                 let full = self.expanded(tape, dy);

@@ -6,10 +6,10 @@
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_ops::api::Tile;
 use dahl_ops::conv2d::grouped::op as grouped;
 use dahl_ops::conv2d::plain::{self, Slide};
 use dahl_ops::conv2d::transformed::{self, Tiled};
-use dahl_ops::conv2d::winograd::{self as kernel, Tile};
 use dahl_ops::elementwise::relu::{RELU_GRAD, ReluGrad};
 
 use super::{Conv2d, Tape};
@@ -35,8 +35,8 @@ pub(super) fn channels_of(w: &Handle, c: Piece) -> Handle {
 fn transform(tape: &Tape<'_>, w: &Handle, tile: Tile, for_input: bool) -> Handle {
     let dims = w.shape.dims4();
     let len = match for_input {
-        false => kernel::filter_len(tile, dims),
-        true => kernel::filter_for_input_grad_len(tile, dims),
+        false => transformed::filter_len(tile, dims),
+        true => transformed::filter_for_input_grad_len(tile, dims),
     };
     let u = tape.temporary("transformed filter", &[len]);
     let operands = transformed::Filter {
@@ -216,7 +216,7 @@ impl Conv2d {
             for &c in &tiles::pieces(dy.shape[1], parts.channel) {
                 let mut dims = w.shape.dims4();
                 dims[0] = c.1 - c.0;
-                let len = kernel::filter_grad_len(size, dims);
+                let len = transformed::filter_grad_len(size, dims);
                 sums.push((c, tape.temporary("transformed filter gradient", &[len])));
             }
         }

@@ -21,7 +21,7 @@ use crate::window::Window;
 const LIST: usize = 64;
 
 /// Elements of scratch memory that [`filter_grad`] needs for an output gradient of extents `dy`.
-pub fn scratch_len(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
+pub(crate) fn scratch_len(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
     let sums = dy[1] * (win.kernel[0] * run(x[1], win) + CHUNK);
     CHUNK + Image::new(x[1], win, [dy[2], dy[3]]).len() + sums
 }
@@ -30,7 +30,7 @@ pub fn scratch_len(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`scratch_len`].
-pub fn filter_grad<T: Lane>(
+pub(crate) fn filter_grad<T: Lane>(
     x: View<'_, T>,
     dy: Gradient<'_, T>,
     dw: ViewMut<'_, T>,

@@ -21,7 +21,7 @@ use crate::window::Window;
 const MOST: usize = 6;
 
 /// Elements of scratch memory that [`forward`] needs for a pooled output of extents `y`.
-pub fn scratch_len(x: [usize; 4], y: [usize; 4], win: &Window, pool: usize) -> usize {
+pub(crate) fn scratch_len(x: [usize; 4], y: [usize; 4], win: &Window, pool: usize) -> usize {
     bank(x[1], y, win, pool).len() + CHUNK + weights_len(x[1], y[1], win)
 }
 
@@ -39,7 +39,7 @@ fn weights_len(channels: usize, outs: usize, win: &Window) -> usize {
 /// If `pool` is neither 2 nor 3, the extents do not belong together or `scratch` is shorter than
 /// [`scratch_len`].
 #[allow(clippy::too_many_arguments)]
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,

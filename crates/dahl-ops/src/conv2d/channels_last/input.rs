@@ -20,7 +20,7 @@ use crate::window::Window;
 const BLOCKS: [usize; 2] = [8, 10];
 
 /// Whether [`input_grad`] can serve this window.
-pub fn supports(win: &Window) -> bool {
+pub(crate) fn supports(win: &Window) -> bool {
     win.stride == [1, 1] && matches!(win.kernel[0], 3 | 5)
 }
 
@@ -30,7 +30,7 @@ pub fn pays(channels: usize, win: &Window) -> bool {
 }
 
 /// Elements of scratch memory that [`input_grad`] needs for an output gradient of extents `dy`.
-pub fn scratch_len(dx: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
+pub(crate) fn scratch_len(dx: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
     let (image, rows, _) = layout(dx[1], [dy[2], dy[3]], win);
     let weights = dy[1] * win.kernel[0] * run(dx[1], win);
     CHUNK + image.len() + weights + dy[1] * dy[3] * rows
@@ -52,7 +52,7 @@ fn layout(channels: usize, [oh, ow]: [usize; 2], win: &Window) -> (Image, usize,
 /// # Panics
 /// If the extents do not belong together, the window is not one that [`supports`] accepts or `scratch`
 /// is shorter than [`scratch_len`].
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     dy: Gradient<'_, T>,
     w: View<'_, T>,
     dx: ViewMut<'_, T>,

@@ -11,9 +11,9 @@
 //! [`Gradient`]. What is no use here: many input channels, where the module `packed` turns images
 //! round more cheaply.
 
-pub mod filter;
-pub mod forward;
-pub mod input;
+pub(crate) mod filter;
+pub(crate) mod forward;
+pub(crate) mod input;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +27,7 @@ use crate::simd::lanes::CHUNK;
 use crate::window::Window;
 
 /// How many times more lanes than numbers vectors have that hold `n` side by side.
-pub fn waste(n: usize) -> f64 {
+pub(crate) fn waste(n: usize) -> f64 {
     n.next_multiple_of(CHUNK) as f64 / n.max(1) as f64
 }
 
@@ -44,7 +44,7 @@ fn aligned<T>(scratch: &mut [T]) -> &mut [T] {
 
 /// The gradient of the convolution's output.
 #[derive(Clone, Copy)]
-pub enum Gradient<'a, T> {
+pub(crate) enum Gradient<'a, T> {
     /// As it is, N×O×OH×OW.
     Plain(View<'a, T>),
     /// That of a max-pooling of it: one element per window, at the place its code names.
@@ -60,7 +60,7 @@ pub enum Gradient<'a, T> {
 
 impl<T: Float> Gradient<'_, T> {
     /// Extents of the convolution's output, as far as the gradient reaches.
-    pub fn dims(&self) -> [usize; 4] {
+    pub(crate) fn dims(&self) -> [usize; 4] {
         match self {
             Gradient::Plain(dy) => dy.dims(),
             Gradient::Pooled { dy, side, .. } => unpooled(dy.dims(), *side),
@@ -143,7 +143,7 @@ struct Places {
 }
 
 /// Extents of a convolution's output of which pooled ones are given.
-pub fn unpooled([n, o, h, w]: [usize; 4], side: usize) -> [usize; 4] {
+pub(crate) fn unpooled([n, o, h, w]: [usize; 4], side: usize) -> [usize; 4] {
     [n, o, h * side, w * side]
 }
 

@@ -14,7 +14,7 @@ use crate::simd::lanes::{Kernel, Lanes};
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -50,7 +50,12 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn input_grad<T: Lane>(dy: View<'_, T>, w: View<'_, T>, dx: ViewMut<'_, T>, g: &Grouping) {
+pub(crate) fn input_grad<T: Lane>(
+    dy: View<'_, T>,
+    w: View<'_, T>,
+    dx: ViewMut<'_, T>,
+    g: &Grouping,
+) {
     g.assert(dx.dims(), dy.dims(), w.dims());
     if g.window.stride != [1, 1] {
         return scatter(dy, w, dx, g);

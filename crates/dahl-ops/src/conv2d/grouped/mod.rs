@@ -9,11 +9,11 @@
 //! moves memory rather than computing: [`direct`] keeps the sums of a row in registers, [`per_group`] hands
 //! groups of many channels to the matrix product. An ordinary convolution is not computed here.
 
-pub mod direct;
+pub(crate) mod direct;
 mod grad;
 pub mod op;
-pub mod per_group;
-pub mod reference;
+pub(crate) mod per_group;
+pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 

@@ -7,7 +7,7 @@ use crate::conv2d::gemm;
 use crate::simd::Lane;
 
 /// Whether this way exists: kernels with gaps need another.
-pub fn supports(g: &Grouping) -> bool {
+pub(crate) fn supports(g: &Grouping) -> bool {
     g.dilation == [1, 1]
 }
 
@@ -17,7 +17,7 @@ fn of_group(dims: [usize; 4], g: &Grouping) -> [usize; 4] {
 }
 
 /// Elements of scratch memory that all three need; `x` is the input's extents, `y` the output's.
-pub fn scratch_len(x: [usize; 4], y: [usize; 4], g: &Grouping) -> usize {
+pub(crate) fn scratch_len(x: [usize; 4], y: [usize; 4], g: &Grouping) -> usize {
     gemm::scratch_len(of_group(x, g), of_group(y, g), &g.window)
 }
 
@@ -37,7 +37,7 @@ fn filters(w: [usize; 4], i: usize, g: &Grouping) -> ([usize; 4], [usize; 4]) {
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`scratch_len`].
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -61,7 +61,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`scratch_len`].
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     dy: View<'_, T>,
     w: View<'_, T>,
     mut dx: ViewMut<'_, T>,
@@ -87,7 +87,7 @@ pub fn input_grad<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together or `scratch` is shorter than [`scratch_len`].
-pub fn filter_grad<T: Lane>(
+pub(crate) fn filter_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     mut dw: ViewMut<'_, T>,

@@ -30,7 +30,7 @@ fn each_tap(
 }
 
 /// Computes `y` from input, filter and bias; negative results become zero if `relu`.
-pub fn forward<T: Float>(
+pub(crate) fn forward<T: Float>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -56,7 +56,12 @@ pub fn forward<T: Float>(
 }
 
 /// Computes the gradient `dx` of the input from that of the output.
-pub fn input_grad<T: Float>(dy: View<'_, T>, w: View<'_, T>, mut dx: ViewMut<'_, T>, g: &Grouping) {
+pub(crate) fn input_grad<T: Float>(
+    dy: View<'_, T>,
+    w: View<'_, T>,
+    mut dx: ViewMut<'_, T>,
+    g: &Grouping,
+) {
     let ([_, outs, ..], [_, ins, height, width]) = (dy.dims(), dx.dims());
     dx.fill(T::ZERO);
     for_rows(dy.dims(), |[n, o, i]| {
@@ -74,7 +79,7 @@ pub fn input_grad<T: Float>(dy: View<'_, T>, w: View<'_, T>, mut dx: ViewMut<'_,
 }
 
 /// Adds the gradient of the filter to `dw`.
-pub fn filter_grad<T: Float>(
+pub(crate) fn filter_grad<T: Float>(
     x: View<'_, T>,
     dy: View<'_, T>,
     mut dw: ViewMut<'_, T>,

@@ -108,17 +108,17 @@ fn run<T: Lane>(
 }
 
 /// Elements of scratch that [`forward`] needs, from the extents of input and output.
-pub fn forward_scratch_len(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
+pub(crate) fn forward_scratch_len(x: [usize; 4], y: [usize; 4], win: &Window) -> usize {
     Pass::forward(x, y, win).scratch_len()
 }
 
 /// Elements of scratch that [`filter_grad`] needs, from the extents of input and output gradient.
-pub fn filter_grad_scratch_len(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
+pub(crate) fn filter_grad_scratch_len(x: [usize; 4], dy: [usize; 4], win: &Window) -> usize {
     Pass::forward(x, dy, win).scratch_len()
 }
 
 /// Elements of scratch that [`input_grad`] needs, from the extents of output and input gradients.
-pub fn input_grad_scratch_len(dy: [usize; 4], dx: [usize; 4], win: &Window) -> usize {
+pub(crate) fn input_grad_scratch_len(dy: [usize; 4], dx: [usize; 4], win: &Window) -> usize {
     phases(win)
         .filter_map(|p| Pass::of_phase(dx, dy, win, p))
         .map(|p| p.scratch_len())
@@ -135,7 +135,7 @@ fn phases(win: &Window) -> impl Iterator<Item = [usize; 2]> {
 ///
 /// # Panics
 /// If `scratch` is shorter than [`forward_scratch_len`], or extents do not fit.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
     bias: Option<View<'_, T>>,
@@ -155,7 +155,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If `scratch` is shorter than [`input_grad_scratch_len`], or extents do not fit.
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     dy: View<'_, T>,
     w: View<'_, T>,
     mut dx: ViewMut<'_, T>,
@@ -182,7 +182,7 @@ pub fn input_grad<T: Lane>(
 ///
 /// # Panics
 /// If `scratch` is shorter than [`filter_grad_scratch_len`], or extents do not fit.
-pub fn filter_grad<T: Lane>(
+pub(crate) fn filter_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     mut dw: ViewMut<'_, T>,

@@ -67,7 +67,7 @@ impl Tile {
 }
 
 /// Whether this module can compute a window.
-pub fn supports(win: &Window) -> bool {
+pub(crate) fn supports(win: &Window) -> bool {
     win.kernel == [3, 3] && win.stride == [1, 1]
 }
 
@@ -137,18 +137,18 @@ pub fn filter_grad_len(tile: Tile, [filters, channels, ..]: [usize; 4]) -> usize
 }
 
 /// Elements of scratch that [`forward`] needs, from the extents of input and output.
-pub fn forward_scratch_len(tile: Tile, x: [usize; 4], y: [usize; 4]) -> usize {
+pub(crate) fn forward_scratch_len(tile: Tile, x: [usize; 4], y: [usize; 4]) -> usize {
     Plan::new(tile, y, x[1]).scratch_len(tile, x[1], y[1])
 }
 
 /// Elements of scratch that [`input_grad`] needs, from the extents of output and input gradients.
-pub fn input_grad_scratch_len(tile: Tile, dy: [usize; 4], dx: [usize; 4]) -> usize {
+pub(crate) fn input_grad_scratch_len(tile: Tile, dy: [usize; 4], dx: [usize; 4]) -> usize {
     forward_scratch_len(tile, dy, dx)
 }
 
 /// Elements of scratch that [`filter_grad_accumulate`] needs, from the extents of input and output
 /// gradient.
-pub fn filter_grad_scratch_len(tile: Tile, x: [usize; 4], dy: [usize; 4]) -> usize {
+pub(crate) fn filter_grad_scratch_len(tile: Tile, x: [usize; 4], dy: [usize; 4]) -> usize {
     forward_scratch_len(tile, x, dy)
 }
 
@@ -156,7 +156,7 @@ pub fn filter_grad_scratch_len(tile: Tile, x: [usize; 4], dy: [usize; 4]) -> usi
 ///
 /// # Panics
 /// If `u` is shorter than [`filter_len`].
-pub fn transform_filter<T: Lane>(tile: Tile, w: View<'_, T>, u: &mut [T]) {
+pub(crate) fn transform_filter<T: Lane>(tile: Tile, w: View<'_, T>, u: &mut [T]) {
     T::vectorised(filter::Forth {
         tile,
         w,
@@ -169,7 +169,7 @@ pub fn transform_filter<T: Lane>(tile: Tile, w: View<'_, T>, u: &mut [T]) {
 ///
 /// # Panics
 /// If `u` is shorter than [`filter_for_input_grad_len`].
-pub fn transform_filter_for_input_grad<T: Lane>(tile: Tile, w: View<'_, T>, u: &mut [T]) {
+pub(crate) fn transform_filter_for_input_grad<T: Lane>(tile: Tile, w: View<'_, T>, u: &mut [T]) {
     T::vectorised(filter::Forth {
         tile,
         w,
@@ -183,7 +183,7 @@ pub fn transform_filter_for_input_grad<T: Lane>(tile: Tile, w: View<'_, T>, u: &
 /// # Panics
 /// If the window is not [supported](supports), or a slice is shorter than its length function says.
 #[allow(clippy::too_many_arguments)]
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     tile: Tile,
     x: View<'_, T>,
     u: &[T],
@@ -201,7 +201,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// As [`forward`].
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     tile: Tile,
     dy: View<'_, T>,
     u: &[T],
@@ -278,7 +278,7 @@ fn correlate<T: Lane>(
 ///
 /// # Panics
 /// As [`forward`].
-pub fn filter_grad_accumulate<T: Lane>(
+pub(crate) fn filter_grad_accumulate<T: Lane>(
     tile: Tile,
     x: View<'_, T>,
     dy: View<'_, T>,
@@ -328,7 +328,7 @@ pub fn filter_grad_accumulate<T: Lane>(
 ///
 /// # Panics
 /// If `du` is shorter than [`filter_grad_len`].
-pub fn filter_grad_finish<T: Lane>(tile: Tile, du: &[T], dw: ViewMut<'_, T>) {
+pub(crate) fn filter_grad_finish<T: Lane>(tile: Tile, du: &[T], dw: ViewMut<'_, T>) {
     T::vectorised(filter::Back { tile, from: du, dw });
 }
 

@@ -2,37 +2,32 @@
 
 use dahl_core::{View, ViewMut};
 
-use crate::elementwise::walk::map;
+use crate::elementwise::walk::{map, update};
 use crate::float::Float;
 
 /// `out = a + b`
-pub fn add<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn add<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [a, b], |[a, b]| a + b);
 }
 
 /// `out = a − b`
-pub fn sub<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn sub<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [a, b], |[a, b]| a - b);
 }
 
 /// `out = a · b`
-pub fn mul<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn mul<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [a, b], |[a, b]| a * b);
 }
 
 /// `out = a / b`
-pub fn div<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn div<T: Float>(a: View<'_, T>, b: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [a, b], |[a, b]| a / b);
 }
 
-/// `y += a · x`, the product rounded first.
-pub fn add_scaled<T: Float>(a: T, x: View<'_, T>, y: ViewMut<'_, T>) {
-    crate::elementwise::walk::update([y], [x], |[y], [x]| [y + a * x]);
-}
-
 /// `y += x`
-pub fn add_assign<T: Float>(x: View<'_, T>, y: ViewMut<'_, T>) {
-    crate::elementwise::walk::update([y], [x], |[y], [x]| [y + x]);
+pub(crate) fn add_assign<T: Float>(x: View<'_, T>, y: ViewMut<'_, T>) {
+    update([y], [x], |[y], [x]| [y + x]);
 }
 
 #[cfg(test)]
@@ -61,8 +56,7 @@ mod tests {
         check(mul, [24.0, -2.0, 0.0]);
         check(div, [1.5, -0.5, f64::NAN]);
         let mut y = [1.0, 2.0, 3.0];
-        add_scaled(2.0, view(&a), ViewMut::from_slice(&mut y, [1, 1, 1, 3]));
         add_assign(view(&b), ViewMut::from_slice(&mut y, [1, 1, 1, 3]));
-        assert_eq!(y, [17.0, 2.0, 3.0]);
+        assert_eq!(y, [5.0, 4.0, 3.0]);
     }
 }

@@ -1,5 +1,5 @@
 //! Kernels of elementwise operations: pure functions over views, on one thread.
 
-pub mod binary;
-pub mod relu;
-pub mod unary;
+pub(crate) mod binary;
+pub(crate) mod relu;
+pub(crate) mod unary;

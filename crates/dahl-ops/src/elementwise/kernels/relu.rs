@@ -4,21 +4,16 @@
 
 use dahl_core::{View, ViewMut};
 
-use crate::elementwise::walk::{map, update};
+use crate::elementwise::walk::map;
 use crate::float::Float;
 
 /// `out = max(x, 0)`; not-a-number stays.
-pub fn relu<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn relu<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| if x <= T::ZERO { T::ZERO } else { x });
 }
 
-/// `x = max(x, 0)` in place.
-pub fn relu_assign<T: Float>(x: ViewMut<'_, T>) {
-    update([x], [], |[x], []| [if x <= T::ZERO { T::ZERO } else { x }]);
-}
-
 /// `dx = dy` where the output `y` (or any mask) is positive, else 0.
-pub fn relu_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
+pub(crate) fn relu_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
     map(
         dx,
         [dy, y],
@@ -44,8 +39,5 @@ mod tests {
         let (dy, y) = (View::from_slice(&dy, dims), View::from_slice(&y, dims));
         relu_grad(dy, y, ViewMut::from_slice(&mut dx, dims));
         assert_eq!(dx, [0.0, 0.0, 7.0, 8.0]);
-        let mut x = [-1.0f32, 3.0];
-        relu_assign(ViewMut::from_slice(&mut x, [1, 1, 1, 2]));
-        assert_eq!(x, [0.0, 3.0]);
     }
 }

@@ -6,7 +6,7 @@ use crate::elementwise::walk::map;
 use crate::float::Float;
 
 /// `out = value`
-pub fn fill<T: Float>(value: T, mut out: ViewMut<'_, T>) {
+pub(crate) fn fill<T: Float>(value: T, mut out: ViewMut<'_, T>) {
     match out.as_slice() {
         Some(all) => all.fill(value),
         None => out.fill(value),
@@ -14,32 +14,32 @@ pub fn fill<T: Float>(value: T, mut out: ViewMut<'_, T>) {
 }
 
 /// `out = x`
-pub fn copy<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
+pub(crate) fn copy<T: Float>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
     out.copy_from(x);
 }
 
 /// `out = value · x`
-pub fn scale<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn scale<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| value * x);
 }
 
 /// `x *= value`
-pub fn scale_assign<T: Float>(value: T, x: ViewMut<'_, T>) {
+pub(crate) fn scale_assign<T: Float>(value: T, x: ViewMut<'_, T>) {
     crate::elementwise::walk::update([x], [], |[x], []| [value * x]);
 }
 
 /// `out = x + value`
-pub fn add_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn add_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| x + value);
 }
 
 /// `out = x − value`
-pub fn sub_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn sub_value<T: Float>(value: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| x - value);
 }
 
 /// `out = x` to the power `p`. Powers 0.5, 1, 2, 3 and −1 avoid the general function.
-pub fn power<T: Float>(p: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn power<T: Float>(p: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     match p.to_f64() {
         0.5 => map(out, [x], |[x]| x.sqrt()),
         1.0 => copy(x, out),
@@ -51,7 +51,7 @@ pub fn power<T: Float>(p: T, x: View<'_, T>, out: ViewMut<'_, T>) {
 }
 
 /// `out = x` bounded to `low..=high`; not-a-number stays. If `low > high` all become `high`.
-pub fn clip<T: Float>(low: T, high: T, x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn clip<T: Float>(low: T, high: T, x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| {
         let x = if x < low { low } else { x };
         if x > high { high } else { x }
@@ -59,17 +59,17 @@ pub fn clip<T: Float>(low: T, high: T, x: View<'_, T>, out: ViewMut<'_, T>) {
 }
 
 /// `out =` the nearest integer, halves to the even one.
-pub fn round<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn round<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| x.round_even());
 }
 
 /// `out = eˣ`
-pub fn exp<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn exp<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| x.exp());
 }
 
 /// `out = ln x`
-pub fn log<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
+pub(crate) fn log<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
     map(out, [x], |[x]| x.ln());
 }
 

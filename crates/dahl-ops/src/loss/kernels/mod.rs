@@ -1,4 +1,4 @@
 //! The loops behind the losses.
 
-pub mod smooth;
-pub mod values;
+pub(crate) mod smooth;
+pub(crate) mod values;

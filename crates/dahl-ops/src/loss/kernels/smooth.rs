@@ -18,7 +18,7 @@ use crate::softmax::kernel::exponentials;
 
 /// What a loss is made of beside logits and labels.
 #[derive(Clone, Copy)]
-pub struct Smooth<'a, T> {
+pub(crate) struct Smooth<'a, T> {
     /// A weight per class, 1×1×1×C; all 1 if there are none.
     pub weights: Option<View<'a, T>>,
     /// What each loss is multiplied by: the number of samples of the whole batch over their weights' sum.
@@ -31,7 +31,7 @@ pub struct Smooth<'a, T> {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn total<T: Float>(labels: View<'_, T>, weights: View<'_, T>) -> T {
+pub(crate) fn total<T: Float>(labels: View<'_, T>, weights: View<'_, T>) -> T {
     let [a, b, c, samples] = labels.dims();
     assert_eq!([a, b, c], [1; 3], "cross-entropy: label extents");
     let weights = weights.row([0, 0, 0]);
@@ -45,7 +45,7 @@ pub fn total<T: Float>(labels: View<'_, T>, weights: View<'_, T>) -> T {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn losses<T: Float>(
+pub(crate) fn losses<T: Float>(
     logits: View<'_, T>,
     labels: View<'_, T>,
     of: Smooth<'_, T>,
@@ -114,7 +114,7 @@ pub fn losses<T: Float>(
 mod tests {
     use super::*;
     use crate::compare::assert_close;
-    use crate::cross_entropy::kernel::{Labels, forward_backward};
+    use crate::cross_entropy::kernel::forward_backward;
 
     const X: [f64; 8] = [0.5, -1.0, 2.0, 0.0, 3.0, 3.0, -2.0, 1.0];
     const W: [f64; 4] = [0.5, 2.0, 1.0, 0.25];
@@ -166,7 +166,7 @@ mod tests {
         let (mut want, mut dx) = (vec![0.0; 2], vec![0.0; 8]);
         let totals = forward_backward(
             View::from_slice(&X, [1, 1, 2, 4]),
-            Labels::Classes(View::from_slice(&[2.0, 1.0], [1, 1, 1, 2])),
+            View::from_slice(&[2.0, 1.0], [1, 1, 1, 2]),
             0.5,
             ViewMut::from_slice(&mut want, [1, 1, 1, 2]),
             ViewMut::from_slice(&mut dx, [1, 1, 2, 4]),

@@ -52,7 +52,7 @@ impl Distance {
 }
 
 /// Extents of one of `samples` samples and the axis that counts them, if these are their extents.
-pub fn sample(scores: [usize; 4], samples: usize) -> Option<([usize; 4], usize)> {
+pub(crate) fn sample(scores: [usize; 4], samples: usize) -> Option<([usize; 4], usize)> {
     let [n, c, h, w] = scores;
     if n == samples {
         return Some(([1, c, h, w], 0));
@@ -64,7 +64,7 @@ pub fn sample(scores: [usize; 4], samples: usize) -> Option<([usize; 4], usize)>
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn losses<T: Special>(
+pub(crate) fn losses<T: Special>(
     distance: Distance,
     scores: View<'_, T>,
     targets: View<'_, T>,

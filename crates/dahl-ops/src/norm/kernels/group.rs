@@ -24,7 +24,7 @@ fn check(x: [usize; 4], groups: usize, row: [usize; 4]) {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     scale: View<'_, T>,
     shift: View<'_, T>,
@@ -82,7 +82,7 @@ fn plane_sums<T: Lane>(x: View<'_, T>, dy: View<'_, T>, at: [usize; 2], mean: T)
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     stats: View<'_, T>,
@@ -125,7 +125,7 @@ pub fn input_grad<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn affine_grad<T: Lane>(
+pub(crate) fn affine_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     stats: View<'_, T>,

@@ -11,7 +11,7 @@ use crate::simd::Lane;
 use crate::simd::lanes::{Kernel, Lanes};
 
 /// How many leading axes count samples, if `scale` has the last extents of `x` and ones before them.
-pub fn leading(x: [usize; 4], scale: [usize; 4]) -> Option<usize> {
+pub(crate) fn leading(x: [usize; 4], scale: [usize; 4]) -> Option<usize> {
     (0..4).find(|&k| scale[..k].iter().all(|&d| d == 1) && scale[k..] == x[k..])
 }
 
@@ -40,7 +40,7 @@ fn start(x: [usize; 4], scale: [usize; 4], mut i: usize) -> [usize; 4] {
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn forward<T: Lane>(
+pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     scale: View<'_, T>,
     shift: View<'_, T>,
@@ -71,7 +71,7 @@ pub fn forward<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn input_grad<T: Lane>(
+pub(crate) fn input_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     stats: View<'_, T>,
@@ -109,7 +109,7 @@ pub fn input_grad<T: Lane>(
 ///
 /// # Panics
 /// If the extents do not belong together.
-pub fn affine_grad<T: Lane>(
+pub(crate) fn affine_grad<T: Lane>(
     x: View<'_, T>,
     dy: View<'_, T>,
     stats: View<'_, T>,

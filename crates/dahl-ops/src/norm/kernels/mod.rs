@@ -12,8 +12,8 @@
 //! and shift, which are *added* to what is there, so that tasks on different samples can accumulate.
 //! Statistics have a row per sample: the means, then the inverses. PyTorch's conventions throughout.
 
-pub mod group;
-pub mod layer;
+pub(crate) mod group;
+pub(crate) mod layer;
 #[cfg(test)]
 mod testing;
 

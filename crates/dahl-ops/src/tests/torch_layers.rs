@@ -1,17 +1,15 @@
 //! Activations, norms within a sample, grouped convolutions and losses against PyTorch's results.
 
-mod fixtures;
-
+use super::fixtures::{Array, Fixtures};
+use crate::activation::kernels as activation;
+use crate::compare::ulps;
+use crate::conv2d::grouped::{self, Grouping, direct, per_group};
+use crate::loss::kernels::smooth::{self, Smooth};
+use crate::loss::kernels::values::{self, Distance};
+use crate::norm::kernels::{group, layer};
+use crate::simd::Lane;
+use crate::window::Window;
 use dahl_core::{View, ViewMut};
-use dahl_ops::activation::kernels as activation;
-use dahl_ops::compare::ulps;
-use dahl_ops::conv2d::grouped::{self, Grouping, direct, per_group};
-use dahl_ops::loss::kernels::smooth::{self, Smooth};
-use dahl_ops::loss::kernels::values::{self, Distance};
-use dahl_ops::norm::kernels::{group, layer};
-use dahl_ops::simd::Lane;
-use dahl_ops::window::Window;
-use fixtures::{Array, Fixtures};
 
 fn both(test: fn(&Fixtures), other: fn(&Fixtures)) {
     let f = Fixtures::load();

@@ -1,14 +1,12 @@
 //! Thirty training steps of a small network by the fused kernels, against PyTorch's.
 
-mod fixtures;
-
-use dahl_ops::conv2d::{conv_pool, conv_pool_grad};
-use dahl_ops::cross_entropy::kernel::{self as cross_entropy, Labels};
-use dahl_ops::linear::kernel as linear;
-use dahl_ops::optim::sgd::{self, Sgd};
-use dahl_ops::simd::Lane;
-use dahl_ops::window::Window;
-use fixtures::{Array, Fixtures};
+use super::fixtures::{Array, Fixtures};
+use crate::conv2d::{conv_pool, conv_pool_grad};
+use crate::cross_entropy::kernel as cross_entropy;
+use crate::linear::kernel as linear;
+use crate::optim::sgd::{self, Sgd};
+use crate::simd::Lane;
+use crate::window::Window;
 
 const KEYS: [&str; 4] = ["0.weight", "0.bias", "4.weight", "4.bias"];
 
@@ -54,7 +52,7 @@ fn train<T: Lane>(steps: usize) -> (Fixtures, Vec<T>, [Array<T>; 4]) {
             data: y.data.clone(),
         };
         linear::forward(flat.view(), v.view(), Some(c.view()), logits.view_mut());
-        let of = Labels::Classes(labels.view());
+        let of = labels.view();
         let (lv, gv) = (losses.view_mut(), dlogits.view_mut());
         let totals = cross_entropy::forward_backward(logits.view(), of, eighth, lv, gv);
         history.push(totals.loss * eighth);
