@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use dahl_core::graph::SUMS;
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::matmul::SLICE;
@@ -32,6 +33,8 @@ pub struct KernelIdentity {
     pub level: Level,
     /// The longest slice of an inner dimension that matrix products add up at once.
     pub slice: usize,
+    /// Version of the order in which graphs add: [`dahl_core::graph::SUMS`].
+    pub sums: u32,
     /// Version of this crate.
     pub ops: String,
     /// Version of the crates behind matrix products.
@@ -46,6 +49,7 @@ impl KernelIdentity {
         KernelIdentity {
             level: simd::level(),
             slice: SLICE,
+            sums: SUMS,
             ops: env!("CARGO_PKG_VERSION").to_owned(),
             gemm: GEMM.to_owned(),
             libm: LIBM.to_owned(),
@@ -61,6 +65,7 @@ impl KernelIdentity {
                 &self.slice.to_string(),
                 &other.slice.to_string(),
             ),
+            ("sums", &self.sums.to_string(), &other.sums.to_string()),
             ("dahl-ops", &self.ops, &other.ops),
             ("gemm", &self.gemm, &other.gemm),
             ("libm", &self.libm, &other.libm),
@@ -77,19 +82,20 @@ impl KernelIdentity {
     }
 }
 
-/// In one line: `avx2, slices of 512, ops 0.1.0, gemm 0.19.0, libm 0.2.16`.
+/// In one line: `avx2, slices of 512, sums 2, ops 0.1.0, gemm 0.19.0, libm 0.2.16`.
 impl fmt::Display for KernelIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KernelIdentity {
             level,
             slice,
+            sums,
             ops,
             gemm,
             libm,
         } = self;
         write!(
             f,
-            "{level}, slices of {slice}, ops {ops}, gemm {gemm}, libm {libm}"
+            "{level}, slices of {slice}, sums {sums}, ops {ops}, gemm {gemm}, libm {libm}"
         )
     }
 }
@@ -125,7 +131,7 @@ mod tests {
         };
         let avx2 = at(Level::Avx2);
         let text = format!(
-            "avx2, slices of 512, ops {}, gemm {GEMM}, libm {LIBM}",
+            "avx2, slices of 512, sums {SUMS}, ops {}, gemm {GEMM}, libm {LIBM}",
             env!("CARGO_PKG_VERSION")
         );
         assert_eq!(avx2.to_string(), text);
@@ -142,6 +148,7 @@ mod tests {
         let theirs = KernelIdentity {
             level: Level::Portable,
             slice: 1024,
+            sums: SUMS + 1,
             ops: "9.9.9".into(),
             gemm: "0.20.0".into(),
             libm: "0.3.0".into(),
@@ -149,6 +156,7 @@ mod tests {
         let want = [
             "instruction level avx512 here, portable there".to_owned(),
             "slices of 512 here, 1024 there".to_owned(),
+            format!("sums {SUMS} here, {} there", SUMS + 1),
             format!("dahl-ops {} here, 9.9.9 there", mine.ops),
             "gemm 0.19.0 here, 0.20.0 there".to_owned(),
             "libm 0.2.16 here, 0.3.0 there".to_owned(),

@@ -53,6 +53,9 @@ pub use recorder::{GraphError, Recorder};
 pub use reduce::{larger, smaller};
 pub use task::{Operand, Task};
 
+/// Version of the order in which the graphs of equal steps add: raised when it changes, since last bits then do.
+pub const SUMS: u32 = 2;
+
 /// A storage as a graph uses it.
 #[derive(Clone, Debug)]
 pub struct GraphStorage {

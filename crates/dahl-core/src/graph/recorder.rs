@@ -94,7 +94,7 @@ pub(super) struct Recording {
     pub(super) groups: Groups,
     temporaries: u32,
     /// Storages whose rows are independent of each other.
-    by_rows: HashSet<u64, FastBuild>,
+    pub(super) by_rows: HashSet<u64, FastBuild>,
     pub(super) chooser: Option<Chooser>,
     error: Option<GraphError>,
 }
@@ -124,7 +124,7 @@ impl Recorder {
     /// At most this many private accumulators per reduced region (four unless set). Part of what the
     /// graph computes: the order of additions follows from it.
     pub fn with_accumulators(self, most: usize) -> Self {
-        self.inner.borrow_mut().groups.most = most.max(1);
+        self.inner.borrow_mut().groups.most = most.clamp(1, MAX_OPERANDS);
         self
     }
 

@@ -4,8 +4,10 @@
 //! touches the region, or the program ends, the group is closed: its `n` tasks are dealt, in order and
 //! in equal shares, to `min(n, most)` accumulators. The first accumulator is the region itself; the
 //! others are temporaries that start at zero. Tasks of one accumulator run one after another;
-//! different accumulators do not wait for each other. At last the accumulators are added to the
-//! region in their order. All this is part of the graph, so it does not depend on who runs it.
+//! different accumulators do not wait for each other. At last the accumulators are merged into the
+//! region in the order of a fixed binary tree over their numbers ([`tree`]): neighbours first, then
+//! pairs, then pairs of pairs. All this is part of the graph, so it does not depend on who runs it; and
+//! a node that holds the accumulators of a subtree can send their sum ([`super::partition`]).
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +16,7 @@ use crate::access::{Access, Merge, Mode};
 use crate::codelet::{Call, Codelet, Cost, Param, TaskError};
 use crate::dtype::{DType, Element};
 use crate::machine::UnitKind;
-use crate::operands::Operands;
+use crate::operands::{MAX_OPERANDS, Operands};
 use crate::region::Region;
 use crate::shape::{MAX_RANK, Shape};
 use crate::split::{By, cut};
@@ -294,7 +296,28 @@ fn codelet(merge: Merge) -> &'static Arc<Codelet> {
     }
 }
 
-/// Adds operands 1, 2, … to operand 0, in this order.
+/// Whether a codelet joins accumulators.
+pub(super) fn is_merge(codelet: &Codelet) -> bool {
+    let all = [&*MERGE, &*MERGE_MIN, &*MERGE_MAX];
+    all.iter().any(|merge| std::ptr::eq(&***merge, codelet))
+}
+
+/// Calls `join(to, from)` for every pair in the order of the binary tree over `count` numbers: a subtree is the largest
+/// power of two of them that leaves some for the other, and its sum is kept at its first number.
+pub(super) fn tree(count: usize, join: &mut impl FnMut(usize, usize)) {
+    subtree(0, count, join);
+}
+
+fn subtree(first: usize, count: usize, join: &mut impl FnMut(usize, usize)) {
+    if count > 1 {
+        let left = count.next_power_of_two() / 2;
+        subtree(first, left, join);
+        subtree(first + left, count - left, join);
+        join(first, first + left);
+    }
+}
+
+/// Adds all operands into operand 0, in the order of [`tree`].
 pub(super) static MERGE: LazyLock<Arc<Codelet>> =
     LazyLock::new(|| joining("merge", |a, b| a + b, |a, b| a + b));
 
@@ -336,22 +359,98 @@ fn joining(
     Arc::new(codelet.implement("reference", UnitKind::CPU, body))
 }
 
-fn merge_all<T: Element>(ops: &Operands<'_>, join: impl Fn(T, T) -> T) -> Result<(), TaskError> {
+fn merge_all<T: Element>(
+    ops: &Operands<'_>,
+    join: impl Fn(T, T) -> T + Copy,
+) -> Result<(), TaskError> {
     let mut target = ops.write::<T>(0);
-    for i in 1..ops.len() {
-        let part = ops.read::<T>(i);
-        if let Some(all) = target.as_slice()
-            && let Some(part) = part.as_slice()
-        {
-            all.iter_mut()
-                .zip(part)
-                .for_each(|(t, &p)| *t = join(*t, p));
-            continue;
-        }
-        for_rows(target.dims(), |at| {
-            let pairs = target.row(at).iter_mut().zip(part.row(at));
-            pairs.for_each(|(t, &p)| *t = join(*t, p));
-        });
+    let mut views = [None; MAX_OPERANDS];
+    for (i, view) in views.iter_mut().enumerate().take(ops.len()).skip(1) {
+        *view = Some(ops.read::<T>(i));
     }
+    let mut rows: [&[T]; MAX_OPERANDS] = [&[]; MAX_OPERANDS];
+    let parts = || views.iter().flatten();
+    if let Some(all) = target.as_slice()
+        && parts().all(|p| p.as_slice().is_some())
+    {
+        let whole = parts().filter_map(|p| p.as_slice());
+        rows.iter_mut().zip(whole).for_each(|(row, p)| *row = p);
+        join_rows(all, &rows[..ops.len() - 1], join);
+        return Ok(());
+    }
+    for_rows(target.dims(), |at| {
+        let each = rows.iter_mut().zip(parts());
+        each.for_each(|(row, p)| *row = p.row(at));
+        join_rows(target.row(at), &rows[..ops.len() - 1], join);
+    });
     Ok(())
+}
+
+/// Joins `parts` into `to` element by element, in the order of [`tree`].
+fn join_rows<T: Element>(to: &mut [T], parts: &[&[T]], join: impl Fn(T, T) -> T + Copy) {
+    match *parts {
+        [] => {}
+        [a] => to.iter_mut().zip(a).for_each(|(t, &a)| *t = join(*t, a)),
+        [a, b] => {
+            let all = to.iter_mut().zip(a).zip(b);
+            all.for_each(|((t, &a), &b)| *t = join(join(*t, a), b));
+        }
+        [a, b, c] => {
+            let all = to.iter_mut().zip(a).zip(b).zip(c);
+            all.for_each(|(((t, &a), &b), &c)| *t = join(join(*t, a), join(b, c)));
+        }
+        _ => {
+            for (i, t) in to.iter_mut().enumerate() {
+                let mut values = [*t; MAX_OPERANDS];
+                let rest = values[1..].iter_mut().zip(parts);
+                rest.for_each(|(value, part)| *value = part[i]);
+                tree(1 + parts.len(), &mut |to, from| {
+                    values[to] = join(values[to], values[from]);
+                });
+                *t = values[0];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neighbours first: what a node sends for a whole subtree is what others would have computed.
+    #[test]
+    fn parts_are_joined_in_the_order_of_the_tree() {
+        let show = |count| {
+            let mut terms: Vec<String> = (0..count).map(|i| i.to_string()).collect();
+            tree(count, &mut |to, from| {
+                terms[to] = format!("({}+{})", terms[to], terms[from]);
+            });
+            terms.swap_remove(0)
+        };
+        let shown = [1, 2, 3, 4, 5, 8].map(show);
+        let want = [
+            "0",
+            "(0+1)",
+            "((0+1)+2)",
+            "((0+1)+(2+3))",
+            "(((0+1)+(2+3))+4)",
+            "(((0+1)+(2+3))+((4+5)+(6+7)))",
+        ];
+        assert_eq!(shown, want);
+        for count in 1..12 {
+            let value = |part: usize, i: usize| ((part * 31 + i * 17) as f32).sin();
+            let all: Vec<Vec<f32>> = (0..count)
+                .map(|p| (0..9).map(|i| value(p, i)).collect())
+                .collect();
+            let mut want = all.clone();
+            tree(count, &mut |to, from| {
+                let from = want[from].clone();
+                want[to].iter_mut().zip(from).for_each(|(t, f)| *t += f);
+            });
+            let mut got = all[0].clone();
+            let parts: Vec<&[f32]> = all[1..].iter().map(Vec::as_slice).collect();
+            join_rows(&mut got, &parts, |a, b| a + b);
+            assert_eq!(got, want[0], "{count} parts");
+        }
+    }
 }

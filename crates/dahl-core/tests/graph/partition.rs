@@ -2,36 +2,55 @@
 //! message by message.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use dahl_core::graph::partition::{Holders, Message, Part, PlacementError, Transfer, part};
+use dahl_core::graph::partition::{
+    Holders, Message, Part, Placement, PlacementError, Transfer, pairwise, part,
+};
 use dahl_core::{Arena, Graph, Handle};
 use dahl_test_support::program::{Dice, Program};
 use dahl_test_support::scaled;
 
-use super::interpreter::{Values, elements};
+use super::interpreter::{Values, elements, interpret};
 
-/// Launches of one program, each with a placement of its own.
+/// Launches of one program, each with a placement of its own. In every second case merges are of two accumulators.
 struct Case {
     program: Program,
+    graph: Arc<Graph>,
+    handles: Vec<Handle>,
     nodes: u16,
-    placements: Vec<Vec<u16>>,
+    placements: Vec<Placement>,
 }
 
 impl Case {
-    fn random(seed: u64, graph: impl Fn(&Program) -> usize) -> Case {
+    fn random(seed: u64, arena: &Arena) -> Case {
         let mut dice = Dice::new(seed + 1_000_000);
         let program = Program::random(seed, true);
-        let (nodes, tasks) = (1 + dice.below(4) as u16, graph(&program));
-        let node = |dice: &mut Dice| dice.below(usize::from(nodes)) as u16;
-        let placements = (0..3)
-            .map(|_| (0..tasks).map(|_| node(&mut dice)).collect())
-            .collect();
+        let (mut graph, handles) = program.record(arena);
+        if dice.chance(50) {
+            graph = pairwise(&graph);
+        }
+        let nodes = 1 + dice.below(4) as u16;
+        let placements = (0..3).map(|_| place(&mut dice, graph.len(), nodes));
         Case {
+            placements: placements.collect(),
             program,
+            graph,
+            handles,
             nodes,
-            placements,
         }
     }
+}
+
+/// Each task on a node, and one of five on others as well.
+fn place(dice: &mut Dice, tasks: usize, nodes: u16) -> Placement {
+    let of = |_| -> Vec<u16> {
+        let home = dice.below(usize::from(nodes)) as u16;
+        let several = dice.chance(20);
+        let runs = |n: &u16| *n == home || several && dice.chance(50);
+        (0..nodes).filter(runs).collect()
+    };
+    Placement::new((0..tasks).map(of))
 }
 
 /// For every array of a program and element, which nodes have its newest value: brute force.
@@ -47,18 +66,19 @@ impl Model {
     }
 
     /// Walks a launch and checks every transfer: its sender has what it sends, its receiver lacks it and reads it next.
-    fn launch(&mut self, graph: &Graph, node_of: &[u16], transfers: &[Transfer], seed: u64) {
+    fn launch(&mut self, graph: &Graph, placement: &Placement, transfers: &[Transfer], seed: u64) {
         let key = |array: u32, e: usize| {
             let storage = graph.arrays[array as usize].storage as usize;
             (graph.storages[storage].storage.id, e)
         };
         let mut coming = transfers.iter().peekable();
         for task in 0..graph.len() as u32 {
-            let node = usize::from(node_of[task as usize]);
+            let nodes = placement.of(task);
             let accesses = graph.accesses_of(task);
             let reads = |a: &&dahl_core::Access| a.mode.reads() && a.fresh.is_none();
             while let Some(t) = coming.next_if(|t| t.before == task) {
-                assert_eq!(usize::from(t.to), node, "seed {seed}: to who asks");
+                assert!(nodes.contains(&t.to), "seed {seed}: to who asks");
+                let node = usize::from(t.to);
                 let wanted = |a: &dahl_core::Access| {
                     a.array == t.array && a.region.contains(&t.region) && reads(&a)
                 };
@@ -73,10 +93,11 @@ impl Model {
             for a in accesses {
                 for e in elements(&graph.arrays[a.array as usize].shape, &a.region) {
                     let has = self.at(key(a.array, e));
-                    assert!(!reads(&a) || has[node], "seed {seed}: {task} lacks a value");
+                    let has_all = nodes.iter().all(|&n| has[usize::from(n)]);
+                    assert!(!reads(&a) || has_all, "seed {seed}: {task} lacks a value");
                     if a.mode.writes() {
                         has.fill(false);
-                        has[node] = true;
+                        nodes.iter().for_each(|&n| has[usize::from(n)] = true);
                     }
                 }
             }
@@ -88,17 +109,17 @@ impl Model {
 #[test]
 fn each_value_goes_once_to_each_node_that_reads_it() {
     for seed in 0..scaled(3000) {
-        let case = Case::random(seed, |p| p.record(&Arena::new()).0.len());
         let arena = Arena::new();
-        let (graph, handles) = case.program.record(&arena);
+        let case = Case::random(seed, &arena);
+        let (graph, handles) = (&case.graph, &case.handles);
         let mut holders = Holders::new(case.nodes);
         let mut model = Model {
             nodes: usize::from(case.nodes),
             has: HashMap::new(),
         };
-        for node_of in &case.placements {
-            let transfers = holders.exchange(&graph, node_of).unwrap();
-            model.launch(&graph, node_of, &transfers, seed);
+        for placement in &case.placements {
+            let transfers = holders.exchange(graph, placement).unwrap();
+            model.launch(graph, placement, &transfers, seed);
         }
         for (handle, node) in handles
             .iter()
@@ -184,26 +205,26 @@ fn run(nodes: &mut [Node<'_>], dice: &mut Dice, seed: u64) {
 fn parts_compute_what_the_whole_does() {
     for seed in 0..scaled(2000) {
         let mut dice = Dice::new(seed);
-        let case = Case::random(seed, |p| p.record(&Arena::new()).0.len());
         let arena = Arena::new();
-        let (graph, handles) = case.program.record(&arena);
+        let case = Case::random(seed, &arena);
+        let (graph, handles) = (&case.graph, &case.handles);
         let nodes = usize::from(case.nodes);
         let mut holders = Holders::new(case.nodes);
         let mut values = vec![case.program.initial(); nodes];
-        for node_of in &case.placements {
-            let transfers = holders.exchange(&graph, node_of).unwrap();
+        for placement in &case.placements {
+            let transfers = holders.exchange(graph, placement).unwrap();
             let parts: Vec<Part> = (0..case.nodes)
-                .map(|n| part(&graph, node_of, &transfers, n).unwrap())
+                .map(|n| part(graph, placement, &transfers, n).unwrap())
                 .collect();
-            same_tasks(&graph, node_of, &parts, seed);
+            same_tasks(graph, placement, &parts, seed);
             let mut all: Vec<Node<'_>> = parts
                 .iter()
                 .zip(&values)
-                .map(|(p, v)| Node::new(p, &handles, v))
+                .map(|(p, v)| Node::new(p, handles, v))
                 .collect();
             run(&mut all, &mut dice, seed);
             for (node, values) in all.into_iter().zip(&mut values) {
-                node.values.leave(&handles, values);
+                node.values.leave(handles, values);
             }
         }
         let want = case.program.sequential(case.placements.len());
@@ -226,28 +247,46 @@ fn parts_compute_what_the_whole_does() {
     }
 }
 
-/// All parts together have the tasks of the whole, each once, as they were and in their order.
-fn same_tasks(graph: &Graph, node_of: &[u16], parts: &[Part], seed: u64) {
-    let mut seen = vec![false; graph.len()];
+/// All parts together have the tasks of the whole, each once on every node it is placed on, as they were and in their
+/// order.
+fn same_tasks(graph: &Graph, placement: &Placement, parts: &[Part], seed: u64) {
     for (n, part) in parts.iter().enumerate() {
-        let own: Vec<(u32, u32)> = (0..).zip(part.origin.iter().copied()).collect();
-        let own: Vec<(u32, u32)> = own
-            .into_iter()
-            .filter(|&(_, o)| (o as usize) < graph.len())
-            .collect();
-        assert!(own.is_sorted_by_key(|&(_, origin)| origin), "seed {seed}");
+        let own = (0..).zip(part.origin.iter().copied());
+        let own: Vec<(u32, u32)> = own.filter(|&(_, o)| (o as usize) < graph.len()).collect();
+        let placed = (0..graph.len() as u32).filter(|&t| placement.runs(t, n as u16));
+        assert!(
+            own.iter().map(|&(_, origin)| origin).eq(placed),
+            "seed {seed}"
+        );
         for (task, origin) in own {
-            assert_eq!(usize::from(node_of[origin as usize]), n, "seed {seed}");
-            assert!(
-                !std::mem::replace(&mut seen[origin as usize], true),
-                "seed {seed}"
-            );
             assert_eq!(part.graph.class_of(task).call, graph.class_of(origin).call);
             let (own, whole) = (part.graph.codelet_of(task), graph.codelet_of(origin));
             assert_eq!(own.name, whole.name);
         }
     }
-    assert!(seen.iter().all(|&s| s), "seed {seed}: a task is nowhere");
+}
+
+#[test]
+fn merges_of_two_compute_what_the_whole_does() {
+    let mut cut = 0;
+    for seed in 0..scaled(500) {
+        let program = Program::random(seed, true);
+        let arena = Arena::new();
+        let (graph, handles) = program.record(&arena);
+        let pairs = pairwise(&graph);
+        let merges = |g: &Graph, most: usize| {
+            let name = |t: u32| g.codelet_of(t).name == "merge";
+            let all = (0..g.len() as u32).filter(|&t| name(t) && g.accesses_of(t).len() > most);
+            all.map(|t| g.accesses_of(t).len() - 1).sum::<usize>()
+        };
+        assert_eq!(merges(&pairs, 2), 0, "seed {seed}");
+        assert_eq!(merges(&pairs, 0), merges(&graph, 0), "seed {seed}");
+        cut += pairs.len() - graph.len();
+        let order: Vec<u32> = (0..pairs.len() as u32).collect();
+        let got = interpret(&program, (&pairs, &handles), &order);
+        assert_eq!(got, program.sequential(1), "seed {seed}");
+    }
+    assert!(cut as u64 > scaled(50), "{cut} merges");
 }
 
 #[test]
@@ -256,11 +295,11 @@ fn one_node_runs_the_graph_itself() {
         let program = Program::random(seed, true);
         let arena = Arena::new();
         let (graph, _) = program.record(&arena);
-        let node_of = vec![0; graph.len()];
-        let transfers = Holders::new(1).exchange(&graph, &node_of).unwrap();
+        let placement = Placement::from(vec![0; graph.len()]);
+        let transfers = Holders::new(1).exchange(&graph, &placement).unwrap();
         assert_eq!(transfers, []);
-        let alone = part(&graph, &node_of, &transfers, 0).unwrap();
-        same_tasks(&graph, &node_of, std::slice::from_ref(&alone), seed);
+        let alone = part(&graph, &placement, &transfers, 0).unwrap();
+        same_tasks(&graph, &placement, std::slice::from_ref(&alone), seed);
         assert_eq!(alone.graph.len(), graph.len(), "seed {seed}");
         assert_eq!(alone.graph.memory, graph.memory, "seed {seed}");
         assert!(alone.graph.edges().eq(graph.edges()), "seed {seed}");
@@ -272,12 +311,16 @@ fn what_is_no_placement_is_refused() {
     let arena = Arena::new();
     let (graph, _) = Program::random(3, true).record(&arena);
     let tasks = graph.len();
-    let short = Holders::new(2).exchange(&graph, &vec![0; tasks - 1]);
+    let refused = |placement| Holders::new(2).exchange(&graph, &placement).unwrap_err();
     let placed = tasks - 1;
-    assert_eq!(short, Err(PlacementError::Length { placed, tasks }));
+    let error = refused(vec![0; placed].into());
+    assert_eq!(error, PlacementError::Length { placed, tasks });
     let mut node_of = vec![0; tasks];
     node_of[1] = 2;
-    let error = Holders::new(2).exchange(&graph, &node_of).unwrap_err();
     let text = "task 1 is placed on node 2: there are 2 nodes, numbered from 0";
-    assert_eq!(error.to_string(), text);
+    assert_eq!(refused(node_of.into()).to_string(), text);
+    let nodes = |t: usize| if t == 1 { vec![] } else { vec![0] };
+    let text = "task 1 is placed on no node: each task needs one";
+    let nowhere = Placement::new((0..tasks).map(nodes));
+    assert_eq!(refused(nowhere).to_string(), text);
 }

@@ -49,6 +49,15 @@ UNARY(logarithm, R_LOG(a))
 UNARY(relu, a <= ZERO ? ZERO : a)
 UNARY(copy, a)
 
+// Four accumulators in the order of a binary tree: y = (y + a) + (b + c).
+KERNEL void add_tree(GLOBAL const REAL* a, Box A, GLOBAL const REAL* b, Box B, GLOBAL const REAL* c,
+                     Box C, GLOBAL REAL* y, Box Y, int count) {
+    EACH(i, count) {
+        const REAL left = y[place(Y, i)] + a[place(A, i)];
+        y[place(Y, i)] = left + (b[place(B, i)] + c[place(C, i)]);
+    }
+}
+
 KERNEL void fill(GLOBAL REAL* y, Box Y, int count, REAL value) {
     EACH(i, count) y[place(Y, i)] = value;
 }

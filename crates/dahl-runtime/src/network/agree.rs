@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dahl_core::graph::partition::Placement;
 use dahl_core::{Arena, Codelet, ExecError, Graph, Handle, Mode, Recorder, Region, Task, UnitKind};
 
 use crate::sync::{Mutex, lock};
@@ -28,8 +29,8 @@ pub(super) struct Rows {
     _arena: Arena,
     pub(super) array: Handle,
     pub(super) graph: Arc<Graph>,
-    /// The node of every task of it.
-    pub(super) node_of: Vec<u16>,
+    /// Where its tasks run.
+    pub(super) placement: Placement,
     own: Arc<Mutex<Vec<f64>>>,
 }
 
@@ -61,7 +62,7 @@ impl Rows {
             _arena: arena,
             array,
             graph: recorder.finish()?,
-            node_of: (0..nodes).chain(0..nodes).collect(),
+            placement: (0..nodes).chain(0..nodes).collect(),
             own,
         })
     }

@@ -10,7 +10,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use dahl_core::graph::partition::{Holders, PlacementError, part, place_by_rows};
+use dahl_core::graph::partition::{
+    Holders, Placement, PlacementError, pairwise, part, place_by_rows,
+};
 use dahl_core::{
     Codelet, ExecError, Executor, Graph, Handle, Recorder, Region, Task, UnitKind, Values,
     ValuesMut,
@@ -23,7 +25,7 @@ use crate::error::RunError;
 use crate::runtime::Runtime;
 
 /// Says on which node each task of a graph runs: the same for equal graphs, on all nodes.
-pub type Placer = Box<dyn FnMut(&Graph) -> Vec<u16>>;
+pub type Placer = Box<dyn FnMut(&Graph) -> Placement>;
 
 /// Hears of the shares of all nodes when they change.
 pub type OnShares = Box<dyn FnMut(&[f64])>;
@@ -195,7 +197,7 @@ impl Member {
     fn exchange(&mut self, own: &[f64]) -> Result<Vec<Vec<f64>>, ExecError> {
         let rows = Rows::new(self.nodes(), own.len())?;
         rows.give(own.iter().copied());
-        self.launch_placed(&rows.graph, rows.node_of.clone())?;
+        self.launch_placed(&rows.graph, rows.placement.clone())?;
         self.rows(&rows.array, own.len())
     }
 
@@ -257,22 +259,25 @@ impl Member {
         Ok(run)
     }
 
-    fn launch_placed(&mut self, graph: &Arc<Graph>, node_of: Vec<u16>) -> Result<(), ExecError> {
-        self.launch_by(graph, |_, _| Ok(node_of))
+    fn launch_placed(&mut self, graph: &Arc<Graph>, placement: Placement) -> Result<(), ExecError> {
+        self.launch_by(graph, |_, graph| Ok((graph.clone(), placement)))
     }
 
+    /// Launches what `place` makes of a graph: the same program, and where its tasks run.
     fn launch_by(
         &mut self,
         graph: &Arc<Graph>,
-        place: impl FnOnce(&mut Cluster, &Graph) -> Result<Vec<u16>, PlacementError>,
+        place: impl FnOnce(&mut Cluster, &Arc<Graph>) -> Result<(Arc<Graph>, Placement), ExecError>,
     ) -> Result<(), ExecError> {
         let Some(cluster) = &mut self.cluster else {
             return Ok(self.runtime.launch(graph)?);
         };
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
-            let node_of = place(cluster, graph)?;
-            let transfers = holders.exchange(graph, &node_of)?;
-            Ok(Some(part(graph, &node_of, &transfers, cluster.node)?.graph))
+            let (graph, placement) = place(cluster, graph)?;
+            let transfers = holders.exchange(&graph, &placement)?;
+            Ok(Some(
+                part(&graph, &placement, &transfers, cluster.node)?.graph,
+            ))
         })?;
         self.run(run)
     }
@@ -313,8 +318,9 @@ impl Member {
             }
             let told = meetings.say(busy);
             meetings.rows.give(told.row().into_iter());
-            let (graph, node_of) = (meetings.rows.graph.clone(), meetings.rows.node_of.clone());
-            self.launch_placed(&graph, node_of)?;
+            let rows = &meetings.rows;
+            let (graph, placement) = (rows.graph.clone(), rows.placement.clone());
+            self.launch_placed(&graph, placement)?;
         }
         Ok(all)
     }
@@ -332,8 +338,12 @@ impl Cluster {
 impl Executor for Member {
     fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), ExecError> {
         self.launch_by(graph, |cluster, graph| match &mut cluster.place {
-            Place::By(placer) => Ok(placer(graph)),
-            Place::Shares(balance, _) => place_by_rows(graph, balance.shares()),
+            Place::By(placer) => Ok((graph.clone(), placer(graph))),
+            Place::Shares(balance, _) => {
+                let graph = pairwise(graph);
+                let placement = place_by_rows(&graph, balance.shares())?;
+                Ok((graph, placement))
+            }
         })
     }
 
@@ -354,10 +364,10 @@ impl Executor for Member {
                     recorder.submit(Task::new(&TOUCH, &[array.with(dahl_core::Mode::Read)]));
                 }
                 let graph = recorder.finish()?;
-                let node_of: Vec<u16> = nodes.collect();
-                let transfers = holders.exchange(&graph, &node_of)?;
+                let placement = Placement::from_iter(nodes);
+                let transfers = holders.exchange(&graph, &placement)?;
                 Ok(Some(
-                    part(&graph, &node_of, &transfers, cluster.node)?.graph,
+                    part(&graph, &placement, &transfers, cluster.node)?.graph,
                 ))
             })?;
             self.run(run)?;

@@ -7,7 +7,7 @@ use crate::hash::FastBuild;
 use crate::region::Region;
 use crate::shape::Shape;
 
-use super::PlacementError;
+use super::{Placement, PlacementError};
 use crate::graph::Graph;
 use crate::graph::fragments::{Cut, Fragments};
 
@@ -93,7 +93,7 @@ impl Holders {
         lacks.filter_map(part).collect()
     }
 
-    /// What must move for one launch of a graph whose tasks run on these nodes, in program order. Afterwards the
+    /// What must move for one launch of a graph whose tasks are placed so, in program order. Afterwards the
     /// nodes hold what that launch leaves them.
     ///
     /// Each value is sent once to each node that reads it, by one that has its newest version: the one that has
@@ -101,9 +101,9 @@ impl Holders {
     pub fn exchange(
         &mut self,
         graph: &Graph,
-        node_of: &[u16],
+        placement: &Placement,
     ) -> Result<Vec<Transfer>, PlacementError> {
-        self.check(graph, node_of)?;
+        self.check(graph, placement)?;
         let all = self.sets.all();
         let mut before = |s: &crate::graph::GraphStorage| match s.temporary {
             Some(_) => None,
@@ -118,7 +118,7 @@ impl Holders {
         let mut sent = vec![0u64; usize::from(self.sets.nodes)];
         let mut cut = Cut::new();
         for task in 0..graph.len() as u32 {
-            let node = node_of[task as usize];
+            let nodes = placement.of(task);
             for access in graph.accesses_of(task) {
                 let array = &graph.arrays[access.array as usize];
                 let held = &mut held[array.storage as usize];
@@ -126,22 +126,26 @@ impl Holders {
                 let size = graph.storages[array.storage as usize].storage.dtype.size();
                 let reads = access.mode.reads() && access.fresh.is_none();
                 let sets = &mut self.sets;
-                let own = access.mode.writes().then(|| sets.only(node));
+                let own = access.mode.writes().then(|| sets.of(nodes.iter().copied()));
                 held.change(&access.region, own, &mut cut, |&set, region| {
-                    if !reads || sets.has(set, node) {
-                        return set;
+                    let mut now = set;
+                    for &node in nodes {
+                        if !reads || sets.has(now, node) {
+                            continue;
+                        }
+                        let from = sets.members(now).min_by_key(|&n| (sent[usize::from(n)], n));
+                        let from = from.expect("somebody wrote it last");
+                        sent[usize::from(from)] += (region.len() * size) as u64;
+                        transfers.push(Transfer {
+                            before: task,
+                            array: access.array,
+                            region,
+                            from,
+                            to: node,
+                        });
+                        now = sets.with(now, node);
                     }
-                    let from = sets.members(set).min_by_key(|&n| (sent[usize::from(n)], n));
-                    let from = from.expect("somebody wrote it last");
-                    sent[usize::from(from)] += (region.len() * size) as u64;
-                    transfers.push(Transfer {
-                        before: task,
-                        array: access.array,
-                        region,
-                        from,
-                        to: node,
-                    });
-                    sets.with(set, node)
+                    now
                 });
             }
         }
@@ -153,20 +157,22 @@ impl Holders {
         Ok(transfers)
     }
 
-    fn check(&self, graph: &Graph, node_of: &[u16]) -> Result<(), PlacementError> {
-        let (placed, tasks) = (node_of.len(), graph.len());
+    fn check(&self, graph: &Graph, placement: &Placement) -> Result<(), PlacementError> {
+        let (placed, tasks) = (placement.len(), graph.len());
         if placed != tasks {
             return Err(PlacementError::Length { placed, tasks });
         }
         let nodes = self.sets.nodes;
-        match node_of.iter().position(|&n| n >= nodes) {
-            None => Ok(()),
-            Some(task) => Err(PlacementError::Node {
-                task,
-                node: node_of[task],
-                nodes,
-            }),
+        for task in 0..tasks {
+            let own = placement.of(task as u32);
+            if own.is_empty() {
+                return Err(PlacementError::Nowhere(task));
+            }
+            if let Some(&node) = own.iter().find(|&&n| n >= nodes) {
+                return Err(PlacementError::Node { task, node, nodes });
+            }
         }
+        Ok(())
     }
 }
 
@@ -213,10 +219,6 @@ impl Sets {
 
     fn all(&mut self) -> u32 {
         self.of(0..self.nodes)
-    }
-
-    fn only(&mut self, node: u16) -> u32 {
-        self.of(std::iter::once(node))
     }
 
     fn with(&mut self, set: u32, node: u16) -> u32 {

@@ -1,6 +1,6 @@
 //! One graph on several nodes: from a placement to what each node runs, sends and receives.
 //!
-//! A placement says for every task which node runs it. [`Holders::exchange`] walks the tasks in program order,
+//! A [`Placement`] says for every task which node runs it, or which nodes do. [`Holders::exchange`] walks the tasks in program order,
 //! keeps for every element which nodes hold its newest value, and lists a [`Transfer`] where a task reads what
 //! its node lacks. [`part`] makes of that list a node's own graph: its tasks, and a task for every message that
 //! it sends or receives. Edges and memory plan follow as for any other graph, since a message reads or writes a
@@ -16,13 +16,19 @@
 //! forward in that order. So the first thing in it that has not ended can always go on.
 
 mod holders;
+mod pairwise;
 mod part;
 mod place;
+mod placement;
+mod traffic;
 mod trim;
 
 pub use holders::{Holders, Transfer};
+pub use pairwise::pairwise;
 pub use part::{Message, Part, part};
 pub use place::place_by_rows;
+pub use placement::Placement;
+pub use traffic::{Load, loads, ring_bytes, steady_loads};
 
 /// Why a placement cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,6 +52,9 @@ pub enum PlacementError {
         /// Tasks of the graph.
         tasks: usize,
     },
+    /// A task is not placed.
+    #[error("task {0} is placed on no node: each task needs one")]
+    Nowhere(usize),
     /// A task is placed where there is nothing.
     #[error("task {task} is placed on node {node}: there are {nodes} nodes, numbered from 0")]
     Node {

@@ -14,8 +14,8 @@ use crate::region::Region;
 use crate::shape::{MAX_RANK, Shape};
 use crate::view::for_rows;
 
-use super::Transfer;
 use super::trim::spans;
+use super::{Placement, Transfer};
 
 /// A message that a task of a part stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,13 +43,13 @@ pub struct Part {
 /// listed for this placement.
 pub fn part(
     graph: &Graph,
-    node_of: &[u16],
+    placement: &Placement,
     transfers: &[Transfer],
     node: u16,
 ) -> Result<Part, GraphError> {
     let mine = |t: &&Transfer| t.from == node || t.to == node;
     let spans = spans(graph, |see| {
-        let placed = (0..graph.len() as u32).filter(|&t| node_of[t as usize] == node);
+        let placed = (0..graph.len() as u32).filter(|&t| placement.runs(t, node));
         placed
             .flat_map(|t| graph.accesses_of(t))
             .for_each(|a| see(a.array, &a.region));
@@ -65,7 +65,7 @@ pub fn part(
             }
             next += 1;
         }
-        if node_of.get(task as usize) == Some(&node) {
+        if (task as usize) < graph.len() && placement.runs(task, node) {
             making.task(task);
         }
     }
@@ -73,7 +73,7 @@ pub fn part(
 }
 
 /// A part while it is being made.
-struct Making<'g> {
+pub(super) struct Making<'g> {
     graph: &'g Graph,
     recording: Recording,
     /// What is touched of each storage.
@@ -88,7 +88,7 @@ struct Making<'g> {
 }
 
 impl<'g> Making<'g> {
-    fn new(graph: &'g Graph, spans: Vec<Option<(usize, usize)>>) -> Self {
+    pub(super) fn new(graph: &'g Graph, spans: Vec<Option<(usize, usize)>>) -> Self {
         let mut recording = Recording::new();
         recording.sections.clone_from(&graph.sections);
         Making {
@@ -105,20 +105,35 @@ impl<'g> Making<'g> {
     }
 
     /// A task of the whole graph.
-    fn task(&mut self, task: u32) {
-        let record = self.graph.tasks[task as usize];
+    pub(super) fn task(&mut self, task: u32) {
+        let graph = self.graph;
+        let record = graph.tasks[task as usize];
         let class = self.class(record.class);
-        let accesses = self.graph.accesses_of(task).to_vec();
-        let accesses: Vec<Access> = accesses
-            .into_iter()
-            .map(|a| {
-                let array = self.place(a.array);
-                Access { array, ..a }
-            })
-            .collect();
+        let accesses = self.placed(graph.accesses_of(task));
         self.add(class, &accesses, (record.priority, record.section));
         self.recording.tasks.last_mut().expect("just added").fresh = record.fresh;
         *self.origin.last_mut().expect("just added") = task;
+    }
+
+    /// A merge of two of the accumulators that a task of the whole graph merges.
+    pub(super) fn merge(&mut self, task: u32, pair: [Access; 2]) {
+        let graph = self.graph;
+        let (record, class) = (graph.tasks[task as usize], graph.class_of(task));
+        let operands = pair.map(|a| (class.call.operands[0].0, a.mode)).to_vec();
+        let codelet = &graph.codelets[class.codelet as usize];
+        let class = self.own_class(codelet, operands, class.call.dtype);
+        let accesses = self.placed(&pair);
+        self.add(class, &accesses, (record.priority, record.section));
+        *self.origin.last_mut().expect("just added") = task;
+    }
+
+    /// Accesses of the whole graph as the part knows them.
+    fn placed(&mut self, accesses: &[Access]) -> Vec<Access> {
+        let own = |a: &Access| Access {
+            array: self.place(a.array),
+            ..*a
+        };
+        accesses.iter().map(own).collect()
     }
 
     /// This node's end of a transfer: one task, and one that packs or unpacks where the values do not lie side by side.
@@ -198,6 +213,9 @@ impl<'g> Making<'g> {
             if self.storages[storage] == NONE {
                 let kept = &self.graph.storages[storage];
                 let number = self.recording.add_storage(kept.storage.clone());
+                if kept.by_rows {
+                    self.recording.by_rows.insert(kept.storage.id);
+                }
                 let own = &mut self.recording.storages[number as usize];
                 if let (Some(_), Some(span)) = (kept.temporary, self.spans[storage]) {
                     own.span = span;
@@ -247,7 +265,7 @@ impl<'g> Making<'g> {
         self.recording.plain_class(codelet, call)
     }
 
-    fn finish(self) -> Result<Part, GraphError> {
+    pub(super) fn finish(self) -> Result<Part, GraphError> {
         if let Some(problem) = self.problem {
             return Err(GraphError {
                 codelet: "partition".into(),

@@ -1,53 +1,170 @@
 //! Placement by rows: each node gets its share of a batch, and of what is left.
 //!
 //! The program marks arrays whose rows are independent of each other, such as the samples of a batch
-//! ([`Recorder::by_rows`](crate::Recorder::by_rows)). Three rules, in this order:
+//! ([`Recorder::by_rows`](crate::Recorder::by_rows)). Four rules, in this order:
 //!
 //! 1. A task that touches some rows of a marked array runs on the node whose share of the rows they are in.
 //! 2. A task that touches no rows and writes persistent arrays, such as an update of parameters, runs where the fewest
-//!    bytes of such arrays are owned so far, in proportion to the shares. So each piece of the parameters has one owner.
-//! 3. Every other task runs where its first successor does, since that is where its result is needed: merged gradients
-//!    at the owner of the parameters.
+//!    bytes of such arrays are owned so far, in proportion to the shares, the largest first. So each piece of the
+//!    parameters has one owner, and owners are as even as pieces allow.
+//! 3. A task that is cheaper to repeat than its result is to send ([`is_repeated`]), such as the transform of a filter,
+//!    runs on every node that reads the result.
+//! 4. Every other task, such as a merge, runs where the fewest bytes move: from those who make what it reads, and to
+//!    where its result is wanted. So the partial sums of a node are merged there before they are sent.
 //!
 //! Whatever the shares, the graph stays the same, and so do the bits.
 
 use crate::access::Access;
-use crate::graph::Graph;
+use crate::graph::{Graph, runs};
 use crate::shape::MAX_RANK;
 
-use super::PlacementError;
+use super::{Placement, PlacementError};
 
-/// The node of every task, for nodes with these shares of the rows; not all may be zero.
-pub fn place_by_rows(graph: &Graph, shares: &[f64]) -> Result<Vec<u16>, PlacementError> {
+/// Operations for each byte of the result beyond which a task is not repeated: what a core does while a fast network
+/// (10 Gbit/s) carries a byte.
+const REPEATED_FLOPS: f64 = 16.0;
+
+/// Where tasks run, for nodes with these shares of the rows; not all may be zero. Fewest bytes move if merges are
+/// [`super::pairwise`].
+pub fn place_by_rows(graph: &Graph, shares: &[f64]) -> Result<Placement, PlacementError> {
     let total: f64 = shares.iter().sum();
     let usable = |s: &f64| *s >= 0.0 && s.is_finite();
     if !(total > 0.0 && total.is_finite() && shares.iter().all(usable)) {
         return Err(PlacementError::Shares(shares.to_vec()));
     }
     let shares: Vec<f64> = shares.iter().map(|s| s / total).collect();
-    let mut node_of: Vec<Option<u16>> = (0..graph.len() as u32)
+    let tasks = 0..graph.len() as u32;
+    let mut homes: Vec<Option<u16>> = tasks
+        .clone()
         .map(|task| rows_of(graph, task).map(|middle| node_at(&shares, middle)))
         .collect();
+    own(graph, &shares, &mut homes);
+    let repeated: Vec<bool> = tasks
+        .map(|t| homes[t as usize].is_none() && is_repeated(graph, t))
+        .collect();
+    settle(graph, node_at(&shares, 0.0), &repeated, &mut homes);
+    Ok(spread(graph, &repeated, &homes))
+}
+
+/// The second rule.
+fn own(graph: &Graph, shares: &[f64], homes: &mut [Option<u16>]) {
+    let free = (0..graph.len() as u32).filter(|&t| homes[t as usize].is_none());
+    let mut updates: Vec<(usize, u32)> = free.map(|t| (written(graph, t), t)).collect();
+    updates.retain(|&(bytes, _)| bytes > 0);
+    updates.sort_by_key(|&(bytes, task)| (std::cmp::Reverse(bytes), task));
     let mut owned = vec![0.0; shares.len()];
+    for (bytes, task) in updates {
+        let node = least_loaded(&owned, shares);
+        owned[node] += bytes as f64;
+        homes[task as usize] = Some(node as u16);
+    }
+}
+
+/// The fourth rule. `first` is where tasks go whose result nobody wants.
+fn settle(graph: &Graph, first: u16, repeated: &[bool], homes: &mut [Option<u16>]) {
+    // Successors come later in program order, so what they want is known when a task is looked at.
+    let mut wanted: Vec<Option<u16>> = homes.to_vec();
+    for task in (0..graph.len() as u32).rev() {
+        if wanted[task as usize].is_none() {
+            let mut next = graph.successors(task).iter();
+            wanted[task as usize] = next.find_map(|&s| wanted[s as usize]);
+        }
+    }
+    // Where what a task reads is made, in bytes by node.
+    let mut sources: Vec<Vec<(u16, usize)>> = vec![Vec::new(); graph.len()];
     for task in 0..graph.len() as u32 {
-        if node_of[task as usize].is_none() {
-            let bytes = written(graph, task);
-            if bytes > 0 {
-                let node = least_loaded(&owned, &shares);
-                owned[node] += bytes as f64;
-                node_of[task as usize] = Some(node as u16);
+        if homes[task as usize].is_none() && !repeated[task as usize] {
+            let from = &sources[task as usize];
+            let to = wanted[task as usize].unwrap_or(from.first().map_or(first, |s| s.0));
+            let (all, out) = (from.iter().map(|s| s.1).sum::<usize>(), result(graph, task));
+            let there = |n: u16| from.iter().filter(|s| s.0 == n).map(|s| s.1).sum::<usize>();
+            let moved = |n: u16| all - there(n) + if n == to { 0 } else { out };
+            let nodes = from.iter().map(|s| s.0).chain([to]);
+            homes[task as usize] = nodes.min_by_key(|&n| (moved(n), n != to, n));
+        }
+        let Some(home) = homes[task as usize] else {
+            continue;
+        };
+        for &next in graph.successors(task) {
+            if homes[next as usize].is_none() && !repeated[next as usize] {
+                let bytes = flow(graph, task, next);
+                if bytes > 0 {
+                    sources[next as usize].push((home, bytes));
+                }
             }
         }
     }
-    // Successors come later in program order, so those of a task have a node when it is looked at.
+}
+
+/// The third rule: with it, all tasks are placed.
+fn spread(graph: &Graph, repeated: &[bool], homes: &[Option<u16>]) -> Placement {
+    let mut nodes: Vec<Vec<u16>> = homes.iter().map(|h| h.iter().copied().collect()).collect();
     for task in (0..graph.len() as u32).rev() {
-        if node_of[task as usize].is_none() {
-            let next = graph.successors(task).first();
-            let node = next.and_then(|&s| node_of[s as usize]);
-            node_of[task as usize] = Some(node.unwrap_or(node_at(&shares, 0.0)));
+        if !repeated[task as usize] {
+            continue;
+        }
+        let readers = graph.successors(task).iter();
+        let readers = readers.filter(|&&next| flow(graph, task, next) > 0);
+        let mut own: Vec<u16> = readers.flat_map(|&r| nodes[r as usize].clone()).collect();
+        own.sort_unstable();
+        own.dedup();
+        if own.is_empty() {
+            own.push(0);
+        }
+        nodes[task as usize] = own;
+    }
+    Placement::new(nodes)
+}
+
+/// Whether a task that touches no rows is cheaper to repeat than its result is to send: it reads no more than it writes,
+/// and does little with it.
+fn is_repeated(graph: &Graph, task: u32) -> bool {
+    let accesses = graph.accesses_of(task);
+    let read = accesses.iter().filter(|a| reads(a));
+    let read: usize = read.map(|a| bytes_of(graph, a)).sum();
+    let written = result(graph, task);
+    read <= written && graph.class_of(task).cost.flops <= REPEATED_FLOPS * written as f64
+}
+
+fn reads(access: &Access) -> bool {
+    access.mode.reads() && access.fresh.is_none()
+}
+
+fn bytes_of(graph: &Graph, access: &Access) -> usize {
+    let array = &graph.arrays[access.array as usize];
+    let storage = &graph.storages[array.storage as usize].storage;
+    access.region.len() * storage.dtype.size()
+}
+
+/// Bytes that a task writes.
+fn result(graph: &Graph, task: u32) -> usize {
+    let accesses = graph.accesses_of(task).iter();
+    let written = accesses.filter(|a| a.mode.writes());
+    written.map(|a| bytes_of(graph, a)).sum()
+}
+
+/// Bytes that a task writes and a successor of it reads.
+fn flow(graph: &Graph, task: u32, next: u32) -> usize {
+    let mut bytes = 0;
+    for w in graph.accesses_of(task).iter().filter(|a| a.mode.writes()) {
+        let made = &graph.arrays[w.array as usize];
+        for r in graph.accesses_of(next).iter().filter(|a| reads(a)) {
+            let seen = &graph.arrays[r.array as usize];
+            if made.storage != seen.storage {
+                continue;
+            }
+            bytes += match made.shape == seen.shape {
+                true => w.region.intersection(&r.region).map_or(0, |common| {
+                    bytes_of(graph, w) / w.region.len() * common.len()
+                }),
+                false if runs::overlap((&made.shape, &w.region), (&seen.shape, &r.region)) => {
+                    bytes_of(graph, w).min(bytes_of(graph, r))
+                }
+                false => 0,
+            };
         }
     }
-    Ok(node_of.into_iter().flatten().collect())
+    bytes
 }
 
 /// The middle of the rows that a task touches, from 0 to 1: of what it writes if it can, else of what it reads.
@@ -72,15 +189,12 @@ fn rows_of(graph: &Graph, task: u32) -> Option<f64> {
 /// Bytes of persistent arrays that a task writes.
 fn written(graph: &Graph, task: u32) -> usize {
     let accesses = graph.accesses_of(task).iter();
-    let bytes = |a: &Access| {
+    let kept = |a: &&Access| {
         let array = &graph.arrays[a.array as usize];
         let storage = &graph.storages[array.storage as usize];
-        match storage.temporary.is_none() && a.mode.writes() {
-            true => a.region.len() * storage.storage.dtype.size(),
-            false => 0,
-        }
+        storage.temporary.is_none() && a.mode.writes()
     };
-    accesses.map(bytes).sum()
+    accesses.filter(kept).map(|a| bytes_of(graph, a)).sum()
 }
 
 /// The node whose share contains a place from 0 to 1.
