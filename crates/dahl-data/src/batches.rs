@@ -4,14 +4,17 @@
 //! resuming costs nothing, and threads can make different batches at once and still agree. The last
 //! batch of an epoch may be smaller; nothing is dropped or repeated.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use dahl_core::Element;
 use dahl_core::hash::Checksum;
 
-use super::Dataset;
+use super::augment::{self, Augment, Canvas, Key};
 use super::error::DataError;
+use super::normalise::Normalise;
 use super::order::Order;
+use super::random::Draw;
 use super::samples::Expects;
 use super::source::Source;
 
@@ -24,7 +27,20 @@ pub struct Batches<T> {
     expects: Option<Expects>,
     /// Per channel, what each byte of an image becomes.
     tables: Arc<[[T; 256]]>,
-    scratch: Vec<u8>,
+    augment: Arc<Augment>,
+    /// The key of its random numbers.
+    augment_seed: u64,
+    scratch: Scratch<T>,
+}
+
+/// Memory that is used for every sample.
+#[derive(Clone, Default)]
+struct Scratch<T> {
+    image: Vec<u8>,
+    spare_image: Vec<u8>,
+    spare: Vec<T>,
+    /// What the first sample of a part is mixed with.
+    before: (Vec<T>, Vec<T>),
 }
 
 impl<T: Element> Batches<T> {
@@ -43,7 +59,9 @@ impl<T: Element> Batches<T> {
             seed: None,
             expects: None,
             tables,
-            scratch: Vec::new(),
+            augment: Arc::default(),
+            augment_seed: 0,
+            scratch: Scratch::default(),
         })
     }
 
@@ -63,7 +81,7 @@ impl<T: Element> Batches<T> {
 
     /// Subtracts a mean from each channel of images and divides it by a deviation, after the division by 255:
     /// rounded as PyTorch's `ToTensor` and `Normalize` round.
-    pub fn normalised(mut self, mean: &[f64], std: &[f64]) -> Result<Batches<T>, DataError> {
+    pub fn normalised(mut self, by: &Normalise) -> Result<Batches<T>, DataError> {
         if !matches!(self.source, Source::Images(_)) {
             return Err(DataError::Usage(format!(
                 "{}: only sets of images are normalised here; normalise own samples yourself",
@@ -71,22 +89,52 @@ impl<T: Element> Batches<T> {
             )));
         }
         let channels = self.source.shape()[0];
-        if mean.len() != channels || std.len() != channels {
+        if by.mean().len() != channels {
             return Err(DataError::Usage(format!(
-                "{} has {channels} channels, but {} means and {} deviations are given",
+                "{} has {channels} channels, but {} means and deviations are given",
                 self.source.name(),
-                mean.len(),
-                std.len()
+                by.mean().len(),
             )));
         }
-        let usable = |s: &f64| s.is_finite() && T::from_f64(*s).to_f64() > 0.0;
-        if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(usable) {
-            return Err(DataError::Usage(
-                "means must be finite, deviations finite and above 0".into(),
+        self.tables = table(by.mean(), by.std());
+        Ok(self)
+    }
+
+    /// Changes samples at random, by seed, epoch and sample. What the loss expects is said before, because mixed samples
+    /// have mixed labels.
+    pub fn augmented(mut self, augment: &Augment, seed: u64) -> Result<Batches<T>, DataError> {
+        let refuse = |reason: String| {
+            Err(DataError::Augment {
+                text: augment.to_string(),
+                reason: format!("{}: {reason}", self.source.name()),
+            })
+        };
+        if augment.is_empty() {
+            return Ok(self);
+        }
+        if let Source::Generated(_) = self.source {
+            return refuse("batches of a program's own function are as they are".into());
+        }
+        if let (Some(transform), Source::Memory(_)) = (augment.needs_bytes(), &self.source) {
+            return refuse(format!(
+                "{transform} changes images, these samples are arrays"
             ));
         }
-        self.tables = table(mean, std);
+        if augment.mixup().is_some() && matches!(self.expects, None | Some(Expects::Classes(_))) {
+            return refuse(
+                "mixup gives every sample parts of two classes; use a loss that takes them, such as \
+                 soft_cross_entropy"
+                    .into(),
+            );
+        }
+        self.augment = Arc::new(augment.clone());
+        self.augment_seed = seed;
         Ok(self)
+    }
+
+    /// What is changed at random.
+    pub(crate) fn augment(&self) -> &Augment {
+        &self.augment
     }
 
     /// A checksum of what bytes become.
@@ -119,6 +167,19 @@ impl<T: Element> Batches<T> {
         inputs: &mut Vec<T>,
         targets: &mut Vec<T>,
     ) -> Result<usize, DataError> {
+        self.fill_part(epoch, batch, 0..usize::MAX, inputs, targets)
+    }
+
+    /// Makes only some samples of a batch, the same values as in the whole: for a node that computes with no others.
+    /// Returns how many these are; what lies past the end of a smaller batch is left out.
+    pub fn fill_part(
+        &mut self,
+        epoch: u64,
+        batch: usize,
+        part: Range<usize>,
+        inputs: &mut Vec<T>,
+        targets: &mut Vec<T>,
+    ) -> Result<usize, DataError> {
         if batch >= self.per_epoch() {
             let n = self.per_epoch();
             return Err(DataError::Usage(format!(
@@ -127,43 +188,126 @@ impl<T: Element> Batches<T> {
         }
         targets.clear();
         let size: usize = self.source.shape().iter().product();
-        let (len, source) = match &self.source {
-            Source::Generated(batches) => {
-                let (made, samples, width) = batches.make(epoch, batch, self.expects)?;
-                sized(inputs, samples, size)?;
-                made.samples.copy_to(0, inputs);
-                (0..samples).for_each(|i| made.labels.push_to(i, width, targets));
-                return Ok(samples);
-            }
-            source => (source.samples().unwrap_or(0), source),
-        };
+        let clipped = |n: usize| part.start.min(n)..part.end.clamp(part.start.min(n), n);
+        if let Source::Generated(batches) = &self.source {
+            let (made, samples, width) = batches.make(epoch, batch, self.expects)?;
+            let part = clipped(samples);
+            sized(inputs, part.len(), size)?;
+            made.samples.copy_to(part.start * size, inputs);
+            part.clone()
+                .for_each(|i| made.labels.push_to(i, width, self.expects, targets));
+            return Ok(part.len());
+        }
+        let len = self.source.samples().unwrap_or(0);
         let order = match self.seed {
             Some(seed) => Order::shuffled(len, seed, epoch),
             None => Order::stored(len),
         };
         let first = batch * self.batch;
-        let samples = (len - first).min(self.batch);
-        sized(inputs, samples, size)?;
-        reserve(targets, samples)?;
-        for (place, out) in (first..).zip(inputs.chunks_exact_mut(size)) {
-            let Some(item) = order.get(place) else {
-                return Err(DataError::Usage(format!("no item at place {place}")));
-            };
-            match source {
-                Source::Memory(data) => {
-                    data.samples().copy_to(item * size, out);
-                    let (labels, width) = data.labels();
-                    labels.push_to(item, width, targets);
-                }
-                Source::Images(data) => {
-                    let label = image(&**data, item, &self.tables, &mut self.scratch, out)?;
-                    targets.push(T::from_f64(label as f64));
-                }
-                Source::Generated(_) => {}
-            }
+        let whole = (len - first).min(self.batch);
+        let part = clipped(whole);
+        sized(inputs, part.len(), size)?;
+        reserve(targets, part.len())?;
+        let item = |place: usize| {
+            let missing = || DataError::Usage(format!("no item at place {place}"));
+            order.get(first + place).ok_or_else(missing)
+        };
+        for (place, out) in part.clone().zip(inputs.chunks_exact_mut(size)) {
+            self.sample(epoch, item(place)?, out, targets)?;
         }
-        Ok(samples)
+        if let Some(alpha) = self.augment.mixup().filter(|_| !part.is_empty()) {
+            let (mut values, mut labels) = std::mem::take(&mut self.scratch.before);
+            labels.clear();
+            sized(&mut values, 1, size)?;
+            let before = item((part.start + whole - 1) % whole)?;
+            self.sample(epoch, before, &mut values, &mut labels)?;
+            let key = Key {
+                seed: !self.augment_seed,
+                epoch,
+                item: batch as u64,
+            };
+            let lambda = augment::lambda(&mut Draw::new(key.sample()), alpha);
+            mix(inputs, &values, lambda);
+            mix(targets, &labels, lambda);
+            self.scratch.before = (values, labels);
+        }
+        Ok(part.len())
     }
+
+    /// Makes one sample of an epoch and adds its label.
+    fn sample(
+        &mut self,
+        epoch: u64,
+        item: usize,
+        out: &mut [T],
+        targets: &mut Vec<T>,
+    ) -> Result<(), DataError> {
+        let key = Key {
+            seed: self.augment_seed,
+            epoch,
+            item: item as u64,
+        };
+        let shape = self.source.shape();
+        match &self.source {
+            Source::Memory(data) => {
+                data.samples().copy_to(item * out.len(), out);
+                let (labels, width) = data.labels();
+                labels.push_to(item, width, self.expects, targets);
+                let spare = &mut self.scratch.spare;
+                let pixels = &mut *out;
+                self.augment.change_values(
+                    key,
+                    &mut Canvas {
+                        pixels,
+                        spare,
+                        shape,
+                    },
+                );
+            }
+            Source::Images(data) => {
+                let label = match data.view(item).filter(|_| self.augment.is_empty()) {
+                    Some(found) => {
+                        let (bytes, label) = found?;
+                        convert(&self.tables, bytes, out);
+                        label
+                    }
+                    None => {
+                        let Scratch {
+                            image,
+                            spare_image: spare,
+                            ..
+                        } = &mut self.scratch;
+                        image.resize(out.len(), 0);
+                        let label = data.read(item, image)?;
+                        self.augment.change(
+                            key,
+                            &mut Canvas {
+                                pixels: image,
+                                spare,
+                                shape,
+                            },
+                        );
+                        convert(&self.tables, image, out);
+                        label
+                    }
+                };
+                super::samples::push_class(label, self.expects, targets);
+            }
+            Source::Generated(_) => {}
+        }
+        self.augment.erase(key, out, shape);
+        Ok(())
+    }
+}
+
+/// Every row becomes λ of itself and the rest of the row before it, which for the first is `before`.
+fn mix<T: Element>(rows: &mut [T], before: &[T], lambda: f64) {
+    let width = before.len();
+    for at in (1..rows.len() / width.max(1)).rev() {
+        let (earlier, own) = rows.split_at_mut(at * width);
+        augment::blend(&mut own[..width], &earlier[(at - 1) * width..], lambda);
+    }
+    augment::blend(&mut rows[..width], before, lambda);
 }
 
 /// Makes room for so many samples of so many values.
@@ -183,25 +327,6 @@ fn reserve<T>(out: &mut Vec<T>, values: usize) -> Result<(), DataError> {
             bytes: dahl_core::Bytes(bytes),
         }
     })
-}
-
-/// Converts an image and returns its class.
-fn image<T: Copy>(
-    data: &dyn Dataset,
-    item: usize,
-    tables: &[[T; 256]],
-    scratch: &mut Vec<u8>,
-    out: &mut [T],
-) -> Result<usize, DataError> {
-    if let Some(found) = data.view(item) {
-        let (bytes, label) = found?;
-        convert(tables, bytes, out);
-        return Ok(label);
-    }
-    scratch.resize(out.len(), 0);
-    let label = data.read(item, scratch)?;
-    convert(tables, scratch, out);
-    Ok(label)
 }
 
 /// What a byte becomes, per channel. Each step is rounded to `T`, as arithmetic in `T` would.

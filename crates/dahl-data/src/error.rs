@@ -17,6 +17,14 @@ pub enum DataError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A pipeline of random changes cannot be understood, or does not fit.
+    #[error("augmentation `{text}`: {reason}")]
+    Augment {
+        /// The pipeline.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A data set or one of its files is not where it should be.
     #[error("{what} not found: {remedy}")]
     NotFound {

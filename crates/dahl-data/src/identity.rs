@@ -37,6 +37,9 @@ pub struct Identity {
     pub class_names: Vec<String>,
     /// A checksum of what bytes become, where samples are bytes.
     pub scaling: Option<String>,
+    /// What is changed at random; none for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<String>,
     /// A checksum of samples and labels, where they can be read before training.
     pub content: Option<String>,
 }
@@ -55,6 +58,7 @@ impl Identity {
                 "the names of classes",
             ),
             (self.scaling != other.scaling, "the normalisation"),
+            (self.augment != other.augment, "the augmentation"),
             (named(self) != named(other), "the name"),
             (self.content != other.content, "the samples or labels"),
         ];
@@ -73,6 +77,9 @@ impl fmt::Display for Identity {
         write!(f, " of {}", shape(self.shape))?;
         if let Some(n) = self.classes {
             write!(f, ", {n} classes")?;
+        }
+        if let Some(augment) = &self.augment {
+            write!(f, ", augmented by {augment}")?;
         }
         if let Some(content) = &self.content {
             write!(f, ", content {content}")?;
@@ -106,6 +113,7 @@ impl<T: Element> Batches<T> {
             },
             class_names: source.class_names(),
             scaling: bytes.then(|| hex(self.scaling())),
+            augment: (!self.augment().is_empty()).then(|| self.augment().to_string()),
             content: content.map(hex),
         }
     }

@@ -50,6 +50,7 @@
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
+mod augment;
 mod batches;
 mod bytes;
 mod cifar;
@@ -60,6 +61,7 @@ mod identity;
 mod idx;
 mod memory;
 mod named;
+mod normalise;
 mod order;
 #[cfg(feature = "images")]
 mod picture;
@@ -79,11 +81,13 @@ mod tests;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use augment::{Augment, Transform};
 pub use batches::Batches;
 pub use error::DataError;
 pub use identity::Identity;
 pub use memory::InMemory;
 pub use named::{FASHION_CLASSES, default_roots};
+pub use normalise::Normalise;
 pub use order::Order;
 #[cfg(feature = "images")]
 pub use picture::read_picture;

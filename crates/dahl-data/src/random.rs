@@ -26,6 +26,43 @@ pub(crate) fn below(random: u64, n: u64) -> u64 {
     ((u128::from(random) * u128::from(n)) >> 64) as u64
 }
 
+/// Numbers drawn one after another under a key that belongs to one decision.
+pub(crate) struct Draw {
+    key: u64,
+    count: u64,
+}
+
+impl Draw {
+    pub(crate) fn new(key: u64) -> Draw {
+        Draw { key, count: 0 }
+    }
+
+    fn bits(&mut self) -> u64 {
+        self.count += 1;
+        mix(self.key, self.count)
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform between two numbers.
+    pub(crate) fn between(&mut self, [low, high]: [f64; 2]) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Uniform around 1, by up to so much.
+    pub(crate) fn factor(&mut self, by: f64) -> f64 {
+        self.between([1.0 - by, 1.0 + by])
+    }
+
+    /// Uniform in `0..n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        below(self.bits(), n)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

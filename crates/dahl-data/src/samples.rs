@@ -138,6 +138,8 @@ pub enum Expects {
     Classes(usize),
     /// So many values per sample.
     Values(usize),
+    /// The share of each of so many classes; a class number is a share of 1.
+    Shares(usize),
 }
 
 impl Labels {
@@ -169,7 +171,7 @@ impl Labels {
     /// Whether they are what a model's loss expects; `width` as [`Labels::width`] gave it.
     pub(crate) fn check(&self, width: usize, expects: Expects) -> Result<(), String> {
         match (self, expects) {
-            (Labels::Classes(v), Expects::Classes(most)) => {
+            (Labels::Classes(v), Expects::Classes(most) | Expects::Shares(most)) => {
                 match v.iter().position(|&label| label >= most) {
                     None => Ok(()),
                     Some(i) => Err(format!(
@@ -179,8 +181,8 @@ impl Labels {
                     )),
                 }
             }
-            (Labels::Values(_), Expects::Values(n)) if width == n => Ok(()),
-            (Labels::Values(_), Expects::Values(n)) => Err(format!(
+            (Labels::Values(_), Expects::Values(n) | Expects::Shares(n)) if width == n => Ok(()),
+            (Labels::Values(_), Expects::Values(n) | Expects::Shares(n)) => Err(format!(
                 "a sample has {width} target values, the model gives {n}"
             )),
             (Labels::Classes(_), Expects::Values(n)) => Err(format!(
@@ -196,13 +198,30 @@ impl Labels {
     }
 
     /// Appends the labels of one sample.
-    pub(crate) fn push_to<T: Element>(&self, sample: usize, width: usize, out: &mut Vec<T>) {
+    pub(crate) fn push_to<T: Element>(
+        &self,
+        sample: usize,
+        width: usize,
+        expects: Option<Expects>,
+        out: &mut Vec<T>,
+    ) {
         match self {
-            Labels::Classes(v) => out.push(T::from_f64(v[sample] as f64)),
+            Labels::Classes(v) => push_class(v[sample], expects, out),
             Labels::Values(v) => {
                 let own = &v[sample * width..][..width];
                 out.extend(own.iter().map(|&x| T::from_f64(x)));
             }
         }
+    }
+}
+
+/// Appends the number of a class, or where shares are expected, 1 for it and 0 for the others.
+pub(crate) fn push_class<T: Element>(class: usize, expects: Option<Expects>, out: &mut Vec<T>) {
+    match expects {
+        Some(Expects::Shares(classes)) => {
+            let share = |c| T::from_f64(f64::from(u8::from(c == class)));
+            out.extend((0..classes).map(share));
+        }
+        _ => out.push(T::from_f64(class as f64)),
     }
 }

@@ -102,7 +102,9 @@ impl Source {
     /// Whether labels are what a loss expects, as far as they are known before batches are made.
     pub fn check_labels(&self, expects: Expects) -> Result<(), DataError> {
         match (self, expects) {
-            (Source::Images(data), Expects::Classes(most)) => super::check_classes(&**data, most),
+            (Source::Images(data), Expects::Classes(most) | Expects::Shares(most)) => {
+                super::check_classes(&**data, most)
+            }
             (Source::Images(_), Expects::Values(_)) => {
                 let classes = Labels::Classes(Vec::new());
                 self.name_problem(classes.check(1, expects))

@@ -289,7 +289,8 @@ fn images_are_known_by_pixels_classes_and_names() {
     }
     let batches = |mean| {
         let batches = dahl_data::Batches::<f32>::new(open("fashion-mnist-small", 64), 8).unwrap();
-        batches.normalised(&[mean], &[0.5]).unwrap().identity()
+        let by = dahl_data::Normalise::new(vec![mean], vec![0.5]).unwrap();
+        batches.normalised(&by).unwrap().identity()
     };
     let differs = batches(0.5).difference(&batches(0.25));
     assert_eq!(differs.as_deref(), Some("the normalisation"));
