@@ -189,6 +189,7 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
             vec(),
         ),
         name if name.starts_with("cross_entropy") => loss(name, i, dice),
+        name if name.starts_with("soft_cross_entropy") => soft_loss(name, i, dice),
         "sgd" | "sgd_momentum" | "adam" => optimiser(codelet, d, i),
         name if name.contains("relu_max_pool2d") || name == "max_pool2d_expand" => {
             fused(name, dtype, i, dice)
@@ -358,6 +359,17 @@ fn loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
         return of(operands, vec![Param::Float(1.0 / 32.0)]);
     }
     of(operands, Vec::new())
+}
+
+/// Cross-entropy with shares that need not add up to one.
+fn soft_loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
+    let plain = name.trim_start_matches("soft_");
+    let Case {
+        mut operands,
+        params,
+    } = loss(plain, i, dice)?;
+    operands[1] = Operand::read(operands[0].dims, Positive);
+    of(operands, params)
 }
 
 /// Layer norm of whole samples or rows, and group norm of one or several channels together.

@@ -33,6 +33,9 @@ enum Command {
     Eval(commands::eval::Args),
     /// Class scores of images, by trained weights
     Predict(Box<commands::predict::Args>),
+    /// Look at a data set: its size, its classes, a picture of a batch
+    #[command(subcommand)]
+    Data(commands::data::Command),
     /// The table of operations, and which implementation would be chosen for a shape
     Ops(commands::ops::Args),
     /// What this machine has: units, memories, caches, and what can be measured on it
@@ -109,6 +112,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Train(args) => commands::train::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
+        Command::Data(command) => commands::data::run(&command),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Machine(args) => commands::machine::run(&args),
         Command::Energy(args) => commands::energy::run(&args),

@@ -330,7 +330,7 @@ fn reserve<T>(out: &mut Vec<T>, values: usize) -> Result<(), DataError> {
 }
 
 /// What a byte becomes, per channel. Each step is rounded to `T`, as arithmetic in `T` would.
-fn table<T: Element>(mean: &[f64], std: &[f64]) -> Arc<[[T; 256]]> {
+pub(crate) fn table<T: Element>(mean: &[f64], std: &[f64]) -> Arc<[[T; 256]]> {
     let round = |v: f64| T::from_f64(v).to_f64();
     mean.iter()
         .zip(std)
@@ -343,7 +343,7 @@ fn table<T: Element>(mean: &[f64], std: &[f64]) -> Arc<[[T; 256]]> {
         .collect()
 }
 
-fn convert<T: Copy>(tables: &[[T; 256]], bytes: &[u8], out: &mut [T]) {
+pub(crate) fn convert<T: Copy>(tables: &[[T; 256]], bytes: &[u8], out: &mut [T]) {
     let plane = bytes.len() / tables.len().max(1);
     if plane == 0 {
         return;

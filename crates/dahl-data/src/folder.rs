@@ -179,6 +179,13 @@ impl Dataset for Folder {
         Ok(class as usize)
     }
 
+    fn label(&self, index: usize) -> Result<usize, DataError> {
+        match self.table.get(index) {
+            Some((_, class)) if index < self.len => Ok(class as usize),
+            _ => Err(super::no_such_item(self, index)),
+        }
+    }
+
     fn class_name(&self, class: usize) -> Option<&str> {
         self.classes.get(class).map(String::as_str)
     }

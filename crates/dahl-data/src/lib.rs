@@ -77,6 +77,8 @@ mod synthetic;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "images")]
+mod view;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -95,6 +97,8 @@ pub use prefetch::{Prefetch, Prefetcher, Prepared};
 pub use samples::{Expects, Labels, Samples};
 pub use source::{Batch, Generated, Source};
 pub use spec::DataSpec;
+#[cfg(feature = "images")]
+pub use view::BatchView;
 
 /// Which part of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,6 +155,14 @@ pub trait Dataset: Send + Sync {
     /// The item where it lies, for sets that have it in memory: saves a copy.
     fn view(&self, _index: usize) -> Option<Result<(&[u8], usize), DataError>> {
         None
+    }
+
+    /// The label of an item alone, for sets that know it without its pixels.
+    fn label(&self, index: usize) -> Result<usize, DataError> {
+        match self.view(index) {
+            Some(found) => Ok(found?.1),
+            None => self.read(index, &mut vec![0; self.shape().iter().product()]),
+        }
     }
 
     /// How many threads should prepare batches: more than one where items take long to read.
@@ -234,6 +246,15 @@ pub fn check_classes(data: &dyn Dataset, outputs: usize) -> Result<(), DataError
         data: data.classes(),
         model: outputs,
     })
+}
+
+/// How many samples of each class there are. Sets that must decode a sample to know its class take as long as an epoch.
+pub fn class_counts(data: &dyn Dataset) -> Result<Vec<usize>, DataError> {
+    let mut counts = vec![0; data.classes()];
+    for index in 0..data.len() {
+        counts[data.label(index)?] += 1;
+    }
+    Ok(counts)
 }
 
 /// What to say where a model has more outputs than a data set has classes. It can train (the outputs may be for classes

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use dahl_core::Element;
 use serde::{Deserialize, Serialize};
 
 use super::Dataset;
+use super::batches::{convert, table};
 use super::error::DataError;
 
 /// Images that are read to measure a set, evenly spread; all of a smaller one.
@@ -53,6 +55,25 @@ impl Normalise {
     /// The deviations, a channel each.
     pub fn std(&self) -> &[f64] {
         &self.std
+    }
+
+    /// Converts images of so many bytes each, as batches do.
+    pub fn convert<T: Element>(
+        &self,
+        bytes: &[u8],
+        size: usize,
+        out: &mut [T],
+    ) -> Result<(), DataError> {
+        if !size.is_multiple_of(self.mean.len()) {
+            let channels = self.mean.len();
+            return Err(DataError::Usage(format!(
+                "images of {size} values are normalised by {channels} channels"
+            )));
+        }
+        let tables = table(&self.mean, &self.std);
+        let images = bytes.chunks_exact(size).zip(out.chunks_exact_mut(size));
+        images.for_each(|(bytes, out)| convert(&tables, bytes, out));
+        Ok(())
     }
 
     /// Mean and deviation of a set's images, each channel over all pixels; of sets with more than 10,000 images, of

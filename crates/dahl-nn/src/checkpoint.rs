@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use dahl_data::Identity;
+use dahl_data::{Identity, Normalise};
 
 use crate::Step;
 use crate::model::Model;
@@ -72,6 +72,8 @@ pub struct Checkpoint {
     pub data: Option<Identity>,
     /// Names of classes, where the data has some.
     pub class_names: Vec<String>,
+    /// How images are normalised; none if they are not.
+    pub normalise: Option<Normalise>,
 }
 
 /// Why a checkpoint could not be saved, loaded or used.
@@ -212,7 +214,7 @@ impl Checkpoint {
             file: path.display().to_string(),
             message: e.to_string(),
         })?;
-        let mut notes = weights::notes(&self.class_names);
+        let mut notes = weights::notes(&self.class_names, self.normalise.as_ref());
         notes.insert(NOTE.into(), note);
         checksum::reserve(&mut notes);
         // Totals are tensors, because JSON has no infinities and no NaN.
@@ -264,6 +266,7 @@ impl Checkpoint {
             settings: note.settings,
             data: note.data,
             class_names: weights::class_names(&notes),
+            normalise: weights::normalise(&notes),
         };
         for (key, tensor) in tensors {
             let Some(state) = key.strip_prefix(STATE) else {

@@ -17,6 +17,7 @@ use std::path::Path;
 
 use dahl_core::DType;
 use dahl_core::file::{open_regular, write_atomically};
+use dahl_data::Normalise;
 use safetensors::{Dtype as FileType, SafeTensors};
 use serde_json::{Value, json};
 
@@ -168,6 +169,8 @@ pub struct Loaded {
     pub weights: Weights,
     /// Names of the classes that the model tells apart; empty if the file has none.
     pub class_names: Vec<String>,
+    /// How images were normalised that they were trained with; none if the file does not say.
+    pub normalise: Option<Normalise>,
 }
 
 /// Reads weights: a file of them, a checkpoint's file, or the folder of a checkpoint.
@@ -186,6 +189,7 @@ pub fn load(path: &Path) -> Result<Loaded, WeightsError> {
     Ok(Loaded {
         weights,
         class_names: class_names(&notes),
+        normalise: normalise(&notes),
     })
 }
 
@@ -196,17 +200,18 @@ pub fn read(path: &Path) -> Result<Weights, WeightsError> {
 
 /// Writes a file of weights, all or nothing.
 pub fn write(path: &Path, weights: &Weights) -> Result<(), WeightsError> {
-    write_named(path, weights, &[])
+    write_named(path, weights, &[], None)
 }
 
-/// The same with names of classes, if there are some.
+/// The same with names of classes, if there are some, and how images were normalised.
 pub fn write_named(
     path: &Path,
     weights: &Weights,
     class_names: &[String],
+    normalise: Option<&Normalise>,
 ) -> Result<(), WeightsError> {
     let tensors = weights.iter().map(|(k, t)| (k.as_str(), t));
-    write_with_notes(path, tensors, notes(class_names))
+    write_with_notes(path, tensors, notes(class_names, normalise))
 }
 
 /// What a file says besides its tensors, by keys.
@@ -215,11 +220,17 @@ pub(crate) type Notes = BTreeMap<String, String>;
 /// The key of the names of classes.
 const CLASSES: &str = "dahl_classes";
 
+/// The key of the normalisation.
+const NORMALISE: &str = "dahl_normalise";
+
 /// The notes of every file: PyTorch's loaders look for the first one.
-pub(crate) fn notes(class_names: &[String]) -> Notes {
+pub(crate) fn notes(class_names: &[String], normalise: Option<&Normalise>) -> Notes {
     let mut notes = Notes::from([("format".into(), "pt".into())]);
     if !class_names.is_empty() {
         notes.insert(CLASSES.into(), json!(class_names).to_string());
+    }
+    if let Some(normalise) = normalise {
+        notes.insert(NORMALISE.into(), normalise.to_string());
     }
     notes
 }
@@ -229,6 +240,11 @@ pub(crate) fn class_names(notes: &Notes) -> Vec<String> {
     let names = notes.get(CLASSES);
     let names = names.and_then(|text| serde_json::from_str(text).ok());
     names.unwrap_or_default()
+}
+
+/// The normalisation in notes.
+pub(crate) fn normalise(notes: &Notes) -> Option<Normalise> {
+    notes.get(NORMALISE)?.parse().ok()
 }
 
 /// Reads a file and its notes. Damage to a file with a checksum is an error.

@@ -250,6 +250,7 @@ fn gradients_of_every_loss_are_its_slopes() {
         "cross_entropy:label_smoothing=0.2",
         "cross_entropy:weight=[0.5,2,1,0.25]",
         "cross_entropy:weight=[0.5,2,0,0.25],label_smoothing=0.1",
+        "soft_cross_entropy",
         "mse",
         "l1",
         "bce_with_logits",

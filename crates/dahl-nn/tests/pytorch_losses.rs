@@ -78,7 +78,7 @@ fn check(case: &Case) {
     write(&mut runtime, &io.inputs, |i| number(3, i) * 2.0 - 1.0);
     write(&mut runtime, &io.targets, |i| match step.loss.targets() {
         Targets::Classes => ((noise(1, i as u64) >> 8) % classes) as f64,
-        Targets::Values => number(4, i),
+        Targets::Values | Targets::Shares => number(4, i),
     });
     let values = step.optimizer.values(case.rate, 1);
     write(&mut runtime, &io.values, |i| {

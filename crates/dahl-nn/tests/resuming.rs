@@ -411,11 +411,54 @@ fn names_of_classes_come_with_weights_and_checkpoints() {
     assert_eq!(weights::load(&folder).unwrap().class_names, names);
     let file = folder.join("w.safetensors");
     let all = session.weights(&mut runtime).unwrap();
-    weights::write_named(&file, &all, session.class_names()).unwrap();
+    weights::write_named(&file, &all, session.class_names(), None).unwrap();
     let loaded = weights::load(&file).unwrap();
     assert_eq!((loaded.weights, loaded.class_names), (all, names));
     drop(session);
     let mut again = Session::new(step(), training()).unwrap();
     again.resume_from(&mut runtime, &folder).unwrap();
     assert_eq!(again.class_names()[0], "cat");
+}
+
+/// Random changes of samples are those of the unbroken run, and another pipeline is another run.
+#[test]
+fn augmented_runs_go_on_to_the_same_bits() {
+    let soft = || step().loss(dahl_nn::losses::SoftCrossEntropy {});
+    let with = |text: &str| Training {
+        augment: Some(text.parse().unwrap()),
+        ..training()
+    };
+    let all = "flip,crop:1,rotate:20,erase,mixup:0.4";
+    let whole = run(
+        &mut Session::new(soft(), with(all)).unwrap(),
+        data(),
+        stop_after(Stop::new(), None),
+    );
+    let whole = whole.unwrap();
+    let plain = run(
+        &mut Session::new(soft(), training()).unwrap(),
+        data(),
+        stop_after(Stop::new(), None),
+    );
+    assert_ne!(plain.unwrap(), whole);
+    for at in [1, 6, 9] {
+        let folder = folder(&format!("augmented-{at}"));
+        let mut session = Session::new(soft(), with(all)).unwrap();
+        session.checkpoint_to(CheckpointFolder::new(&folder));
+        let stop = stop_after(session.stop_handle(), Some(at));
+        run(&mut session, data(), stop).unwrap();
+        let says = resumed(&folder, soft(), with("flip"), "", data());
+        assert!(says.contains("augmented by flip:0.5"), "{says}");
+        assert!(says.contains("the augmentation differ"), "{says}");
+        let mut runtime = runtime();
+        let mut session = Session::new(soft(), with(all)).unwrap();
+        session.resume_from(&mut runtime, &folder).unwrap();
+        let mut watch = |_: &mut Progress<'_>| ControlFlow::Continue(());
+        session.run(&mut runtime, data(), None, &mut watch).unwrap();
+        assert_eq!(session.weights(&mut runtime).unwrap(), whole, "after {at}");
+    }
+    // Mixed samples have no class.
+    let mut session = Session::new(step(), with("mixup:1")).unwrap();
+    let error = run(&mut session, data(), stop_after(Stop::new(), None)).unwrap_err();
+    assert!(error.to_string().contains("soft_cross_entropy"), "{error}");
 }

@@ -88,6 +88,7 @@ pub use crate::loss::smooth::{
     ClassWeights, SmoothParams, SmoothTrainParams, class_weights_total_reduce,
     cross_entropy_smooth_evaluate_into, cross_entropy_smooth_into,
 };
+pub use crate::loss::soft::{soft_cross_entropy_evaluate_into, soft_cross_entropy_into};
 pub use crate::loss::values::{
     bce_with_logits_loss_evaluate_into, bce_with_logits_loss_into, l1_loss_evaluate_into,
     l1_loss_into, mse_loss_evaluate_into, mse_loss_into,

@@ -117,6 +117,8 @@ pub static TABLE: &[&Listed] = &[
     &loss::smooth::CROSS_ENTROPY_SMOOTH,
     &loss::smooth::CROSS_ENTROPY_SMOOTH_EVALUATE,
     &loss::smooth::CLASS_WEIGHTS_TOTAL,
+    &loss::soft::SOFT_CROSS_ENTROPY,
+    &loss::soft::SOFT_CROSS_ENTROPY_EVALUATE,
     &optim::SGD,
     &optim::SGD_MOMENTUM,
     &optim::ADAM,

@@ -66,6 +66,7 @@ mod tests {
             settings: serde_json::Value::Null,
             data: None,
             class_names: Vec::new(),
+            normalise: None,
         }
     }
 

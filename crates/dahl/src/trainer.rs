@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use dahl_core::trace::Trace;
 use dahl_core::{Joules, Stop};
-use dahl_data::{Samples, Source};
+use dahl_data::{Augment, Normalise, Samples, Source};
 use dahl_energy::{Energy, Sampler};
 use dahl_nn::Step;
 use dahl_nn::checkpoint::CheckpointFolder;
@@ -150,6 +150,16 @@ impl Trainer {
         self.set("shuffle", |t| t.training.shuffle = shuffle)
     }
 
+    /// How training images are changed at random, such as `"flip,crop:4".parse()?`.
+    pub fn augment(self, augment: Augment) -> Trainer {
+        self.set("augment", |t| t.training.augment = Some(augment))
+    }
+
+    /// How all images are normalised: `Normalise::measure(&data)?`, or known numbers. Kept with the weights.
+    pub fn normalise(self, normalise: Normalise) -> Trainer {
+        self.set("normalise", |t| t.training.normalise = Some(normalise))
+    }
+
     /// How gradients change weights: `Sgd { .. }`, `Adam::default()`, or a rule of the program's own.
     pub fn optimizer(self, optimizer: impl Into<Optimizer>) -> Trainer {
         self.set("optimizer", |t| t.step.optimizer = optimizer.into())
@@ -215,6 +225,7 @@ impl Trainer {
         self.init_from(Loaded {
             weights,
             class_names: Vec::new(),
+            normalise: None,
         })
     }
 
@@ -309,6 +320,7 @@ impl Trainer {
             First::Weights(loaded) => {
                 session.set_weights(&mut member, &loaded.weights)?;
                 session.name_classes(loaded.class_names.clone());
+                session.normalise_by(loaded.normalise.clone());
             }
             First::Checkpoint(folder) => session.resume_from(&mut member, folder)?,
         }
@@ -444,8 +456,14 @@ impl Trainer {
         if !self.is_first()? {
             return Ok(());
         }
-        let names = self.class_names()?;
-        Ok(weights::write_named(path.as_ref(), &weights, names)?)
+        let session = &self.open()?.session;
+        let (names, normalise) = (session.class_names(), session.normalise());
+        Ok(weights::write_named(
+            path.as_ref(),
+            &weights,
+            names,
+            normalise,
+        )?)
     }
 
     /// Takes weights and names of classes from a file of safetensors, a checkpoint's file or its folder;

@@ -76,6 +76,7 @@ impl InferenceArgs {
         let mut session = Session::new(run.step.clone(), Training::default())?;
         session.set_weights(&mut member, &loaded.weights)?;
         session.name_classes(loaded.class_names);
+        session.normalise_by(loaded.normalise);
         Ok(Ready {
             run,
             member,

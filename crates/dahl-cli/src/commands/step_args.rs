@@ -37,9 +37,9 @@ pub struct GraphArgs {
 /// What is made smaller.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LossArgs {
-    /// The loss: cross_entropy, mse, l1 or bce_with_logits, with keys behind a colon such as
+    /// The loss: cross_entropy, soft_cross_entropy, mse, l1 or bce_with_logits, with keys behind a colon such as
     /// cross_entropy:label_smoothing=0.1,weight=[1,2,0.5]. Data sets of images have classes, which
-    /// cross_entropy takes; the others compare with numbers, of a program's own data
+    /// the first two take; the others compare with numbers, of a program's own data
     #[arg(
         long,
         default_value = "cross_entropy",
@@ -208,6 +208,7 @@ pub fn weights_for(model: &Model, path: &Path) -> anyhow::Result<Loaded> {
     Ok(Loaded {
         weights: fitted.weights,
         class_names: loaded.class_names,
+        normalise: loaded.normalise,
     })
 }
 

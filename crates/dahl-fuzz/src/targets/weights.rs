@@ -132,7 +132,7 @@ fn fixed_weights() -> Vec<u8> {
         let path = folder.path().join("w.safetensors");
         let names = ["cat", "dog", "owl"].map(String::from);
         let values = init::weights(&MODEL, 1, DType::F32);
-        weights::write_named(&path, &values, &names).expect("a temporary file");
+        weights::write_named(&path, &values, &names, None).expect("a temporary file");
         fs::read(path).expect("a temporary file")
     })
 }
@@ -160,6 +160,7 @@ fn checkpoints() -> Vec<Vec<u8>> {
         settings: json!({"batch": 32, "optimizer": {"name": "adam", "betas": [0.9, 0.999]}}),
         data: Some(serde_json::from_value(data).expect("an identity")),
         class_names: vec!["cat".into()],
+        normalise: None,
     };
     let file = Folder::with(|folder| {
         checkpoint.save(folder.path()).expect("a temporary folder");

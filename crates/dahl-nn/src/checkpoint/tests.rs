@@ -44,6 +44,7 @@ fn some(step: u64) -> Checkpoint {
         settings: json!({"batch": 32, "lr": 0.1, "optimizer": {"name": "sgd", "momentum": 0.9}}),
         data: None,
         class_names: vec!["cat".into(), "\"dahl_checksum\":\"".into()],
+        normalise: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod bce_with_logits;
 mod cross_entropy;
 mod l1;
 mod mse;
+mod soft_cross_entropy;
 mod values;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use bce_with_logits::BceWithLogits;
 pub use cross_entropy::CrossEntropy;
 pub use l1::L1;
 pub use mse::Mse;
+pub use soft_cross_entropy::SoftCrossEntropy;
 
 use crate::keys::{self, Given, KeyError, Keys, Named, Reader};
 use crate::lower::LossTape;
@@ -31,6 +33,7 @@ pub const LOSSES: &[Reader<dyn Criterion>] = &[
     reader::<Mse>(),
     reader::<L1>(),
     reader::<BceWithLogits>(),
+    reader::<SoftCrossEntropy>(),
 ];
 
 /// How a loss is read: what a line of [`LOSSES`] has.
@@ -48,6 +51,15 @@ pub enum Targets {
     Classes,
     /// As many numbers for each sample as the model gives.
     Values,
+    /// The share of each class for each sample; a class number is a share of 1.
+    Shares,
+}
+
+impl Targets {
+    /// Whether predictions are right or wrong.
+    pub(crate) fn has_classes(self) -> bool {
+        self != Targets::Values
+    }
 }
 
 /// How a loss is computed.

@@ -60,7 +60,7 @@ pub struct Io {
     pub losses: Handle,
     /// Correct predictions, one count per task of the loss, if there are classes.
     pub correct: Handle,
-    /// Whether targets are classes.
+    /// Whether targets are classes, or shares of them.
     pub(crate) classes: bool,
     /// The optimiser's values: rates and the like.
     pub values: Handle,
@@ -82,7 +82,7 @@ impl Io {
         let [c, h, w] = step.model.input;
         let targets = match step.loss.targets() {
             Targets::Classes => vec![batch],
-            Targets::Values => vec![batch, step.model.classes()],
+            Targets::Values | Targets::Shares => vec![batch, step.model.classes()],
         };
         let values = step.optimizer.values_used().max(Optimizer::VALUES);
         let row = |values: Vec<f64>| match dtype {
@@ -93,7 +93,7 @@ impl Io {
         let outputs = [batch, step.model.classes()];
         let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
-            classes: step.loss.targets() == Targets::Classes,
+            classes: step.loss.targets().has_classes(),
             constants: constants.collect::<Result<_, _>>()?,
             scores: scores.transpose()?,
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,

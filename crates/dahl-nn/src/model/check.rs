@@ -125,6 +125,8 @@ pub(super) fn assemble(
         name,
         input,
         layers,
+        augment: None,
+        normalise: None,
         file,
         extents,
         params,

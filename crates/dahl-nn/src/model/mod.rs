@@ -10,6 +10,8 @@
 //! ```toml
 //! name = "residual"
 //! input = [1, 28, 28]        # channels, height, width
+//! normalise = "0.286/0.353"  # means / deviations, a number per channel; may be left out
+//! augment = "flip,crop:2"    # how training images are changed (dahl_data::Augment); may be left out
 //!
 //! [[layers]]
 //! name = "stem"
@@ -79,6 +81,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dahl_core::hash::StableHasher;
+use dahl_data::{Augment, Normalise};
 
 use crate::Registry;
 use crate::keys::Key;
@@ -102,6 +105,11 @@ pub struct Model {
     pub input: [usize; 3],
     /// The layers, each after those it reads.
     pub layers: Vec<Entry>,
+    /// How training images are changed at random, unless a run says otherwise. Like the next, it does not count for
+    /// what the model computes.
+    pub augment: Option<Augment>,
+    /// How images are normalised, unless a run says otherwise.
+    pub normalise: Option<Normalise>,
     /// The file it was read from.
     pub file: Option<String>,
     extents: Vec<Extent>,

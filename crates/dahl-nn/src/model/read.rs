@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use dahl_core::text::unknown;
+use dahl_data::{DataError, Normalise};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -49,7 +50,7 @@ pub(super) fn from_toml(text: &str, file: &str, registry: &Registry) -> Result<M
         message,
         place: lines.place(span),
     };
-    let known = ["name", "input", "layers"];
+    let known = ["name", "input", "augment", "normalise", "layers"];
     if let Some(key) = table
         .keys()
         .find(|key| !known.contains(&key.get_ref().as_ref()))
@@ -97,13 +98,39 @@ pub(super) fn from_toml(text: &str, file: &str, registry: &Registry) -> Result<M
         .map(|(i, value)| draft(value, i, &lines, registry));
     let drafts = drafts.collect::<Result<Vec<Draft>, ModelError>>()?;
     let place = lines.place(input.span());
-    assemble(
+    let mut model = assemble(
         name_text.to_owned(),
         sizes,
         drafts,
         Some(file.to_owned()),
         place,
-    )
+    )?;
+    let text = |key: &str| {
+        let Some(value) = table.get(key) else {
+            return Ok(None);
+        };
+        let text = value.get_ref().as_str();
+        let text = text.ok_or_else(|| wrong(format!("`{key}` must be a text"), value.span()))?;
+        Ok(Some((text, value.span())))
+    };
+    if let Some((text, span)) = text("augment")? {
+        let read = text
+            .parse()
+            .map_err(|e: DataError| wrong(e.to_string(), span))?;
+        model.augment = Some(read);
+    }
+    if let Some((text, span)) = text("normalise")? {
+        let read: Normalise = text
+            .parse()
+            .map_err(|e: DataError| wrong(e.to_string(), span.clone()))?;
+        if read.mean().len() != sizes[0] {
+            let (given, channels) = (read.mean().len(), sizes[0]);
+            let message = format!("`normalise` is for {given} channels, the input has {channels}");
+            return Err(wrong(message, span));
+        }
+        model.normalise = Some(read);
+    }
+    Ok(model)
 }
 
 /// Keys that every layer has.

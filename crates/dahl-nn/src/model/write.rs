@@ -9,6 +9,12 @@ use super::check::{INPUT, label};
 pub(super) fn to_toml(model: &Model) -> String {
     let [c, h, w] = model.input;
     let mut out = format!("name = {}\ninput = [{c}, {h}, {w}]\n", quoted(&model.name));
+    if let Some(normalise) = &model.normalise {
+        let _ = writeln!(out, "normalise = {}", quoted(&normalise.to_string()));
+    }
+    if let Some(augment) = &model.augment {
+        let _ = writeln!(out, "augment = {}", quoted(&augment.to_string()));
+    }
     for (i, layer) in model.layers.iter().enumerate() {
         out.push_str("\n[[layers]]\n");
         if let Some(name) = &layer.name {

@@ -102,7 +102,7 @@ impl Step {
         let classes = self.model.classes() as u64;
         let target = |i: u64| match self.loss.targets() {
             Targets::Classes => random.below(i, classes) as f64,
-            Targets::Values => random.uniform(i),
+            Targets::Values | Targets::Shares => random.uniform(i),
         };
         exec.write(&io.targets, &mut |mut v| {
             (0..v.len()).for_each(|i| v.set(i, target(i as u64)));

@@ -21,7 +21,7 @@ use dahl_core::ExecError;
 
 use crate::schedule::Schedule;
 use crate::step::StepError;
-use dahl_data::DataError;
+use dahl_data::{Augment, DataError, Normalise};
 
 /// What decides on a training run, besides its step and its data.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,10 @@ pub struct Training {
     pub schedule: Schedule,
     /// Whether each epoch has its own order.
     pub shuffle: bool,
+    /// How training images are changed at random; as the model's file says unless set.
+    pub augment: Option<Augment>,
+    /// How all images are normalised, beyond the division by 255; as the model's file says unless set.
+    pub normalise: Option<Normalise>,
 }
 
 impl Default for Training {
@@ -46,6 +50,8 @@ impl Default for Training {
             rate: None,
             schedule: Schedule::default(),
             shuffle: true,
+            augment: None,
+            normalise: None,
         }
     }
 }

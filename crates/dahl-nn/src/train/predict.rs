@@ -1,7 +1,7 @@
 //! Predictions: what a model gives for samples whose targets nobody knows.
 
 use dahl_core::{DType, ExecError, Executor, Shown};
-use dahl_data::{Batches, Samples, Source};
+use dahl_data::{Samples, Source};
 
 use super::phase::{Collect, Input};
 use super::{Session, TrainError};
@@ -92,8 +92,8 @@ impl Collect for Scores {
 }
 
 impl Session {
-    /// What the model gives for samples, one after another: floats as they are, bytes divided by 255 as in
-    /// training. Dropout is off and normalisation uses its running statistics, as in evaluation.
+    /// What the model gives for samples, one after another: floats as they are, bytes divided by 255
+    /// and normalised as in training. Dropout is off and normalisation uses its running statistics, as in evaluation.
     pub fn predict<'a>(
         &mut self,
         exec: &mut dyn Executor,
@@ -120,7 +120,13 @@ impl Session {
         for first in (0..count).step_by(self.step.batch) {
             let samples_here = self.step.batch.min(count - first);
             inputs.resize(samples_here * size, T::default());
-            samples.copy_to(first * size, &mut inputs);
+            match (samples, &self.training.normalise) {
+                (Samples::Bytes(bytes), Some(by)) => {
+                    let bytes = &bytes[first * size..][..inputs.len()];
+                    by.convert(bytes, size, &mut inputs)?;
+                }
+                _ => samples.copy_to(first * size, &mut inputs),
+            }
             self.predict_batch(exec, samples_here, &inputs, &mut scores)?;
         }
         self.predictions.drain(exec, &mut scores)?;
@@ -176,8 +182,7 @@ impl Session {
         data: Source,
         targets: &mut Vec<f64>,
     ) -> Result<Scores, TrainError> {
-        data.check_shape(self.step.model.input)?;
-        let batches = Batches::<T>::new(data, self.step.batch)?;
+        let batches = self.unlabelled::<T>(data)?;
         let mut scores = self.no_scores();
         self.predictions.forget();
         for batch in self.once(&batches)? {

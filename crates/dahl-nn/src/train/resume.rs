@@ -101,6 +101,7 @@ impl Session {
             settings: self.settings_json(),
             data: self.data.clone(),
             class_names: self.class_names.clone(),
+            normalise: self.training.normalise.clone(),
         })
     }
 

@@ -49,6 +49,9 @@ impl Session {
         if self.training.shuffle {
             batches = batches.shuffled(self.step.seed);
         }
+        if let Some(augment) = &self.training.augment {
+            batches = batches.augmented(augment, self.step.seed)?;
+        }
         exec.compare(&mut || self.facts(&batches))?;
         self.open_checkpoints(exec, &batches)?;
         let steps = batches.per_epoch() as u64;
@@ -129,9 +132,17 @@ impl Session {
 
     /// Batches of a source, if it is what the step takes.
     fn batches<T: Shown>(&self, source: Source) -> Result<Batches<T>, DataError> {
-        let model = &self.step.model;
-        source.check_shape(model.input)?;
-        Batches::new(source, self.step.batch)?.expecting(self.expects())
+        self.unlabelled(source)?.expecting(self.expects())
+    }
+
+    /// The same, whatever its labels are.
+    pub(super) fn unlabelled<T: Shown>(&self, source: Source) -> Result<Batches<T>, DataError> {
+        source.check_shape(self.step.model.input)?;
+        let batches = Batches::new(source, self.step.batch)?;
+        match &self.training.normalise {
+            Some(by) => batches.normalised(by),
+            None => Ok(batches),
+        }
     }
 
     /// What labels the loss takes.
@@ -140,6 +151,7 @@ impl Session {
         match self.step.loss.targets() {
             Targets::Classes => Expects::Classes(outputs),
             Targets::Values => Expects::Values(outputs),
+            Targets::Shares => Expects::Shares(outputs),
         }
     }
 

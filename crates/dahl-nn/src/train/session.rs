@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use dahl_core::{Executor, Graph, Stop};
-use dahl_data::Identity;
+use dahl_data::{Identity, Normalise};
 
 use crate::checkpoint::{CheckpointError, CheckpointFolder, OpenFolder};
 use crate::lower::state::State;
@@ -63,6 +63,10 @@ impl Session {
         let rate = training.rate.unwrap_or(step.optimizer.default_rate());
         check_lr(rate)?;
         training.check(rate)?;
+        let mut training = training;
+        let model = &step.model;
+        training.augment = training.augment.or_else(|| model.augment.clone());
+        training.normalise = training.normalise.or_else(|| model.normalise.clone());
         Ok(Session {
             state: step.state()?,
             step,
@@ -98,6 +102,11 @@ impl Session {
     /// What a step is.
     pub fn step(&self) -> &Step {
         &self.step
+    }
+
+    /// What decides on the run, with what the model's file says.
+    pub fn training(&self) -> &Training {
+        &self.training
     }
 
     /// Writes checkpoints into a folder: at the end of every epoch, every so many steps, and where a run is stopped.
@@ -152,6 +161,17 @@ impl Session {
     /// Gives the classes names, which are kept with weights and checkpoints.
     pub fn name_classes(&mut self, names: Vec<String>) {
         self.class_names = names;
+    }
+
+    /// How images are normalised, beyond the division by 255.
+    pub fn normalise(&self) -> Option<&Normalise> {
+        self.training.normalise.as_ref()
+    }
+
+    /// Normalises images as weights from a file want it, unless model or settings have said how.
+    pub fn normalise_by(&mut self, normalise: Option<Normalise>) {
+        let own = self.training.normalise.take();
+        self.training.normalise = own.or(normalise);
     }
 
     /// Says what computes, such as the instruction set: checkpoints keep it, and resuming refuses another one,

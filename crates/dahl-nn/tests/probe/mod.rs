@@ -69,7 +69,7 @@ impl Probe {
         write(&mut runtime, &io.inputs, &pixels);
         let targets: Vec<f64> = match step.loss.targets() {
             Targets::Classes => (0..BATCH).map(|i| (i % model.classes()) as f64).collect(),
-            Targets::Values => draw(io.targets.shape.len(), 1.0)
+            Targets::Values | Targets::Shares => draw(io.targets.shape.len(), 1.0)
                 .iter()
                 .map(|x| x + 0.5)
                 .collect(),

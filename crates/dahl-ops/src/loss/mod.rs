@@ -1,5 +1,5 @@
 //! Losses beside plain cross-entropy: MSE, L1 and BCE with logits against arrays of targets ([`values`]), and
-//! cross-entropy with label smoothing and class weights ([`smooth`]).
+//! cross-entropy with label smoothing and class weights ([`smooth`]) or with shares of classes ([`soft`]).
 //!
 //! A task handles some samples. It writes a loss per sample, such that the mean over the batch is what
 //! PyTorch's `reduction="mean"` gives, and in training the gradient of `scale · Σ loss`; for the mean,
@@ -7,6 +7,7 @@
 
 pub(crate) mod kernels;
 pub mod smooth;
+pub mod soft;
 pub mod values;
 
 use dahl_core::{Call, Cost};

@@ -88,6 +88,11 @@ fn training_step(r: &Recorder, arena: &Arena) {
     };
     api::batch_norm(r, &c, affine, [&mean, &var], norm);
     api::cross_entropy_evaluate_into(r, &scores, &labels, &mut losses, &mut correct);
+    let shares = api::exp(r, &scores);
+    let mut gradient = api::exp(r, &scores);
+    let (a, b) = (&mut losses, &mut correct);
+    api::soft_cross_entropy_into(r, &scores, &shares, 0.5, a, b, &mut gradient);
+    api::soft_cross_entropy_evaluate_into(r, &scores, &shares, a, b);
 }
 
 /// The same convolution by Winograd's kernels and by those with pooling.

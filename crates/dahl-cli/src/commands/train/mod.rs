@@ -26,6 +26,7 @@ use dahl::tune::{
 use super::at_least_one;
 use super::cluster;
 use super::follow;
+use super::image_args::ImageArgs;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{StepArgs, model, say, weights_for};
 use crate::print;
@@ -48,6 +49,8 @@ pub struct Args {
     model: Option<PathBuf>,
     #[command(flatten)]
     data: DataOptions,
+    #[command(flatten)]
+    changes: ImageArgs,
     /// Passes over the data
     #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     epochs: u64,
@@ -222,6 +225,8 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
         rate: args.lr,
         schedule: args.schedule,
         shuffle: !args.no_shuffle,
+        augment: args.changes.augment()?,
+        normalise: args.changes.normalise(&*train)?,
     };
     let arithmetic = arithmetic_of(member)?;
     let mut session = Session::new(run.step.clone(), training)?;
@@ -238,6 +243,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
             let loaded = weights_for(session.model(), path)?;
             session.set_weights(member, &loaded.weights)?;
             session.name_classes(loaded.class_names);
+            session.normalise_by(loaded.normalise);
         }
         (.., Some(path)) => {
             let notes = session.set_weights_partly(member, weights::read(path)?)?;
@@ -281,6 +287,13 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
         units_text(machine),
         prepared.run.run.policy(),
     );
+    let training = prepared.session.training();
+    if let Some(by) = &training.normalise {
+        println!("normalised by {by}");
+    }
+    if let Some(augment) = training.augment.as_ref().filter(|a| !a.is_empty()) {
+        println!("augmented by {augment}");
+    }
     cluster::announce(member);
     let arithmetic = &prepared.arithmetic;
     println!(
@@ -379,7 +392,8 @@ fn finish(
     {
         let weights = session.weights(member)?;
         if member.node() == 0 {
-            saved = weights::write_named(path, &weights, session.class_names());
+            saved =
+                weights::write_named(path, &weights, session.class_names(), session.normalise());
         }
     }
     let mut complete = session.unsaved().is_none();

@@ -1,0 +1,125 @@
+//! What happens to images on their way to a model: `--normalise`, `--augment`, `dahl data show`.
+
+mod common;
+
+use common::{dahl, dahl_with, folder, refuse};
+
+const DATA: [&str; 2] = ["--data", "synthetic:1x28x28:64"];
+
+#[test]
+fn normalisation_is_kept_with_the_weights() {
+    let folder = folder("normalised");
+    let file = folder.join("w.safetensors");
+    let file = file.to_str().unwrap();
+    let train = [
+        "train",
+        "first",
+        "--epochs",
+        "2",
+        "--val-limit",
+        "16",
+        "--quiet",
+    ];
+    let more = ["--normalise", "measured", "--save", file];
+    dahl(&[&train[..], &DATA, &more].concat());
+    let eval = ["eval", "first", "--weights", file, "--json"];
+    let kept = dahl(&[&eval[..], &DATA].concat());
+    // The last epoch's validation of another run with the same numbers says the same.
+    let metrics = ["--normalise", "measured", "--metrics", "-"];
+    let train = ["train", "first", "--epochs", "2"];
+    let told = dahl(&[&train[..], &DATA, &metrics].concat());
+    let told: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(told["val_loss"], kept["loss"]);
+}
+
+#[test]
+fn augmented_training_learns_and_goes_on() {
+    let folder = folder("augmented");
+    let points = folder.join("points");
+    let points = points.to_str().unwrap();
+    let line = [
+        "train",
+        "first",
+        "--epochs",
+        "2",
+        "--val-limit",
+        "0",
+        "--quiet",
+        "--augment",
+        "flip,crop:2,rotate:5,brightness:0.2,contrast:0.2,erase:0.3,mixup:0.2",
+        "--loss",
+        "soft_cross_entropy",
+    ];
+    let line = [&line[..], &DATA].concat();
+    let metrics = |more: &[&str]| {
+        let out = dahl(&[&line[..], &["--metrics", "-"], more].concat());
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        last["loss"].as_f64().unwrap()
+    };
+    let whole = metrics(&[]);
+    dahl(&[&line[..], &["--steps", "3", "--checkpoint", points]].concat());
+    assert_eq!(metrics(&["--resume", points]), whole);
+    let other: Vec<&str> = line
+        .iter()
+        .map(|a| {
+            if a.starts_with("flip") {
+                "flip,mixup:0.2"
+            } else {
+                a
+            }
+        })
+        .collect();
+    refuse(
+        &[&other[..], &["--resume", points]].concat(),
+        "",
+        1,
+        &["the augmentation differ"],
+    );
+    refuse(
+        &["train", "--augment", "flop"],
+        "",
+        1,
+        &["unknown transform", "did you mean \"flip\""],
+    );
+    refuse(
+        &["train", "--augment", "mixup:1"],
+        "",
+        1,
+        &["soft_cross_entropy"],
+    );
+    refuse(
+        &["train", "--normalise", "0.5"],
+        "",
+        1,
+        &["no normalisation"],
+    );
+}
+
+#[test]
+fn a_batch_is_shown_as_a_picture() {
+    let folder = folder("shown");
+    let file = folder.join("batch.png");
+    let file = file.to_str().unwrap();
+    let show = [
+        "data",
+        "show",
+        "--augment",
+        "flip,crop:4,rotate:15,erase",
+        "--batch",
+        "12",
+    ];
+    let said = dahl(&[&show[..], &["--out", file]].concat());
+    assert!(
+        said.contains("10000 images of 1×28×28 for train, 10 classes"),
+        "{said}"
+    );
+    assert!(said.contains("Ankle boot"), "{said}");
+    assert!(said.contains("measured: --normalise 0.28"), "{said}");
+    let picture = image::open(file).unwrap();
+    assert_eq!(
+        (picture.width(), picture.height()),
+        (6 * 30 + 2, 2 * 30 + 2)
+    );
+    assert!(dahl_with(&["data", "show", "--data", "nothing"], "").code == Some(1));
+}
