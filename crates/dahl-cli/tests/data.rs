@@ -77,19 +77,19 @@ fn augmented_training_learns_and_goes_on() {
         &["the augmentation differ"],
     );
     refuse(
-        &["train", "--augment", "flop"],
+        &["train", "--quiet", "--augment", "flop"],
         "",
         1,
         &["unknown transform", "did you mean \"flip\""],
     );
     refuse(
-        &["train", "--augment", "mixup:1"],
+        &["train", "--quiet", "--augment", "mixup:1"],
         "",
         1,
         &["soft_cross_entropy"],
     );
     refuse(
-        &["train", "--normalise", "0.5"],
+        &["train", "--quiet", "--normalise", "0.5"],
         "",
         1,
         &["no normalisation"],
