@@ -3,8 +3,8 @@
 use dahl_core::{Array, Call, Codelet, Operands, Recorder};
 
 use super::cost;
+use super::kernels::soft::losses;
 use crate::cross_entropy::Scale;
-use crate::cross_entropy::kernel::{Labels, forward, forward_backward};
 use crate::declare::{Shaped, operands};
 use crate::op::{Done, Op, by_type, cpu, elements, only};
 use crate::simd::Lane;
@@ -64,19 +64,18 @@ fn rule(logits: &Shaped, shares: &Shaped, losses: &Shaped) -> Result<(), String>
 
 fn train<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, Scale { scale }) = (SoftTrain::at(ops.len()), Scale::of(ops.params()));
-    let shares = Labels::Weights(ops.read::<T>(at.shares));
-    let (losses, gradient) = (ops.write(at.losses), ops.write(at.gradient));
-    let logits = ops.read(at.logits);
-    let totals = forward_backward(logits, shares, T::from_f64(scale), losses, gradient);
-    count::<T>(ops, at.correct, totals.correct)
+    let (logits, shares) = (ops.read::<T>(at.logits), ops.read(at.shares));
+    let gradient = Some((T::from_f64(scale), ops.write(at.gradient)));
+    let correct = losses(logits, shares, ops.write(at.losses), gradient, &mut []);
+    count::<T>(ops, at.correct, correct)
 }
 
 fn evaluate<T: Lane>(ops: &Operands<'_>) -> Done {
     let at = SoftEvaluate::at(ops.len());
-    let (logits, shares) = (ops.read::<T>(at.logits), ops.read::<T>(at.shares));
+    let (logits, shares) = (ops.read::<T>(at.logits), ops.read(at.shares));
     let row = ops.scratch::<T>(logits.dims()[3]);
-    let totals = forward(logits, Labels::Weights(shares), ops.write(at.losses), row);
-    count::<T>(ops, at.correct, totals.correct)
+    let correct = losses(logits, shares, ops.write(at.losses), None, row);
+    count::<T>(ops, at.correct, correct)
 }
 
 fn count<T: Lane>(ops: &Operands<'_>, at: usize, correct: usize) -> Done {
