@@ -125,11 +125,12 @@ impl FromStr for Normalise {
     type Err = DataError;
 
     fn from_str(text: &str) -> Result<Normalise, DataError> {
-        let numbers = |t: &str| t.split(',').map(|x| x.trim().parse().ok()).collect();
-        let sides = text.split_once('/');
-        let sides: Option<(Option<Vec<f64>>, Option<Vec<f64>>)> =
-            sides.map(|(mean, std)| (numbers(mean), numbers(std)));
-        let Some((Some(mean), Some(std))) = sides else {
+        let numbers =
+            |t: &str| -> Option<Vec<f64>> { t.split(',').map(|x| x.trim().parse().ok()).collect() };
+        let sides = text
+            .split_once('/')
+            .map(|(mean, std)| [mean, std].map(numbers));
+        let Some([Some(mean), Some(std)]) = sides else {
             return Err(DataError::Usage(format!(
                 "`{text}` is no normalisation: write MEAN,…/DEVIATION,… with a number of each per channel, such as \
                  0.286/0.353"
