@@ -95,7 +95,7 @@ impl Region {
     }
 
     /// Calls `piece` with disjoint boxes that together are this box without `other` (at most eight).
-    pub fn subtract(&self, other: &Region, mut piece: impl FnMut(Region)) {
+    pub(crate) fn subtract(&self, other: &Region, mut piece: impl FnMut(Region)) {
         let Some(cut) = self.intersection(other) else {
             piece(*self);
             return;
@@ -120,7 +120,7 @@ impl Region {
     }
 
     /// This box moved from coordinates inside `frame` to those of the array `frame` lies in.
-    pub fn inside(&self, frame: &Region) -> Region {
+    pub(crate) fn inside(&self, frame: &Region) -> Region {
         let mut r = *self;
         for a in 0..MAX_RANK {
             r.start[a] += frame.start[a];

@@ -49,7 +49,7 @@ pub use program::{ProgramError, ProgramRun, run_program};
 pub use sampler::{Options, Sampler, measure};
 
 /// The most a domain is believed to draw where nothing says otherwise.
-pub const PLAUSIBLE: Watts = Watts(1000.0);
+pub(crate) const PLAUSIBLE: Watts = Watts(1000.0);
 
 /// A source of raw readings.
 pub trait Meter: Send {

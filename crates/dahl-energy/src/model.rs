@@ -99,7 +99,7 @@ impl WattsModel {
     }
 
     /// Energy of units that together were busy for so long.
-    pub fn pooled(&self, busy: Seconds, elapsed: Seconds) -> Joules {
+    pub(crate) fn pooled(&self, busy: Seconds, elapsed: Seconds) -> Joules {
         let most = elapsed.0 * self.units as f64;
         // CPU time is counted in ticks and may run ahead of the clock by one.
         let busy = busy.0.clamp(0.0, most.max(0.0));
@@ -147,7 +147,7 @@ pub enum Clock {
 
 impl Clock {
     /// Busy time so far, all units together.
-    pub fn busy(&self) -> Result<Seconds, Trouble> {
+    pub(crate) fn busy(&self) -> Result<Seconds, Trouble> {
         match self {
             Clock::Told(tell) => Ok(tell()),
             #[cfg(unix)]

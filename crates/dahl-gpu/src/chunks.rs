@@ -13,7 +13,7 @@ pub(crate) const HALF: usize = 1 << 20;
 
 /// `rows` times `len` bytes, `pitch` apart from `start` on; packed without gaps from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// Which of the arrays that travel together.
     pub of: usize,
     /// First byte in the array.
@@ -58,7 +58,7 @@ fn pieces(of: usize, ranges: &[Range<usize>]) -> Vec<Piece> {
 }
 
 /// Cuts ranges of arrays into chunks of at most `most` bytes each.
-pub fn chunks<'a>(
+pub(crate) fn chunks<'a>(
     arrays: impl Iterator<Item = &'a [Range<usize>]>,
     most: usize,
 ) -> Vec<Vec<Piece>> {
@@ -114,7 +114,7 @@ pub fn chunks<'a>(
 /// # Safety
 /// `staging` has two halves of equal size, ours alone; the ranges are inside the host's arrays, and
 /// nobody else writes them, nor reads them if the way is out.
-pub unsafe fn carry<E, X>(
+pub(crate) unsafe fn carry<E, X>(
     staging: *mut u8,
     all: &[Cargo<'_>],
     way: Direction,

@@ -23,7 +23,7 @@ pub enum Fault {
 
 /// The failures of one device.
 #[derive(Debug)]
-pub struct Faults {
+pub(crate) struct Faults {
     first: OnceLock<String>,
     /// How many more of each go well; negative if all do.
     left: [AtomicI64; 4],

@@ -144,7 +144,7 @@ impl Launch {
 }
 
 /// Elements that kernels can count: they index with 32 bits.
-pub const LIMIT: usize = 1 << 31;
+pub(crate) const LIMIT: usize = 1 << 31;
 
 /// Stands for a library's product of matrices in place of a kernel; arguments as those of `matmul`.
 pub(crate) const BLAS: &str = "blas";
@@ -177,7 +177,7 @@ impl Task<'_> {
 }
 
 /// Whether an operand of this mode is added to rather than overwritten.
-pub fn adds(mode: Mode) -> bool {
+pub(crate) fn adds(mode: Mode) -> bool {
     mode != Mode::Write
 }
 

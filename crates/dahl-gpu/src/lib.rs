@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`source`] | the kernels, one text for OpenCL C and CUDA C |
 //! | [`recipes`] | per codelet: which kernels, with which arguments, on how many items; and the table |
-//! | [`launch`], [`tensor`], [`tuning`] | what a recipe is made of |
-//! | [`device`] | what a device must do; the runtime's driver and memory on top of it |
-//! | [`devices`], [`measure`] | all devices of this computer in one list; what one does at best |
-//! | [`pool`], [`store`] | device memory, dealt out from a few large buffers; counters of what a device did |
-//! | [`fault`] | the first failure, after which a device is out of use; failures for tests |
-//! | [`chunks`] | copies through pinned memory, small ones joined |
+//! | [`launch`], [`tensor`], `tuning` | what a recipe is made of |
+//! | `device` | what a device must do; the runtime's driver and memory on top of it |
+//! | `devices`, [`measure`] | all devices of this computer in one list; what one does at best |
+//! | `pool`, `store` | device memory, dealt out from a few large buffers; counters of what a device did |
+//! | `fault` | the first failure, after which a device is out of use; failures for tests |
+//! | `chunks` | copies through pinned memory, small ones joined |
 //! | `check` | every recipe against the CPU's reference, on a device at hand |
 //! | [`opencl`], [`cuda`] | devices, through libraries that are loaded when first asked for |
 //!
@@ -27,22 +27,26 @@
 
 mod attach;
 mod cache;
-pub mod chunks;
+mod chunks;
 pub mod cuda;
-pub mod device;
-pub mod devices;
-pub mod error;
-pub mod fault;
+mod device;
+mod devices;
+mod error;
+mod fault;
 pub mod launch;
 pub mod measure;
 pub mod opencl;
-pub mod pool;
+mod pool;
 pub mod recipes;
 pub mod source;
-pub mod store;
+mod store;
 pub mod tensor;
-pub mod tuning;
+mod tuning;
 
 pub use attach::{Opened, Opening, attach, equip, open};
-pub use device::{Device, GpuDriver, GpuMemory, Settings, kernels};
+pub use device::{Device, GpuDriver, GpuMemory, LinkSpeed, Settings, kernels};
+pub use devices::{Found, Library, Listing, list};
 pub use error::GpuError;
+pub use fault::Fault;
+pub use store::Stats;
+pub use tuning::Tuning;

@@ -45,7 +45,7 @@ fn timed(mut run: impl FnMut() -> Result<(), GpuError>) -> Result<Vec<f64>, GpuE
 }
 
 /// One way of a device's link: a small and a large copy, the best of several.
-pub fn link(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
+pub(crate) fn link(device: &dyn Device, way: Direction) -> Result<LinkSpeed, GpuError> {
     const SMALL: usize = 64;
     // Where a limit leaves little room, a smaller copy must do.
     let large = (8 << 20).min(device.usage().limit / 2).max(2 * SMALL);

@@ -34,7 +34,7 @@ pub struct Usage {
 }
 
 /// Memory of one device.
-pub struct Pool<S> {
+pub(crate) struct Pool<S> {
     slabs: Vec<Slab<S>>,
     /// Sizes of pieces handed out, by address.
     pieces: BTreeMap<usize, usize>,

@@ -11,7 +11,7 @@ use crate::pool::{Pool, Usage};
 use crate::tensor::{Base, Tensor};
 
 /// The memory of a device whose buffers are `S`.
-pub struct Store<S> {
+pub(crate) struct Store<S> {
     /// The device's name.
     pub name: String,
     pool: Mutex<Pool<S>>,
@@ -24,7 +24,7 @@ pub struct Store<S> {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
-pub enum Count {
+pub(crate) enum Count {
     /// See [`Stats::buffers`].
     Buffers,
     /// See [`Stats::programs`].
@@ -57,7 +57,7 @@ pub struct Stats {
 }
 
 /// Locks; what is behind these locks stays consistent wherever a panic could come from.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -11,9 +11,9 @@ use common::{POCL, have_device};
 use dahl_check::{Outcome, Subject, check, check_all};
 use dahl_core::view::for_rows;
 use dahl_core::{Codelet, DType, Operands, Seconds, UnitKind};
-use dahl_gpu::device::LinkSpeed;
+use dahl_gpu::LinkSpeed;
+use dahl_gpu::Tuning;
 use dahl_gpu::opencl::{self, OpenClDevice};
-use dahl_gpu::tuning::Tuning;
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
 use dahl_test_support::skip;
 

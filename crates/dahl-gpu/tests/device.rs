@@ -14,7 +14,7 @@ use std::sync::Arc;
 use common::{POCL, have_device};
 use dahl_core::operands::Placed;
 use dahl_core::{Access, Call, DType, Merge, Mode, Region, Shape};
-use dahl_gpu::fault::Fault;
+use dahl_gpu::Fault;
 use dahl_gpu::launch::{Steps, Task};
 use dahl_gpu::opencl::OpenClDevice;
 use dahl_gpu::tensor::{Base, Tensor};

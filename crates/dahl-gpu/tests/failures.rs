@@ -5,7 +5,7 @@ mod common;
 
 use common::{How, POCL, SMALL_CNN, assert_close, have_device, train, try_train};
 use dahl_core::DType;
-use dahl_gpu::fault::Fault;
+use dahl_gpu::Fault;
 use dahl_nn::checkpoint::Checkpoint;
 use dahl_test_support::skip;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{How, POCL, SMALL_CNN, have_device, runtime, session};
 use dahl_core::{Arena, Bytes, DType, KernelSet, Recorder, Seconds, Task, UnitKind};
-use dahl_gpu::device::LinkSpeed;
+use dahl_gpu::LinkSpeed;
 use dahl_gpu::opencl::OpenClDevice;
 use dahl_gpu::{Device, GpuDriver, GpuMemory, Settings};
 use dahl_runtime::driver::{Driver, DriverError, Job};
@@ -68,7 +68,7 @@ fn a_thousand_steps_leave_nothing_behind() {
             // Everything stays there, and every step is as the one before.
             assert_eq!(warm.1, end.1, "memory in use");
             assert_eq!(warm.2, end.2, "bytes moved");
-            let per = |a: usize, f: fn(&dahl_gpu::store::Stats) -> u64| {
+            let per = |a: usize, f: fn(&dahl_gpu::Stats) -> u64| {
                 (f(&parts[a + 1].0) - f(&parts[a].0)) / each as u64
             };
             for part in 0..4 {

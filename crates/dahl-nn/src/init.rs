@@ -23,7 +23,7 @@ pub fn fill(model: &Model, place: usize) -> Fill {
 }
 
 /// The random numbers of parameter `place`.
-pub fn stream(seed: u64, place: usize) -> Random {
+pub(crate) fn stream(seed: u64, place: usize) -> Random {
     Random::new(seed, STREAM | place as u64)
 }
 

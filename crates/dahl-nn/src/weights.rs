@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use crate::checkpoint;
 use crate::model::{Model, Param, Role};
 
-pub use fit::{Fitted, fit, fit_partly};
+pub(crate) use fit::fit_partly;
+pub use fit::{Fitted, fit};
 
 /// Tensors by their keys.
 pub type Weights = BTreeMap<String, Tensor>;

@@ -9,8 +9,8 @@
 //! There are two ways in:
 //!
 //! - [`dispatch`] runs a [`Body`]: plain loops over slices, which the compiler vectorises.
-//! - [`Lane::vectorised`] runs a [`lanes::Kernel`], written with the explicit vectors of
-//!   [`lanes::Lanes`], for the few loops that must own their registers.
+//! - [`Lane::vectorised`] runs a `lanes::Kernel`, written with the explicit vectors of
+//!   `lanes::Lanes`, for the few loops that must own their registers.
 //!
 //! ```
 //! use dahl_ops::simd::{Body, dispatch};
@@ -36,9 +36,9 @@
 //! A body whose method lacks `#[inline(always)]`, or that calls a function which does, is still
 //! correct but is compiled for the baseline.
 
-pub mod lanes;
+pub(crate) mod lanes;
 mod level;
-pub mod masks;
+pub(crate) mod masks;
 #[cfg(target_arch = "x86_64")]
 mod masks_x86;
 #[cfg(target_arch = "x86_64")]

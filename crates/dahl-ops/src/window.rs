@@ -35,7 +35,7 @@ impl Window {
 
     /// The range of kernel positions whose input for output `y` along `axis` lies in `0..len`.
     #[inline]
-    pub fn taps(&self, axis: usize, y: usize, len: usize) -> std::ops::Range<usize> {
+    pub(crate) fn taps(&self, axis: usize, y: usize, len: usize) -> std::ops::Range<usize> {
         let first = (y * self.stride[axis]) as isize - self.shift[axis];
         let lo = (-first).clamp(0, self.kernel[axis] as isize) as usize;
         let hi = (len as isize - first).clamp(lo as isize, self.kernel[axis] as isize) as usize;

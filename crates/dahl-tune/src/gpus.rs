@@ -147,7 +147,7 @@ pub fn missing() -> Vec<String> {
 }
 
 /// The numbers of those that are not the processor under another name.
-pub fn accelerators() -> Vec<usize> {
+pub(crate) fn accelerators() -> Vec<usize> {
     let listed = listed();
     (0..listed.len())
         .filter(|&n| listed[n].accelerator)

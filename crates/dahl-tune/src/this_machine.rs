@@ -98,7 +98,7 @@ impl ThisMachine {
     }
 
     /// The performance model, to look at; none if there is no folder to keep one in.
-    pub fn times(&self) -> Result<Option<(PerfModel, Option<Warning>)>, TuneError> {
+    pub(crate) fn times(&self) -> Result<Option<(PerfModel, Option<Warning>)>, TuneError> {
         match self.times_path() {
             Ok(path) => Ok(Some(dahl_runtime::perf_store::load(&path)?)),
             Err(_) => Ok(None),

@@ -15,7 +15,7 @@ use crate::shape::Shape;
 use super::fragments::{Cut, Fragments};
 
 /// No task.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// What happened to the elements of a fragment.
 #[derive(Clone, Copy, Debug)]

@@ -81,7 +81,7 @@ fn descend(
 }
 
 /// Whether two regions of one storage, each under its own shape, share an element.
-pub fn overlap(a: (&Shape, &Region), b: (&Shape, &Region)) -> bool {
+pub(crate) fn overlap(a: (&Shape, &Region), b: (&Shape, &Region)) -> bool {
     if a.0 == b.0 {
         return a.1.overlaps(b.1);
     }

@@ -28,7 +28,7 @@ use crate::tuning::Tuning;
 
 /// A device, described.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Info {
+pub(crate) struct Info {
     /// Its name.
     pub name: String,
     /// Bytes of its memory.
@@ -60,7 +60,7 @@ pub(super) fn call<T>(
 }
 
 /// All devices, in the driver's order.
-pub fn devices() -> Result<Vec<Info>, GpuError> {
+pub(crate) fn devices() -> Result<Vec<Info>, GpuError> {
     driver_present()?;
     call("CUDA", "starting the driver", cu::init())?;
     let count = call("CUDA", "counting devices", cu::device::get_count())?;
@@ -140,7 +140,7 @@ impl Drop for Stream {
 type Modules = HashMap<DType, Module>;
 
 /// A CUDA device. Fields are dropped in order: what uses a stream, before it.
-pub struct CudaDevice {
+pub(crate) struct CudaDevice {
     info: Info,
     tuning: Tuning,
     settings: Settings,

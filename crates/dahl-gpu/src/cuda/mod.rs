@@ -11,6 +11,6 @@ mod memory;
 mod module;
 
 pub use compile::ptx;
-pub use device::{CudaDevice, Info, devices};
+pub(crate) use device::{CudaDevice, Info, devices};
 pub use library::compiler_present;
 pub(crate) use library::{blas_present, driver_present};

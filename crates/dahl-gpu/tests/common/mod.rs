@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use dahl_core::{Bytes, DType, MemoryId, Seconds};
 use dahl_data::{DataError, Dataset};
-use dahl_gpu::device::LinkSpeed;
-use dahl_gpu::fault::Fault;
+use dahl_gpu::Fault;
+use dahl_gpu::LinkSpeed;
 use dahl_gpu::opencl::{self, OpenClDevice};
 use dahl_gpu::{Device, GpuDriver, GpuError, GpuMemory, Settings};
 use dahl_nn::checkpoint::{Checkpoint, CheckpointFolder};

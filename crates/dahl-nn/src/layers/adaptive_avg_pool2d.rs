@@ -9,7 +9,7 @@ use super::{Extent, Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.AdaptiveAvgPool2d(1)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AdaptiveAvgPool2d;
+pub(crate) struct AdaptiveAvgPool2d;
 
 impl Named for AdaptiveAvgPool2d {
     const NAME: &'static str = "adaptive_avg_pool2d";

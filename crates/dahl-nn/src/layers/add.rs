@@ -8,7 +8,7 @@ use super::{Extent, Layer, ModelBuilder, Named, Tape};
 
 /// `x + y + …`, for residual connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Add;
+pub(crate) struct Add;
 
 impl Named for Add {
     const NAME: &'static str = "add";

@@ -11,7 +11,7 @@ use crate::lower::tiles;
 /// `torch.nn.AvgPool2d`, padding counted as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AvgPool2d(pub Pool2d);
+pub(crate) struct AvgPool2d(pub Pool2d);
 
 impl Named for AvgPool2d {
     const NAME: &'static str = "avg_pool2d";

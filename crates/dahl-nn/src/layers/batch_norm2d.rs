@@ -16,7 +16,7 @@ const MOMENTUM: f64 = 0.1;
 /// `torch.nn.BatchNorm2d`: each channel brought to mean 0 and variance 1 over the batch, then scaled and
 /// shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchNorm2d;
+pub(crate) struct BatchNorm2d;
 
 impl Named for BatchNorm2d {
     const NAME: &'static str = "batch_norm2d";

@@ -11,7 +11,7 @@ use crate::lower::tiles;
 /// `torch.nn.Dropout`: while training, sets values to zero and scales the others up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Dropout {
+pub(crate) struct Dropout {
     /// The probability of a zero.
     pub p: f64,
 }

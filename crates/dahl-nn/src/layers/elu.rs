@@ -9,7 +9,7 @@ use super::{Extent, Layer, ModelBuilder, Named, Tape, finite};
 /// `torch.nn.ELU`: the value, or `alpha · (eˣ − 1)` where it is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Elu {
+pub(crate) struct Elu {
     /// Minus the result far below zero.
     pub alpha: f64,
 }

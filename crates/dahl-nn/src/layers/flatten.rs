@@ -7,7 +7,7 @@ use super::{Extent, Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.Flatten`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flatten;
+pub(crate) struct Flatten;
 
 impl Named for Flatten {
     const NAME: &'static str = "flatten";

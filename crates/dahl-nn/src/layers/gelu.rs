@@ -9,7 +9,7 @@ use super::{Layer, ModelBuilder, Named, Tape};
 /// `torch.nn.GELU`: `x · Φ(x)`, Φ being the normal distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Gelu {
+pub(crate) struct Gelu {
     /// How Φ is computed.
     pub approximate: Approximate,
 }
@@ -17,7 +17,7 @@ pub struct Gelu {
 /// How [`Gelu`] is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Approximate {
+pub(crate) enum Approximate {
     /// By the error function.
     #[default]
     None,

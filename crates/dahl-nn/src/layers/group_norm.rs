@@ -13,7 +13,7 @@ use super::{Extent, Layer, ModelBuilder, Named, ParamSpec, Tape, divides, norm, 
 /// `torch.nn.GroupNorm`: groups of channels of each sample brought to mean 0 and variance 1, then each channel scaled
 /// and shifted. The numbers of a row are its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupNorm {
+pub(crate) struct GroupNorm {
     /// Into how many groups the channels are cut.
     pub num_groups: usize,
     /// What is added to the variance.

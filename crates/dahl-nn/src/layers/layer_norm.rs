@@ -14,7 +14,7 @@ use super::{Extent, Layer, ModelBuilder, Named, ParamSpec, Tape, norm};
 /// and shifted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LayerNorm {
+pub(crate) struct LayerNorm {
     /// The extents that are normalised together, the last ones of a sample; all of them unless given.
     #[serde(deserialize_with = "extents", skip_serializing_if = "Option::is_none")]
     pub normalized_shape: Option<Vec<usize>>,

@@ -9,7 +9,7 @@ use super::{Extent, Layer, ModelBuilder, Named, Tape, finite};
 /// `torch.nn.LeakyReLU`: the value, or a small part of it where it is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LeakyRelu {
+pub(crate) struct LeakyRelu {
     /// What negative values are multiplied by.
     pub negative_slope: f64,
 }

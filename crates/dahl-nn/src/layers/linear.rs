@@ -13,7 +13,7 @@ use crate::lower::tiles;
 
 /// `torch.nn.Linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Linear {
+pub(crate) struct Linear {
     /// How many numbers it gives.
     pub out_features: usize,
     /// Whether a number per output is added.

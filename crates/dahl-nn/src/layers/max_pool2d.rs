@@ -11,7 +11,7 @@ use crate::lower::tiles;
 /// `torch.nn.MaxPool2d`; what pads the image is never the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct MaxPool2d(pub Pool2d);
+pub(crate) struct MaxPool2d(pub Pool2d);
 
 impl Named for MaxPool2d {
     const NAME: &'static str = "max_pool2d";

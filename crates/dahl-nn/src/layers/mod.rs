@@ -32,25 +32,26 @@ use std::sync::Arc;
 
 use dahl_core::Handle;
 
-pub use adaptive_avg_pool2d::AdaptiveAvgPool2d;
-pub use add::Add;
-pub use avg_pool2d::AvgPool2d;
-pub use batch_norm2d::BatchNorm2d;
-pub use conv2d::Conv2d;
-pub use dropout::Dropout;
-pub use elu::Elu;
-pub use flatten::Flatten;
-pub use gelu::{Approximate, Gelu};
-pub use group_norm::GroupNorm;
-pub use layer_norm::LayerNorm;
-pub use leaky_relu::LeakyRelu;
-pub use linear::Linear;
-pub use max_pool2d::MaxPool2d;
-pub use relu::Relu;
-pub use sigmoid::Sigmoid;
-pub use silu::Silu;
-pub use tanh::Tanh;
-pub use window::{Pair, Pool2d};
+pub(crate) use adaptive_avg_pool2d::AdaptiveAvgPool2d;
+pub(crate) use add::Add;
+pub(crate) use avg_pool2d::AvgPool2d;
+pub(crate) use batch_norm2d::BatchNorm2d;
+pub(crate) use conv2d::Conv2d;
+pub(crate) use dropout::Dropout;
+pub(crate) use elu::Elu;
+pub(crate) use flatten::Flatten;
+pub(crate) use gelu::Gelu;
+pub(crate) use group_norm::GroupNorm;
+pub(crate) use layer_norm::LayerNorm;
+pub(crate) use leaky_relu::LeakyRelu;
+pub(crate) use linear::Linear;
+pub(crate) use max_pool2d::MaxPool2d;
+pub(crate) use relu::Relu;
+pub(crate) use sigmoid::Sigmoid;
+pub(crate) use silu::Silu;
+pub(crate) use tanh::Tanh;
+pub use window::Pair;
+pub(crate) use window::Pool2d;
 
 use crate::keys::{self, Keys, Named, Reader};
 use crate::lower::Tape;
@@ -79,7 +80,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.
-pub const fn reader<T: Layer + Named>() -> Reader<dyn Layer> {
+pub(crate) const fn reader<T: Layer + Named>() -> Reader<dyn Layer> {
     Reader {
         name: T::NAME,
         read: |given| Ok(Arc::new(keys::read::<T>(given)?)),

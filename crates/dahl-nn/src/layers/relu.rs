@@ -8,7 +8,7 @@ use super::{Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.ReLU`: the larger of 0 and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Relu;
+pub(crate) struct Relu;
 
 impl Named for Relu {
     const NAME: &'static str = "relu";

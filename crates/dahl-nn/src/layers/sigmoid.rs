@@ -8,7 +8,7 @@ use super::{Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.Sigmoid`: `1 / (1 + e⁻ˣ)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sigmoid;
+pub(crate) struct Sigmoid;
 
 impl Named for Sigmoid {
     const NAME: &'static str = "sigmoid";

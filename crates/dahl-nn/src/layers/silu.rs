@@ -8,7 +8,7 @@ use super::{Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.SiLU`: `x · sigmoid(x)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Silu;
+pub(crate) struct Silu;
 
 impl Named for Silu {
     const NAME: &'static str = "silu";

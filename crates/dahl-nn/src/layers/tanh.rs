@@ -8,7 +8,7 @@ use super::{Layer, ModelBuilder, Named, Tape};
 
 /// `torch.nn.Tanh`: the hyperbolic tangent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tanh;
+pub(crate) struct Tanh;
 
 impl Named for Tanh {
     const NAME: &'static str = "tanh";

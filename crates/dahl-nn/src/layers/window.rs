@@ -128,7 +128,7 @@ pub(super) fn windows(input: [usize; 2], geometry: &Geometry) -> Result<[usize; 
 /// The keys of pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PoolKeys")]
-pub struct Pool2d {
+pub(crate) struct Pool2d {
     /// Height and width of a window.
     pub kernel: Pair,
     /// Step between windows.
@@ -168,7 +168,7 @@ impl From<PoolKeys> for Pool2d {
 
 impl Pool2d {
     /// Windows side by side, no padding.
-    pub fn new(kernel: impl Into<Pair>) -> Self {
+    pub(crate) fn new(kernel: impl Into<Pair>) -> Self {
         let kernel = kernel.into();
         Pool2d {
             kernel,

@@ -54,7 +54,7 @@ pub(crate) fn region(axes: [Piece; 4]) -> Region {
 }
 
 /// The part of an array whose axes, right-aligned, are these.
-pub fn part(handle: &Handle, axes: [Piece; 4]) -> Handle {
+pub(crate) fn part(handle: &Handle, axes: [Piece; 4]) -> Handle {
     handle.part(&region(axes))
 }
 
@@ -71,7 +71,7 @@ pub fn samples(handle: &Handle, piece: Piece) -> Handle {
 }
 
 /// A piece of the last axis.
-pub fn last(handle: &Handle, piece: Piece) -> Handle {
+pub(crate) fn last(handle: &Handle, piece: Piece) -> Handle {
     let mut axes = whole(handle);
     axes[3] = piece;
     part(handle, axes)

@@ -24,7 +24,7 @@ impl Extent {
     }
 
     /// Its sizes, the outermost first.
-    pub fn sizes(&self) -> Vec<usize> {
+    pub(crate) fn sizes(&self) -> Vec<usize> {
         match self {
             Extent::Image(sizes) => sizes.to_vec(),
             Extent::Flat(n) => vec![*n],
@@ -32,7 +32,7 @@ impl Extent {
     }
 
     /// Channels of an image, or how many numbers.
-    pub fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         match *self {
             Extent::Image([channels, ..]) => channels,
             Extent::Flat(n) => n,
@@ -40,7 +40,7 @@ impl Extent {
     }
 
     /// The extent if it has no zero and is not absurdly large.
-    pub fn checked(self) -> Result<Extent, String> {
+    pub(crate) fn checked(self) -> Result<Extent, String> {
         let sizes: &[usize] = match &self {
             Extent::Image(sizes) => sizes,
             Extent::Flat(n) => std::slice::from_ref(n),

@@ -70,7 +70,7 @@ impl Fill {
     }
 
     /// Element `i` of a parameter whose random numbers are `random`.
-    pub fn value(&self, random: &Random, i: usize) -> f64 {
+    pub(crate) fn value(&self, random: &Random, i: usize) -> f64 {
         match *self {
             Fill::Uniform { bound } => (2.0 * random.uniform(i as u64) - 1.0) * bound,
             Fill::Constant(value) => value,

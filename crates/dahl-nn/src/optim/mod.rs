@@ -27,7 +27,7 @@ pub const OPTIMIZERS: &[Reader<dyn UpdateRule>] =
     &[reader::<Sgd>(), reader::<Adam>(), reader::<AdamW>()];
 
 /// How an optimiser is read: what a line of [`OPTIMIZERS`] has.
-pub const fn reader<T: UpdateRule + Named>() -> Reader<dyn UpdateRule> {
+pub(crate) const fn reader<T: UpdateRule + Named>() -> Reader<dyn UpdateRule> {
     Reader {
         name: T::NAME,
         read: |given| Ok(Arc::new(keys::read::<T>(given)?)),

@@ -75,12 +75,16 @@ impl Step {
     }
 
     /// Parameters and optimiser state, all zeros.
-    pub fn state(&self) -> Result<Rc<State>, StepError> {
+    pub(crate) fn state(&self) -> Result<Rc<State>, StepError> {
         Ok(Rc::new(State::new(self)?))
     }
 
     /// Gives a state the first weights: PyTorch's distributions, from the step's seed.
-    pub fn initialise(&self, exec: &mut dyn Executor, state: &State) -> Result<(), ExecError> {
+    pub(crate) fn initialise(
+        &self,
+        exec: &mut dyn Executor,
+        state: &State,
+    ) -> Result<(), ExecError> {
         for (place, array) in state.params.iter().enumerate() {
             let Some(array) = array else { continue };
             let fill = init::fill(&self.model, place);

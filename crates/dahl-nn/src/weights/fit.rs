@@ -41,7 +41,7 @@ pub fn fit(weights: Weights, model: &Model) -> Fitted {
 
 /// Like [`fit`], and leaves out what the model cannot take: tensors of other shapes, those it does not have. What
 /// the weights lack keeps the values it has.
-pub fn fit_partly(weights: Weights, model: &Model) -> Fitted {
+pub(crate) fn fit_partly(weights: Weights, model: &Model) -> Fitted {
     let mut fitted = fit(weights, model);
     let mut kept = Weights::new();
     let mut given = std::mem::take(&mut fitted.weights);

@@ -169,7 +169,7 @@ pub static FILTER_GRAD: Op<FilterGrad, Params> = Op::new(|| {
         ))
 });
 
-/// The gradient by the input, for windows that [`last::input::supports`].
+/// The gradient by the input, for windows that `last::input::supports`.
 pub static INPUT_GRAD: Op<InputGrad, Params> = Op::new(|| {
     let rule = |call: &Call| {
         rule(call)?;

@@ -14,13 +14,13 @@
 //!
 //! | module | what it is | when |
 //! |---|---|---|
-//! | [`mod@reference`] | plain loops; what the others are checked against | tests |
-//! | [`direct`], [`direct_filter`] | registers along output rows | few channels: first layers |
-//! | [`conv_pool`], [`conv_pool_grad`] | with bias, positive part and max-pooling, fused | the same, pooled 2×2 or 3×3 |
-//! | [`channels_last`] | vectors of output channels, or of kernel columns by input channels | few channels, narrow images: inner layers |
-//! | [`gemm`] | small blocks of unfolded input times the filter | few channels; 1×1 of stride 1 |
-//! | [`packed`] | the same with channels in vectors and nothing packed twice | any other window, about 16 channels or more |
-//! | [`winograd`] | fewer multiplications in a transformed domain | 3×3, stride 1, 16 channels or more |
+//! | `reference` | plain loops; what the others are checked against | tests |
+//! | `direct`, `direct_filter` | registers along output rows | few channels: first layers |
+//! | `conv_pool`, `conv_pool_grad` | with bias, positive part and max-pooling, fused | the same, pooled 2×2 or 3×3 |
+//! | `channels_last` | vectors of output channels, or of kernel columns by input channels | few channels, narrow images: inner layers |
+//! | `gemm` | small blocks of unfolded input times the filter | few channels; 1×1 of stride 1 |
+//! | `packed` | the same with channels in vectors and nothing packed twice | any other window, about 16 channels or more |
+//! | `winograd` | fewer multiplications in a transformed domain | 3×3, stride 1, 16 channels or more |
 //!
 //! Gradients with respect to filter and bias are *added* to what the destination holds, so that tasks
 //! on different samples can accumulate; everything else is overwritten. Which implementation a task

@@ -41,15 +41,15 @@ pub static ADD: Op<Binary> =
     Op::new(|| codelet::<Binary>("add", both!(|x, c| binary::add(x.a, x.b, c)), |x| x.a + x.b));
 
 /// `c = a − b`
-pub static SUB: Op<Binary> =
+pub(crate) static SUB: Op<Binary> =
     Op::new(|| codelet::<Binary>("sub", both!(|x, c| binary::sub(x.a, x.b, c)), |x| x.a - x.b));
 
 /// `c = a · b`
-pub static MUL: Op<Binary> =
+pub(crate) static MUL: Op<Binary> =
     Op::new(|| codelet::<Binary>("mul", both!(|x, c| binary::mul(x.a, x.b, c)), |x| x.a * x.b));
 
 /// `c = a / b`
-pub static DIV: Op<Binary> =
+pub(crate) static DIV: Op<Binary> =
     Op::new(|| codelet::<Binary>("div", both!(|x, c| binary::div(x.a, x.b, c)), |x| x.a / x.b));
 
 operands! {

@@ -5,7 +5,7 @@
 //! result works in place: its first operand is changed.
 //!
 //! Each has a `reference` that computes each element alone in `f64`, and the vector kernel. Files:
-//! [`binary`], [`unary`], [`relu`] declare operations, `kernels` has their loops, [`walk`] the one loop
+//! [`binary`], [`unary`], [`relu`] declare operations, `kernels` has their loops, `walk` the one loop
 //! behind all of them.
 
 pub mod binary;
@@ -25,9 +25,11 @@ use crate::declare::{OperandSet, Shaped, operands};
 use crate::op::Done;
 use crate::simd::Lane;
 
-pub use binary::{ADD, ADD_ASSIGN, DIV, MUL, SUB};
+pub use binary::{ADD, ADD_ASSIGN};
+pub(crate) use binary::{DIV, MUL, SUB};
 pub use relu::{RELU, RELU_GRAD};
-pub use unary::{ADD_VALUE, CLIP, COPY, EXP, FILL, LOG, POWER, ROUND, SCALE, SUB_VALUE};
+pub(crate) use unary::{ADD_VALUE, CLIP, LOG, POWER, ROUND, SUB_VALUE};
+pub use unary::{COPY, EXP, FILL, SCALE};
 
 operands! {
     /// Operands of an operation on one array.

@@ -35,14 +35,14 @@ params! {
 }
 
 params! {
-    /// The parameter of [`POWER`].
+    /// The parameter of `POWER`.
     Exponent {
         p: f64, "the exponent";
     }
 }
 
 params! {
-    /// Parameters of [`CLIP`].
+    /// Parameters of `CLIP`.
     Bounds {
         low: f64, "the smallest result";
         high: f64, "the largest result";
@@ -57,19 +57,19 @@ pub static SCALE: Op<Unary, Value> = Op::new(|| {
 });
 
 /// `y = x + value`
-pub static ADD_VALUE: Op<Unary, Value> = Op::new(|| {
+pub(crate) static ADD_VALUE: Op<Unary, Value> = Op::new(|| {
     let fast = both!(|x, y| unary::add_value(x.p, x.a, y));
     codelet::<Unary>("add_value", fast, |x| x.a + x.p)
 });
 
 /// `y = x − value`
-pub static SUB_VALUE: Op<Unary, Value> = Op::new(|| {
+pub(crate) static SUB_VALUE: Op<Unary, Value> = Op::new(|| {
     let fast = both!(|x, y| unary::sub_value(x.p, x.a, y));
     codelet::<Unary>("sub_value", fast, |x| x.a - x.p)
 });
 
 /// `y = xᵖ`
-pub static POWER: Op<Unary, Exponent> = Op::new(|| {
+pub(crate) static POWER: Op<Unary, Exponent> = Op::new(|| {
     // Square roots are a power of their own: that of −0 is −0.
     let plain = |x: In<f64, f64>| match x.p {
         0.5 => x.a.sqrt(),
@@ -79,7 +79,7 @@ pub static POWER: Op<Unary, Exponent> = Op::new(|| {
 });
 
 /// `y = x` bounded to `low..=high`; not-a-number stays.
-pub static CLIP: Op<Unary, Bounds> = Op::new(|| {
+pub(crate) static CLIP: Op<Unary, Bounds> = Op::new(|| {
     let plain = |x: In<f64, f64>| {
         let a = if x.a < x.p { x.p } else { x.a };
         if a > x.q { x.q } else { a }
@@ -92,7 +92,7 @@ pub static CLIP: Op<Unary, Bounds> = Op::new(|| {
 });
 
 /// The nearest integer, halves to the even one.
-pub static ROUND: Op<Unary> = Op::new(|| {
+pub(crate) static ROUND: Op<Unary> = Op::new(|| {
     let fast = both!(|x, y| unary::round(x.a, y));
     codelet::<Unary>("round", fast, |x| x.a.round_ties_even())
 });
@@ -102,7 +102,7 @@ pub static EXP: Op<Unary> =
     Op::new(|| codelet::<Unary>("exp", both!(|x, y| unary::exp(x.a, y)), |x| x.a.exp()).cost(slow));
 
 /// `y = ln x`
-pub static LOG: Op<Unary> =
+pub(crate) static LOG: Op<Unary> =
     Op::new(|| codelet::<Unary>("log", both!(|x, y| unary::log(x.a, y)), |x| x.a.ln()).cost(slow));
 
 operands! {

@@ -32,5 +32,6 @@ mod slice;
 pub(crate) mod small;
 pub(crate) mod vector;
 
-pub use products::{DOT, MATMUL, MATVEC, OUTER, VECMAT};
-pub use rearranged::{CORRELATE, DIAG, DIAGONAL, TRANSPOSE};
+pub use products::MATMUL;
+pub(crate) use products::{DOT, MATVEC, OUTER, VECMAT};
+pub(crate) use rearranged::{CORRELATE, DIAG, DIAGONAL, TRANSPOSE};

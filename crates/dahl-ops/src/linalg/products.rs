@@ -10,7 +10,7 @@ use crate::reduce::join_sum;
 use crate::simd::Lane;
 
 operands! {
-    /// Operands of [`DOT`].
+    /// Operands of `DOT`.
     Dot {
         a: one [Read] any "the first factor",
         b: one [Read] any "the second factor, as large",
@@ -19,7 +19,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`OUTER`].
+    /// Operands of `OUTER`.
     Outer {
         a: one [Read] 1 "one factor for each row",
         b: one [Read] 1 "one factor for each column",
@@ -28,7 +28,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`MATVEC`].
+    /// Operands of `MATVEC`.
     Matvec {
         m: one [Read] 2 "the matrix",
         x: one [Read] 1 "as long as its rows",
@@ -37,7 +37,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`VECMAT`].
+    /// Operands of `VECMAT`.
     Vecmat {
         x: one [Read] 1 "as long as the matrix's columns",
         m: one [Read] 2 "the matrix",
@@ -94,7 +94,7 @@ fn terms(call: &Call, terms: usize) -> Cost {
 }
 
 /// Σ aᵢ · bᵢ
-pub static DOT: Op<Dot> = Op::new(|| {
+pub(crate) static DOT: Op<Dot> = Op::new(|| {
     let rule = |call: &Call| {
         let Dot { a, b, .. } = Dot::shapes(call);
         b.expect_like(&a)
@@ -106,7 +106,7 @@ pub static DOT: Op<Dot> = Op::new(|| {
 });
 
 /// `c[i][j] = a[i] · b[j]`
-pub static OUTER: Op<Outer> = Op::new(|| {
+pub(crate) static OUTER: Op<Outer> = Op::new(|| {
     let rule = |call: &Call| {
         let Outer { a, b, c } = Outer::shapes(call);
         c.expect([1, 1, a.dims()[3], b.dims()[3]])
@@ -118,7 +118,7 @@ pub static OUTER: Op<Outer> = Op::new(|| {
 });
 
 /// `y = m · x`
-pub static MATVEC: Op<Matvec> = Op::new(|| {
+pub(crate) static MATVEC: Op<Matvec> = Op::new(|| {
     let rule = |call: &Call| {
         let Matvec { m, x, y } = Matvec::shapes(call);
         let ([_, _, rows, cols], [.., n]) = (m.dims(), x.dims());
@@ -132,7 +132,7 @@ pub static MATVEC: Op<Matvec> = Op::new(|| {
 });
 
 /// `y = x · m`
-pub static VECMAT: Op<Vecmat> = Op::new(|| {
+pub(crate) static VECMAT: Op<Vecmat> = Op::new(|| {
     let rule = |call: &Call| {
         let Vecmat { x, m, y } = Vecmat::shapes(call);
         let ([_, _, rows, cols], [.., n]) = (m.dims(), x.dims());

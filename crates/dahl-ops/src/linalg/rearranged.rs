@@ -8,7 +8,7 @@ use crate::op::{Done, Op, by_type, cpu, elements, extents, only};
 use crate::simd::Lane;
 
 operands! {
-    /// Operands of [`TRANSPOSE`].
+    /// Operands of `TRANSPOSE`.
     Transpose {
         x: one [Read] any "the input",
         y: one [Write] any "the same with its last two axes exchanged",
@@ -16,7 +16,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`DIAG`].
+    /// Operands of `DIAG`.
     Diag {
         x: one [Read] 1 "the diagonal",
         y: one [Write] 2 "the square matrix that is zero elsewhere",
@@ -24,7 +24,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`DIAGONAL`].
+    /// Operands of `DIAGONAL`.
     Diagonal {
         x: one [Read] 2 "a matrix",
         y: one [Write] 1 "its diagonal, as long as its shorter side",
@@ -32,7 +32,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`CORRELATE`].
+    /// Operands of `CORRELATE`.
     Correlate {
         x: one [Read] 2 "a matrix",
         kernel: one [Read] 2 "a matrix that is no larger",
@@ -41,7 +41,7 @@ operands! {
 }
 
 /// The last two axes exchanged.
-pub static TRANSPOSE: Op<Transpose> = Op::new(|| {
+pub(crate) static TRANSPOSE: Op<Transpose> = Op::new(|| {
     let rule = |call: &Call| {
         let Transpose { x, y } = Transpose::shapes(call);
         let [a, b, rows, cols] = x.dims();
@@ -53,7 +53,7 @@ pub static TRANSPOSE: Op<Transpose> = Op::new(|| {
 });
 
 /// A square matrix of zeros but for its diagonal.
-pub static DIAG: Op<Diag> = Op::new(|| {
+pub(crate) static DIAG: Op<Diag> = Op::new(|| {
     let rule = |call: &Call| {
         let Diag { x, y } = Diag::shapes(call);
         let [.., n] = x.dims();
@@ -63,7 +63,7 @@ pub static DIAG: Op<Diag> = Op::new(|| {
 });
 
 /// The diagonal of a matrix.
-pub static DIAGONAL: Op<Diagonal> = Op::new(|| {
+pub(crate) static DIAGONAL: Op<Diagonal> = Op::new(|| {
     let rule = |call: &Call| {
         let Diagonal { x, y } = Diagonal::shapes(call);
         let [_, _, rows, cols] = x.dims();
@@ -75,7 +75,7 @@ pub static DIAGONAL: Op<Diagonal> = Op::new(|| {
 });
 
 /// Cross-correlation where the matrices overlap fully.
-pub static CORRELATE: Op<Correlate> = Op::new(|| {
+pub(crate) static CORRELATE: Op<Correlate> = Op::new(|| {
     let rule = |call: &Call| {
         let Correlate { x, kernel, y } = Correlate::shapes(call);
         let ([_, _, h, w], [_, _, a, b]) = (x.dims(), kernel.dims());

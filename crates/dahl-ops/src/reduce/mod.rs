@@ -39,7 +39,7 @@ use crate::op::{Done, Op, by_type, cpu, extents, only};
 use crate::simd::Lane;
 
 operands! {
-    /// Operands of [`SUM`].
+    /// Operands of `SUM`.
     Sums {
         x: one [Read] any "the input",
         total: one [Write|ReadWrite|Reduce] any "its sums: along each axis as long as x, or 1",
@@ -47,7 +47,7 @@ operands! {
 }
 
 params! {
-    /// Parameters of [`SUM`].
+    /// Parameters of `SUM`.
     Axes {
         axes: Vec<u64>, "axes that must be among those summed over, counted as the rank of x does";
     }
@@ -62,7 +62,7 @@ operands! {
 }
 
 params! {
-    /// The parameter of [`MEAN`].
+    /// The parameter of `MEAN`.
     Count {
         count: Option<f64>, "how many elements the whole has, if x is a part";
     }
@@ -76,7 +76,7 @@ fn cost(call: &Call) -> Cost {
 }
 
 /// Sums over the axes along which the result has extent 1.
-pub static SUM: Op<Sums, Axes> = Op::new(|| {
+pub(crate) static SUM: Op<Sums, Axes> = Op::new(|| {
     let rule = |call: &Call| {
         let Sums { x, total } = Sums::shapes(call);
         let (from, to, rank) = (x.dims(), total.dims(), x.shape.rank());
@@ -107,14 +107,14 @@ pub static SUM: Op<Sums, Axes> = Op::new(|| {
 });
 
 /// The mean.
-pub static MEAN: Op<ToOne, Count> = Op::new(|| {
+pub(crate) static MEAN: Op<ToOne, Count> = Op::new(|| {
     Codelet::new("mean")
         .cost(cost)
         .with(only(by_type!(averaged)))
 });
 
 /// The smallest element, not-a-number if there is one.
-pub static MIN: Op<ToOne> = Op::new(|| {
+pub(crate) static MIN: Op<ToOne> = Op::new(|| {
     Codelet::new("min")
         .cost(cost)
         .merge(Merge::Min)
@@ -122,7 +122,7 @@ pub static MIN: Op<ToOne> = Op::new(|| {
 });
 
 /// The largest element, not-a-number if there is one.
-pub static MAX: Op<ToOne> = Op::new(|| {
+pub(crate) static MAX: Op<ToOne> = Op::new(|| {
     Codelet::new("max")
         .cost(cost)
         .merge(Merge::Max)

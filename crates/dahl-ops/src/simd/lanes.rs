@@ -10,13 +10,13 @@ use crate::float::Float;
 
 /// Elements that kernels treat together. At least the widest vector, the same for every instruction
 /// set and element type, so that scratch sizes depend on shapes alone.
-pub const CHUNK: usize = 16;
+pub(crate) const CHUNK: usize = 16;
 
 /// Columns that [`Lanes::columns_in`] and [`Lanes::columns_out`] move at a time.
-pub const COLUMNS: usize = 4;
+pub(crate) const COLUMNS: usize = 4;
 
 /// Columns that [`Lanes::lines_in`] and [`Lanes::lines_out`] move at a time: a cache line of `f32`.
-pub const LINE: usize = 16;
+pub(crate) const LINE: usize = 16;
 
 /// A kernel written with explicit vectors.
 pub trait Kernel<T: Float> {
@@ -123,7 +123,7 @@ pub trait Lanes<T: Float>: Copy + Masks<T, <Self as Lanes<T>>::V> {
 
 /// Vectors that every machine has: small arrays, which compilers map to what the target guarantees.
 #[derive(Clone, Copy)]
-pub struct Portable;
+pub(crate) struct Portable;
 
 /// Elements of a [`Portable`] vector.
 pub(super) const WIDTH: usize = 4;

@@ -28,7 +28,7 @@ use crate::op::{Done, Op, by_type, extents, like, only};
 use crate::simd::Lane;
 
 operands! {
-    /// Operands of [`FORWARD`].
+    /// Operands of `FORWARD`.
     Softmax {
         x: one [Read] any "rows of numbers",
         y: one [Write] any "each row normalised, as large",
@@ -36,7 +36,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`GRAD`].
+    /// Operands of `GRAD`.
     SoftmaxGrad {
         y: one [Read] any "the output",
         dy: one [Read] any "the gradient by it, as large",
@@ -45,7 +45,7 @@ operands! {
 }
 
 operands! {
-    /// Operands of [`JACOBIAN`].
+    /// Operands of `JACOBIAN`.
     Jacobian {
         y: one [Read] 1 "one row of the output",
         j: one [Write] 2 "the derivative of each of its elements by each input",
@@ -53,7 +53,7 @@ operands! {
 }
 
 /// `y = eˣ / Σ eˣ`
-pub static FORWARD: Op<Softmax> = Op::new(|| {
+pub(crate) static FORWARD: Op<Softmax> = Op::new(|| {
     let rule = |call: &Call| {
         let Softmax { x, y } = Softmax::shapes(call);
         y.expect_like(&x)
@@ -66,7 +66,7 @@ pub static FORWARD: Op<Softmax> = Op::new(|| {
 });
 
 /// The Jacobian applied to dy.
-pub static GRAD: Op<SoftmaxGrad> = Op::new(|| {
+pub(crate) static GRAD: Op<SoftmaxGrad> = Op::new(|| {
     let rule = |call: &Call| {
         let SoftmaxGrad { y, dy, dx } = SoftmaxGrad::shapes(call);
         dy.expect_like(&y)?;
@@ -79,7 +79,7 @@ pub static GRAD: Op<SoftmaxGrad> = Op::new(|| {
 });
 
 /// The Jacobian of one row.
-pub static JACOBIAN: Op<Jacobian> = Op::new(|| {
+pub(crate) static JACOBIAN: Op<Jacobian> = Op::new(|| {
     let rule = |call: &Call| {
         let Jacobian { y, j } = Jacobian::shapes(call);
         let [.., n] = y.dims();

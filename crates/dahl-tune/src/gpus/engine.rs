@@ -2,8 +2,8 @@
 
 use dahl_check::Subject;
 use dahl_core::{Bytes, DType, KernelSet, Machine, Rated};
-use dahl_gpu::device::LinkSpeed;
-use dahl_gpu::devices::{self, Found};
+use dahl_gpu::LinkSpeed;
+use dahl_gpu::{Found, list};
 use dahl_gpu::{GpuDriver, GpuMemory, Opened, Opening, measure};
 use dahl_runtime::Builder;
 
@@ -15,7 +15,7 @@ use crate::this_machine::ThisMachine;
 pub(super) struct Native;
 
 fn found() -> &'static [Found] {
-    &devices::list().devices
+    &list().devices
 }
 
 fn opening(limit: Option<Bytes>, dtype: DType, this: &ThisMachine) -> Opening {
@@ -72,7 +72,7 @@ impl Engine for Native {
     }
 
     fn missing(&self) -> Vec<String> {
-        let all = devices::list().missing.iter();
+        let all = list().missing.iter();
         all.map(ToString::to_string).collect()
     }
 

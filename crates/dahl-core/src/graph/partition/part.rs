@@ -35,7 +35,7 @@ pub struct Message {
 pub struct Part {
     /// Its tasks and messages; [`Graph::messages`] says which is which.
     pub graph: Arc<Graph>,
-    /// For every task of it, the task of the whole graph, or [`NONE`] for what belongs to a message.
+    /// For every task of it, the task of the whole graph, or `NONE` for what belongs to a message.
     pub origin: Vec<u32>,
 }
 

@@ -14,7 +14,7 @@ use crate::lower::tiles::Geometry;
 
 /// `torch.nn.Conv2d`: a cross-correlation of an image with a set of filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conv2d {
+pub(crate) struct Conv2d {
     /// How many filters.
     pub out_channels: usize,
     /// Height and width of a filter.
@@ -55,7 +55,7 @@ impl Named for Conv2d {
 
 impl Conv2d {
     /// With stride 1, no padding, no gaps, one group and a bias.
-    pub fn new(out_channels: usize, kernel: impl Into<Pair>) -> Self {
+    pub(crate) fn new(out_channels: usize, kernel: impl Into<Pair>) -> Self {
         Conv2d {
             out_channels,
             kernel: kernel.into(),

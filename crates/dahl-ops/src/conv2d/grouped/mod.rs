@@ -6,7 +6,7 @@
 //!
 //! Channels are cut into `groups` of equal size; an output channel sees the input channels of its group
 //! only, so the filter is O×(C/groups)×KH×KW. As many groups as channels is a depthwise convolution, which
-//! moves memory rather than computing: [`direct`] keeps the sums of a row in registers, [`per_group`] hands
+//! moves memory rather than computing: `direct` keeps the sums of a row in registers, `per_group` hands
 //! groups of many channels to the matrix product. An ordinary convolution is not computed here.
 
 pub(crate) mod direct;

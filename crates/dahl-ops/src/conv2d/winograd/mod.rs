@@ -121,17 +121,17 @@ fn split<T>(scratch: &mut [T], first: usize) -> [&mut [T]; 3] {
     [buffer, a, b]
 }
 
-/// Elements that [`transform_filter`] writes.
+/// Elements that `transform_filter` writes.
 pub fn filter_len(tile: Tile, [filters, channels, ..]: [usize; 4]) -> usize {
     Layout::new(filters, channels).len(tile.points())
 }
 
-/// Elements that [`transform_filter_for_input_grad`] writes.
+/// Elements that `transform_filter_for_input_grad` writes.
 pub fn filter_for_input_grad_len(tile: Tile, [filters, channels, ..]: [usize; 4]) -> usize {
     Layout::new(channels, filters).len(tile.points())
 }
 
-/// Elements of the transformed gradient that [`filter_grad_accumulate`] adds to. Zero them first.
+/// Elements of the transformed gradient that `filter_grad_accumulate` adds to. Zero them first.
 pub fn filter_grad_len(tile: Tile, [filters, channels, ..]: [usize; 4]) -> usize {
     Layout::new(filters, channels.next_multiple_of(CHUNK)).len(tile.points())
 }
