@@ -1,7 +1,9 @@
-//! Ctrl-C and SIGTERM: the first one asks long work to end with what it has, a second one ends the process at once.
+//! Ctrl-C and SIGTERM: the first one asks long work to end with what it has, a second one ends the process at once. So
+//! does the first, as long as there is nothing to keep: however long it takes to read a model and to build its graph,
+//! nobody waits for that to end.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use dahl::core::Stop;
 use dahl::runtime::Canceller;
@@ -9,13 +11,30 @@ use dahl::runtime::Canceller;
 static STOP: OnceLock<Stop> = OnceLock::new();
 static CANCELLER: OnceLock<Canceller> = OnceLock::new();
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
+static KEEP: AtomicBool = AtomicBool::new(false);
+static KEEPS: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
 
-/// The request that signals make from now on, for work that looks at it.
+/// What is said where there is nothing to keep.
+const NOTHING_YET: &str = "stopped before anything was done that could be kept\n";
+
+/// The request that signals make from now on, for work that looks at it once it has called [`keep`].
 pub fn stop() -> Stop {
+    stop_if(|| KEEP.load(Ordering::Relaxed))
+}
+
+/// From now on there is something to keep.
+pub fn keep() {
+    KEEP.store(true, Ordering::Relaxed);
+}
+
+/// The request that signals make from now on, for work that looks at it; it has something to keep once `keeps` says so,
+/// which reads atomics and does nothing else.
+pub fn stop_if(keeps: impl Fn() -> bool + Send + Sync + 'static) -> Stop {
+    KEEPS.get_or_init(|| Box::new(keeps));
     let stop = STOP.get_or_init(Stop::new).clone();
     #[cfg(unix)]
-    // SAFETY: the handler only reads cells that were set before, writes atomic flags and may call `_exit`, all of
-    // which are allowed in a signal handler; the action is a plain value made by zeroing.
+    // SAFETY: the handler only reads cells that were set before and atomics, writes atomic flags and may call `_exit`, all
+    // of which are allowed in a signal handler; the action is a plain value made by zeroing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -30,6 +49,7 @@ pub fn stop() -> Stop {
 pub fn cancels(canceller: Canceller) {
     let canceller = CANCELLER.get_or_init(|| canceller);
     stop();
+    keep();
     if caught().is_some() {
         canceller.cancel();
     }
@@ -55,9 +75,15 @@ pub fn name() -> &'static str {
 
 #[cfg(unix)]
 extern "C" fn handler(signal: libc::c_int) {
-    if CAUGHT.swap(signal, Ordering::Relaxed) != 0 {
-        // SAFETY: ends the process without running anything else of it.
-        unsafe { libc::_exit(128 + signal) };
+    let keeps = KEEPS.get().is_some_and(|keeps| keeps());
+    let again = CAUGHT.swap(signal, Ordering::Relaxed) != 0;
+    if again || !keeps {
+        let text = if again { "" } else { NOTHING_YET };
+        // SAFETY: writes a constant and ends the process without running anything else of it.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+            libc::_exit(128 + signal)
+        };
     }
     if let Some(stop) = STOP.get() {
         stop.stop();

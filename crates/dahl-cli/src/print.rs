@@ -3,6 +3,7 @@
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Context;
@@ -55,11 +56,64 @@ pub fn table(heads: &[&str]) -> Table {
     let under_heads = LineStyle::none().fill('═').junction('═');
     table.load_style(TableStyle::new().header_separator(under_heads));
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some((width, _)) = terminal_size::terminal_size_of(std::io::stdout()) {
-        table.set_width(width.0);
+    if let Some(width) = terminal_width() {
+        table.set_width(width);
     }
     table.set_header(heads);
     table
+}
+
+/// Rows of a table under a line that is common to them.
+pub type Section = (String, Vec<Vec<String>>);
+
+/// Prints a table in sections: what is long stands in lines of its own, so that the columns fit beside each other. Those
+/// of `right` are aligned to the right.
+pub fn sections(heads: &[&str], right: RangeInclusive<usize>, sections: &[Section]) {
+    let mut table = table(heads);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    for row in sections.iter().flat_map(|(_, rows)| rows) {
+        table.add_row(row);
+    }
+    align_right(&mut table, right);
+    let text = table.to_string();
+    let mut lines = text.lines().map(str::trim_end);
+    for line in lines.by_ref().take(2) {
+        println!("{line}");
+    }
+    for (name, rows) in sections {
+        folded(name, 2);
+        for line in lines.by_ref().take(rows.len()) {
+            println!("{line}");
+        }
+    }
+}
+
+/// Columns of the terminal, if standard output is one.
+fn terminal_width() -> Option<u16> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+}
+
+/// Prints a line; on a narrower terminal it goes on between words on further lines, so far to the right.
+pub fn folded(line: &str, indent: usize) {
+    let width = terminal_width().map_or(usize::MAX, usize::from);
+    println!("{}", fold(line, indent, width));
+}
+
+fn fold(line: &str, indent: usize, width: usize) -> String {
+    let (mut folded, mut column) = (String::new(), 0);
+    for (i, word) in line.split(' ').enumerate() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            folded += &format!("\n{:indent$}", "");
+            column = indent;
+        } else if i > 0 {
+            folded.push(' ');
+            column += 1;
+        }
+        folded += word;
+        column += length;
+    }
+    folded
 }
 
 /// Prints a value as one line of JSON.
@@ -90,7 +144,7 @@ pub fn die_with_the_pipe() {
 }
 
 /// Aligns some columns of numbers to the right.
-pub fn align_right(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
+pub fn align_right(table: &mut Table, columns: RangeInclusive<usize>) {
     for column in columns {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
@@ -130,6 +184,18 @@ pub fn accuracy(word: &str, share: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_go_on_between_words() {
+        let line = "  energy     2.68 J, 446 µJ per image";
+        assert_eq!(fold(line, 13, usize::MAX), line);
+        assert_eq!(fold(line, 13, 36), line);
+        let two = "  energy     2.68 J, 446 µJ per\n             image";
+        assert_eq!(fold(line, 13, 35), two);
+        // A word that fits nowhere stays whole.
+        assert_eq!(fold("a abcdefgh", 2, 4), "a abcdefgh");
+        assert_eq!(fold("ab abcdefgh c", 2, 4), "ab abcdefgh\n  c");
+    }
 
     #[test]
     fn curves_span_from_low_to_high_and_mark_what_is_no_number() {

@@ -1,11 +1,18 @@
 //! The documents: every command that README.md and docs/ show is run, in their order; what is said to be exact must
 //! come out so; commands in running text must exist, with their options.
 //!
-//! Commands are lines of `sh` blocks, and lines after `$ ` in `text` blocks. A fence may have the attributes
-//! `skip="why it is not run here"` and `exact`: every line below a command must be printed, in this order. A block with
-//! `file="NAME"` is a file that the commands below it find.
+//! Commands are lines of `sh` blocks, and lines after `$ ` in `text` blocks; lines below a command are what it prints, and
+//! those of a `text` block without a command what the last one before it prints. A fence may have attributes:
+//!
+//! - `skip="why it is not run here"`;
+//! - `exact`: every line must be printed, in this order;
+//! - `like`: the same, but for figures that a machine decides on ([`figures::alike`]);
+//! - `free="WORD"`: lines that begin with that word are the machine's;
+//! - `file="NAME"`: the block is a file that commands below it find.
 
 mod common;
+#[path = "documents/figures.rs"]
+mod figures;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -85,8 +92,32 @@ impl Block {
         self.info.split_once("file=\"")?.1.split('"').next()
     }
 
-    fn is_exact(&self) -> bool {
-        self.info.split_whitespace().any(|word| word == "exact")
+    fn has(&self, attribute: &str) -> bool {
+        self.info.split_whitespace().any(|word| word == attribute)
+    }
+
+    /// What must hold between a line of the document and one that was printed, if anything.
+    fn rule(&self) -> Option<fn(&str, &str) -> bool> {
+        match (self.has("exact"), self.has("like")) {
+            (true, _) => Some(|wanted, printed| wanted == printed),
+            (_, true) => Some(figures::alike),
+            _ => None,
+        }
+    }
+
+    /// Compares lines of the document with what was printed.
+    fn compare(&self, at: &str, wanted: &[String], printed: &str) {
+        let Some(same) = self.rule() else { return };
+        let free = self.info.split_once("free=\"");
+        let free = free.and_then(|(_, rest)| rest.split('"').next());
+        let mut lines = printed.lines().map(str::trim_end);
+        for wanted in wanted.iter().filter(|line| !line.is_empty()) {
+            let free = free.is_some_and(|word| wanted.trim_start().starts_with(word));
+            assert!(
+                free || lines.any(|line| same(wanted, line)),
+                "{at} should print\n{wanted}\nand prints\n{printed}"
+            );
+        }
     }
 }
 
@@ -103,8 +134,12 @@ fn run(document: &str) {
         &std::env::var_os("PATH").unwrap_or_default(),
     ));
     let path = std::env::join_paths(path).expect("folders without colons");
-    let mut ran = 0;
+    let (mut ran, mut last) = (0, String::new());
     for block in blocks(&text) {
+        if block.commands().is_empty() && !last.is_empty() {
+            let lines: Vec<String> = block.text.lines().map(str::to_owned).collect();
+            block.compare(&format!("{document}:{}", block.line), &lines, &last);
+        }
         if block.skip().is_some() {
             continue;
         }
@@ -128,16 +163,8 @@ fn run(document: &str) {
                 .expect("a shell");
             let err = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{at}: {err}");
-            if block.is_exact() {
-                let out = String::from_utf8_lossy(&output.stdout);
-                let mut lines = out.lines().map(str::trim_end);
-                for wanted in shown.prints.iter().filter(|l| !l.is_empty()) {
-                    assert!(
-                        lines.any(|line| line == wanted),
-                        "{at} should print\n{wanted}\nand prints\n{out}"
-                    );
-                }
-            }
+            last = format!("{}{err}", String::from_utf8_lossy(&output.stdout));
+            block.compare(&at, &shown.prints, &last);
             ran += 1;
         }
     }
@@ -157,6 +184,11 @@ fn energy() {
 #[test]
 fn performance() {
     run("docs/performance.md");
+}
+
+#[test]
+fn drawing_graphs() {
+    run("docs/drawing-graphs.md");
 }
 
 #[test]
@@ -234,6 +266,40 @@ fn every_key_of_machine_files_is_documented() {
     }
 }
 
+/// Figures in running text, from what they are figures of.
+#[test]
+fn figures_in_running_text_are_so() {
+    let read = |name: &str| std::fs::read_to_string(in_repository(name)).expect("a file");
+    let cargo = read("Cargo.toml");
+    let rust = cargo.split_once("rust-version = \"").expect("a version").1;
+    let rust = rust.split('"').next().expect("a version");
+    let examples = std::fs::read_dir(in_repository("crates/dahl/examples")).expect("a folder");
+    let lines = examples.map(|e| {
+        let text = std::fs::read_to_string(e.expect("a file").path()).expect("a program");
+        text.lines().count()
+    });
+    let lines: Vec<usize> = lines.collect();
+    // To the next ten lines.
+    let (least, most) = (
+        lines.iter().min().unwrap() / 10 * 10,
+        lines.iter().max().unwrap().div_ceil(10) * 10,
+    );
+    let core = dahl::energy::WattsModel::of_this_machine();
+    let core = format!("{} W busy, {} W idle", core.busy.0, core.idle.0);
+    for (document, text) in [
+        (
+            "README.md",
+            format!("[Rust](https://rustup.rs) {rust} or newer"),
+        ),
+        ("README.md", format!("a program of {least} to {most} lines")),
+        ("README.md", format!("({core} per core)")),
+        ("docs/energy.md", format!("all cores: {core} each")),
+        ("docs/performance.md", format!("({core} per core)")),
+    ] {
+        assert!(read(document).contains(&text), "{document}: {text}");
+    }
+}
+
 /// All documents, those without commands too.
 fn documents() -> Vec<PathBuf> {
     let mut all = vec![
@@ -263,6 +329,7 @@ fn every_document_with_commands_is_run() {
             "README.md",
             "energy.md",
             "performance.md",
+            "drawing-graphs.md",
             "machine-files.md",
             "models-and-data.md",
         ]

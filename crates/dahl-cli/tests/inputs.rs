@@ -182,6 +182,33 @@ fn what_the_system_says_is_said_once_with_the_files_name() {
     }
 }
 
+/// A device has no end: reading one would end with memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_are_no_files() {
+    let rammus = in_repository("machines/rammus.toml");
+    let zero = "/dev/zero";
+    for command in [
+        &["train", zero][..],
+        &["train", "lenet5", "--plan", zero],
+        &["train", "lenet5", "--init", zero],
+        &["train", "lenet5", "--profile", zero],
+        &["train", "lenet5", "--quiet", "--machine", zero],
+        &["eval", "lenet5", "--weights", zero],
+        &["graph", zero],
+        &["simulate", "lenet5", "--machine", zero],
+        &["simulate", "lenet5", "--machine", &rammus, "--plan", zero],
+        &["plan", "explain", zero],
+        &["plan", "placement", zero],
+        &["trace", "summary", zero],
+    ] {
+        let said = dahl_with(command, "").err;
+        let why = ["a device", "not a regular file", "too large"];
+        assert!(why.iter().any(|w| said.contains(w)), "{command:?}: {said}");
+        assert!(said.contains(zero), "{command:?}: {said}");
+    }
+}
+
 #[test]
 fn other_files_are_named_for_what_they_are() {
     let torch = in_repository("crates/dahl-nn/tests/fixtures/foreign/saved.pt");

@@ -7,12 +7,16 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{folder, in_repository};
+
+/// What is said where there is nothing to keep yet.
+const NOTHING_YET: &str = "stopped before anything was done that could be kept\n";
 
 /// Where a command was: its status and both outputs.
 struct Ended {
@@ -28,7 +32,10 @@ impl Ended {
         let (code, by) = (self.status.code(), self.status.signal());
         match (code, by) {
             (Some(0), _) => None,
-            (Some(c), _) if c == 128 + signal => Some(Stopped::Cleanly),
+            (Some(c), _) if c == 128 + signal => match self.err.as_str() {
+                NOTHING_YET => Some(Stopped::BeforeAnything),
+                _ => Some(Stopped::Cleanly),
+            },
             (None, Some(s)) if s == signal => Some(Stopped::BeforeAnything),
             _ => panic!("{:?}: {}{}", self.status, self.out, self.err),
         }
@@ -188,7 +195,11 @@ fn training_goes_on_to_the_same_bits() {
             };
             if how == Stopped::BeforeAnything {
                 seen[1] += 1;
-                assert!(ended.out.is_empty(), "moment {moment}: {}", ended.out);
+                assert!(
+                    !ended.out.contains("epoch"),
+                    "moment {moment}: {}",
+                    ended.out
+                );
                 // What was there, if anything, is there.
                 command = match files.at("points/checkpoint.safetensors").exists() {
                     true => resuming(&home, &files),
@@ -297,6 +308,33 @@ fn plans_are_the_best_so_far() {
     );
 }
 
+/// Without a file the plan is printed, and the exit code says that the search was not completed.
+#[test]
+fn plans_that_are_only_printed_say_that_they_were_stopped() {
+    let home = folder("interrupts-printed-home");
+    let machine = in_repository("machines/laptop.toml");
+    let plan = [
+        "plan",
+        "lenet5",
+        "--machine",
+        &machine,
+        "--time-limit",
+        "600",
+    ];
+    for more in [&[][..], &["--json"], &["-o", "-"]] {
+        let command = dahl(&home, &strings(&[&plan[..], more].concat()));
+        let ended = run(command, &[(Duration::from_secs(4), libc::SIGTERM)]);
+        let said = match ended
+            .stopped_by(libc::SIGTERM)
+            .expect("ten minutes are longer")
+        {
+            Stopped::BeforeAnything => ended.out.is_empty(),
+            Stopped::Cleanly => ended.err.contains("the best plan so far"),
+        };
+        assert!(said, "{more:?}: {}", ended.err);
+    }
+}
+
 #[test]
 fn calibration_keeps_what_it_has_measured() {
     let args = strings(&[
@@ -400,5 +438,46 @@ fn a_second_signal_ends_it_at_once() {
             let ended = run(dahl(&home, &eval), &[]);
             assert!(ended.status.success(), "{}", ended.err);
         }
+    }
+}
+
+/// Building the graph of so many layers takes many seconds, whatever the machine: a signal does not wait for that.
+#[test]
+fn nobody_waits_for_a_large_model_to_be_built() {
+    let (home, folder) = (folder("interrupts-large-home"), folder("interrupts-large"));
+    let file = folder.join("large.toml");
+    let layer = "[[layers]]\ntype = \"conv2d\"\nout_channels = 1\nkernel = 1\n";
+    let text = format!(
+        "name = \"large\"\ninput = [1, 2, 2]\n{}[[layers]]\ntype = \"flatten\"\n",
+        layer.repeat(200_000)
+    );
+    std::fs::write(&file, text).expect("a file");
+    let weights = folder.join("w.safetensors");
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let args = [
+            "train",
+            file.to_str().unwrap(),
+            "--data",
+            "synthetic:1x2x2:64:4",
+            "--save",
+            weights.to_str().unwrap(),
+            "--units",
+            "cpu:1",
+        ];
+        let mut command = dahl(&home, &strings(&args));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("dahl can be started");
+        // The first line comes when the model has been read, and before its graph is built.
+        let mut first = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut first).expect("a line");
+        assert!(first.starts_with("large: 400000 parameters"), "{first}");
+        // SAFETY: a signal to a child of ours that has not been waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        let output = child.wait_with_output().expect("a child");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(128 + signal), "{err}");
+        assert_eq!(err, NOTHING_YET);
+        assert!(!weights.exists());
     }
 }

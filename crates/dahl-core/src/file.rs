@@ -67,6 +67,28 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, length))
 }
 
+/// The text of a file or a pipe. A device is refused: `/dev/zero` ends when memory does.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    no_device(path).and_then(fs::read_to_string)
+}
+
+/// The bytes of a file or a pipe; devices as in [`read_text`].
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    no_device(path).and_then(fs::read)
+}
+
+fn no_device(path: &Path) -> io::Result<&Path> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = fs::metadata(path)?.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return Err(io::Error::other("it is a device, not a file"));
+        }
+    }
+    Ok(path)
+}
+
 /// The right to write a file or a folder that other processes respect if they ask, too. It ends with the value or
 /// the process, however that ends.
 #[derive(Debug)]

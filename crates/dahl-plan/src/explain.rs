@@ -89,8 +89,8 @@ pub fn unit_summaries(plan: &PlanFile) -> Vec<UnitSummary> {
 pub fn sentences(plan: &PlanFile) -> Vec<String> {
     let f = &plan.target;
     let mut out = vec![format!(
-        "{} on {}: by the plan's equations a step takes {} and {}, of which {} flow whatever \
-         runs, {} go into work and {} into transfers.",
+        "{} on {}: by the plan's equations a step takes {} and {}, of which {} are drawn \
+         whether units work or not, {} go into work and {} into transfers.",
         f.title,
         f.machine,
         plan.seconds,

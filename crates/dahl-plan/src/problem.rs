@@ -260,7 +260,7 @@ fn figure(what: impl Fn() -> String, value: f64, least: f64) -> Result<(), PlanE
 }
 
 impl Problem {
-    /// Watts that flow whatever runs: `A` in the equations.
+    /// Watts that are drawn whether units work or not: `A` in the equations.
     pub(crate) fn standing_watts(&self) -> f64 {
         let idle: f64 = self
             .groups

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dahl_core::file::read_text;
 use dahl_core::{Graph, Machine};
 use dahl_runtime::perf_store::{self, Warning};
 use dahl_sched::model::PerfModel;
@@ -17,7 +18,7 @@ use crate::this_machine::ThisMachine;
 
 /// The machine in a file: a `machine.toml` or a SimGrid platform.
 pub fn load_machine(path: &Path) -> Result<Machine, TuneError> {
-    let text = std::fs::read_to_string(path).map_err(TuneError::reading(path))?;
+    let text = read_text(path).map_err(TuneError::reading(path))?;
     dahl_sim::simgrid::read_machine(&text, &path.display().to_string())
         .map_err(|e| TuneError::Machine(e.to_string()))
 }

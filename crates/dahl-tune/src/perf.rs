@@ -113,7 +113,7 @@ fn chosen(choices: &Choices, key: &Key) -> Option<String> {
     }
     let (other, seconds) = choice.instead_of.as_ref()?;
     Some(format!(
-        "chosen: {:.2}x as fast as {other}",
+        "chosen, {:.2} times as fast as {other}",
         seconds / choice.seconds
     ))
 }

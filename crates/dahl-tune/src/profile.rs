@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dahl_core::file::read_text;
 use dahl_core::graph::Choices;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +78,7 @@ impl Profile {
             path: path.into(),
             why,
         };
-        let text = std::fs::read_to_string(path).map_err(TuneError::reading(path))?;
+        let text = read_text(path).map_err(TuneError::reading(path))?;
         let form = |e: serde_json::Error| wrong(e.to_string());
         let Versioned { version } = serde_json::from_str(&text).map_err(form)?;
         if version != VERSION {

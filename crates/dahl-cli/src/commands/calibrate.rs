@@ -85,7 +85,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut tell = |told| match told {
         Progress::Parts(parts) => bar.set_length(parts),
         Progress::Now(what) => bar.set_message(what),
-        Progress::Done(parts) => bar.inc(parts),
+        Progress::Done(parts) => {
+            interrupt::keep();
+            bar.inc(parts);
+        }
         Progress::Warning(text) => bar.suspend(|| print::warning(&text)),
     };
     let done = tune::calibrate(&options, &this, &mut tell)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use dahl::core::Program;
+use dahl::core::file::read_text;
 
 /// Arguments of `dahl graph`.
 #[derive(clap::Args)]
@@ -36,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .context("standard input")?;
         text
     } else {
-        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?
+        read_text(&args.file).with_context(|| format!("cannot read {name}"))?
     };
     let graph = parse(&text)
         .with_context(|| name.to_string())?

@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     match &args.codelet {
-        None => overview(&model, &rows),
+        None => overview(&rows),
         Some(_) => shapes(&model, &rows, profile.as_ref()),
     }
     Ok(())
@@ -84,52 +84,36 @@ fn groups(rows: &[PerfRow]) -> impl Iterator<Item = &[PerfRow]> {
     })
 }
 
-fn overview(model: &PerfModel, rows: &[PerfRow]) {
+fn overview(rows: &[PerfRow]) {
     let heads = [
-        "codelet",
-        "by",
-        "on",
-        "shapes",
-        "timed",
-        "median",
-        "spread",
-        "time grows as",
-        "GFLOP/s",
-        "GB/s",
-        "of best",
+        "by", "on", "timed", "median", "spread", "GFLOP/s", "GB/s", "of best",
     ];
-    let mut table = print::table(&heads);
-    for group in groups(rows) {
-        let first = &group[0];
-        let count: u64 = group.iter().map(|r| r.count).sum();
+    let row = |group: &[PerfRow]| {
         // The shape with the most work speaks for the others.
         let most = |r: &&PerfRow| r.flops + r.bytes;
-        let Some(large) = group.iter().max_by(|a, b| most(a).total_cmp(&most(b))) else {
-            continue;
-        };
+        let large = group.iter().max_by(|a, b| most(a).total_cmp(&most(b)))?;
         let spread = group.iter().map(|r| r.spread).fold(0.0, f64::max);
-        table.add_row([
-            first.codelet.clone(),
-            first.implementation.clone(),
-            first.unit.clone(),
-            group.len().to_string(),
-            count.to_string(),
+        Some(vec![
+            large.implementation.clone(),
+            large.unit.clone(),
+            group.iter().map(|r| r.count).sum::<u64>().to_string(),
             Seconds(large.median).to_string(),
             format!("{:.0} %", 100.0 * spread),
-            fitted(model, large),
             format!("{:.1}", large.gflops()),
             format!("{:.1}", large.gbytes()),
             of_best(large),
-        ]);
-    }
-    print::align_right(&mut table, 3..=6);
-    print::align_right(&mut table, 8..=10);
-    println!("{table}");
-    println!(
-        "Median, speeds and share of the machine's best are of the largest shape; spread is the widest."
+        ])
+    };
+    let codelets = rows.chunk_by(|a, b| a.codelet == b.codelet);
+    let sections: Vec<print::Section> = codelets
+        .map(|c| (c[0].codelet.clone(), groups(c).filter_map(row).collect()))
+        .collect();
+    print::sections(&heads, 2..=7, &sections);
+    print::folded(
+        "Median, speeds and share of the machine's best are of the largest shape; spread is the widest. \
+         `cached`: faster than its data could come from memory. `dahl perf CODELET` shows its shapes.",
+        0,
     );
-    println!("`cached`: faster than its data could come from memory.");
-    println!("`dahl perf CODELET` shows its shapes.");
 }
 
 fn fitted(model: &PerfModel, row: &PerfRow) -> String {
@@ -148,14 +132,12 @@ fn of_best(row: &PerfRow) -> String {
 
 fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
     let heads = [
-        "by", "on", "shapes", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of best", "",
+        "by", "on", "timed", "mean", "median", "spread", "GFLOP/s", "GB/s", "of best",
     ];
-    let mut table = print::table(&heads);
-    for row in rows {
-        table.add_row([
+    let cells = |row: &PerfRow| {
+        vec![
             row.implementation.clone(),
             row.unit.clone(),
-            row.shapes.clone(),
             row.count.to_string(),
             Seconds(row.mean).to_string(),
             Seconds(row.median).to_string(),
@@ -163,18 +145,37 @@ fn shapes(model: &PerfModel, rows: &[PerfRow], profile: Option<&Profile>) {
             format!("{:.1}", row.gflops()),
             format!("{:.1}", row.gbytes()),
             of_best(row),
-            row.chosen.clone().unwrap_or_default(),
-        ]);
+        ]
+    };
+    let mut sections: Vec<print::Section> = Vec::new();
+    for row in rows {
+        let place = sections
+            .iter()
+            .position(|(shapes, _)| *shapes == row.shapes);
+        let place = place.unwrap_or_else(|| {
+            sections.push((row.shapes.clone(), Vec::new()));
+            sections.len() - 1
+        });
+        sections[place].1.push(cells(row));
     }
-    print::align_right(&mut table, 3..=9);
-    println!("{table}");
+    for (shapes, _) in &mut sections {
+        let chosen = rows.iter().filter(|r| r.shapes == *shapes);
+        if let Some((by, why)) = chosen
+            .filter_map(|r| Some((&r.implementation, r.chosen.as_ref()?)))
+            .next()
+        {
+            *shapes += &format!(": {by} is {why}");
+        }
+    }
+    print::sections(&heads, 2..=8, &sections);
     for line in variations(rows) {
-        println!("{line}");
+        print::folded(&line, 2);
     }
     for group in groups(rows) {
         let law = fitted(model, &group[0]);
         if !law.is_empty() {
-            println!("{} on {}: {law}", group[0].implementation, group[0].unit);
+            let (by, on) = (&group[0].implementation, &group[0].unit);
+            print::folded(&format!("{by} on {on}: {law}"), 2);
         }
     }
     if profile.is_none() {

@@ -179,6 +179,8 @@ impl RunArgs {
 
 /// Measures a grain, and says how to repeat the run.
 fn tuned(step: &Step, run: &ResolvedRun) -> anyhow::Result<dahl::nn::lower::grain::Grain> {
+    // The search ends with the best so far.
+    interrupt::keep();
     let tuned = tune::tune(step, run, &mut print::warnings)?;
     let predicted = tuned.predicted.map_or(String::new(), |s| {
         format!(" ({s} predicted, best of {} predictions)", tuned.tried)

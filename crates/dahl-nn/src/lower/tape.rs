@@ -238,10 +238,7 @@ impl<'a> Tape<'a> {
         let groups = groups(model);
         let mut needs_gradient = vec![false; model.layers.len() + 1];
         for (i, layer) in model.layers.iter().enumerate() {
-            let trained = model
-                .params()
-                .iter()
-                .any(|p| p.layer == i && p.role.is_trained());
+            let trained = model.params_of(i).any(|(_, p)| p.role.is_trained());
             needs_gradient[i + 1] = trained || layer.from.iter().any(|&v| needs_gradient[v]);
         }
         let mut values = vec![None; model.layers.len() + 1];
@@ -371,10 +368,9 @@ impl<'a> Tape<'a> {
     /// The place of the layer's parameter of this name among all of the model.
     fn place(&self, name: &str) -> usize {
         let layer = self.layer();
-        let params = self.model.params();
-        let place = params
-            .iter()
-            .position(|p| p.layer == layer && p.name == name);
+        let mut params = self.model.params_of(layer);
+        let found = params.find(|(_, p)| p.name == name);
+        let place = found.map(|(place, _)| place);
         place.unwrap_or_else(|| panic!("layer {layer} has no parameter {name:?}"))
     }
 

@@ -172,6 +172,13 @@ impl Model {
         &self.params
     }
 
+    /// Those of one layer, each with its place among all.
+    pub(crate) fn params_of(&self, layer: usize) -> impl Iterator<Item = (usize, &Param)> {
+        let first = self.params.partition_point(|p| p.layer < layer);
+        let own = self.params.iter().enumerate().skip(first);
+        own.take_while(move |(_, p)| p.layer == layer)
+    }
+
     /// How many class scores the model gives.
     pub fn classes(&self) -> usize {
         self.extents.last().map_or(0, Extent::len)

@@ -1,6 +1,6 @@
 //! A model as the rows of a table.
 
-use super::{Model, Param};
+use super::Model;
 
 /// What a table says about one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +38,9 @@ pub(super) fn rows(model: &Model) -> Vec<Row> {
             },
             output: model.extents()[i + 1].to_string(),
             parameters: model
-                .params()
-                .iter()
-                .filter(|p| p.layer == i && p.role.is_trained())
-                .map(Param::len)
+                .params_of(i)
+                .filter(|(_, p)| p.role.is_trained())
+                .map(|(_, p)| p.len())
                 .sum(),
         }
     };

@@ -177,7 +177,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
 
 /// Reads a trace from a file.
 pub fn load(path: &Path) -> Result<Trace, TraceError> {
-    read(&std::fs::read(path)?)
+    read(&dahl_core::file::read_bytes(path)?)
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, TraceError> {

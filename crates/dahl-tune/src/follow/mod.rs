@@ -10,6 +10,7 @@ mod steps;
 use std::path::{Path, PathBuf};
 
 use dahl_core::Graph;
+use dahl_core::file::read_text;
 use dahl_nn::{Registry, Step};
 use dahl_plan::PlanFile;
 use dahl_runtime::Schedule;
@@ -47,7 +48,7 @@ impl StepPlan {
 
     /// Reads a plan of a step that may have layers, a loss and an optimiser which a program has added to the registry.
     pub fn load_with(path: &Path, registry: &Registry) -> Result<StepPlan, TuneError> {
-        let text = std::fs::read_to_string(path).map_err(TuneError::reading(path))?;
+        let text = read_text(path).map_err(TuneError::reading(path))?;
         let wrong = |why: String| TuneError::PlanFile {
             path: path.into(),
             why,

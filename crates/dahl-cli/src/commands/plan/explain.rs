@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use dahl::core::file::read_text;
 use dahl::plan::PlanFile;
 use dahl::plan::explain::{UnitSummary, sentences, unit_summaries};
 
@@ -21,8 +22,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let name = args.file.display().to_string();
-    let text =
-        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let text = read_text(&args.file).with_context(|| format!("cannot read {name}"))?;
     let plan = PlanFile::from_json(&text).with_context(|| name)?;
     if args.json {
         return print::json(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dahl::core::{Joules, Seconds, Watts};
-use dahl::plan::{Goal, Objective};
+use dahl::plan::{Goal, Objective, Progress};
 use dahl::tune::{self, FrontierPoint, PlanOptions, Planned, ThisMachine};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
@@ -112,22 +112,17 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
             value["frontier"] = serde_json::to_value(&points)?;
         }
         print::json(&value)?;
-        return if_whole(&planned);
+    } else if !args.files().any(print::is_stdout) {
+        report(&planned, begin.elapsed());
+        show_frontier(&points);
+        if let (Some(path), Some(model)) = (&args.output, &args.model) {
+            say_how_to_follow(args, &planned, model, path);
+        }
     }
-    if args
-        .output
-        .iter()
-        .map(PathBuf::as_path)
-        .chain(args.picture())
-        .any(print::is_stdout)
-    {
-        return Ok(());
-    }
-    report(&planned, begin.elapsed());
-    show_frontier(&points);
-    let (Some(path), Some(model)) = (&args.output, &args.model) else {
-        return Ok(());
-    };
+    if_whole(&planned)
+}
+
+fn say_how_to_follow(args: &ModelArgs, planned: &Planned, model: &Path, path: &Path) {
     match planned.plan.check_states() {
         Ok(()) => println!(
             "To follow it on that machine: dahl train {} {} --plan {}",
@@ -137,7 +132,6 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         ),
         Err(why) => println!("It can be simulated, not followed: {why}"),
     }
-    if_whole(&planned)
 }
 
 /// Fails, if a signal ended the search.
@@ -160,12 +154,14 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
     let this = ThisMachine::look();
     let model = model(Some(name))?;
     let machine = args.machine.load(&this)?;
-    for path in args.output.as_deref().into_iter().chain(args.picture()) {
+    for path in args.files() {
         if !print::is_stdout(path) {
             check_writable(path)?;
         }
     }
     let step = args.step.step(model, &this, this.is(&machine.machine))?;
+    let progress: Arc<Progress> = Arc::default();
+    let found = progress.clone();
     let options = PlanOptions {
         goal: Goal {
             objective: match args.objective {
@@ -179,8 +175,8 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
         gap: args.gap,
         time_limit: args.limit(),
         seed: args.search_seed,
-        stop: interrupt::stop(),
-        progress: Arc::default(),
+        stop: interrupt::stop_if(move || found.best().is_some()),
+        progress,
     };
     let line = progress_line(&options);
     let planned = tune::plan(&step, &machine, &options);
@@ -218,6 +214,11 @@ impl ModelArgs {
 
     fn picture(&self) -> Option<&Path> {
         self.frontier.as_ref().and_then(Option::as_deref)
+    }
+
+    /// What is written.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        self.output.as_deref().into_iter().chain(self.picture())
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use dahl::core::file::read_text;
 use dahl::plan::placement::{DeviceKind, Placement, PlacementProblem, solve};
 
 use crate::print;
@@ -30,8 +31,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
     let name = args.file.display().to_string();
-    let text =
-        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let text = read_text(&args.file).with_context(|| format!("cannot read {name}"))?;
     let problem = PlacementProblem::from_json(&text).with_context(|| name.clone())?;
     let mut go_on = || start.elapsed() < args.time_limit;
     let answer = solve(&problem, &mut go_on).with_context(|| name)?;

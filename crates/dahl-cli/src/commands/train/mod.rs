@@ -29,7 +29,7 @@ use super::follow;
 use super::image_args::ImageArgs;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{StepArgs, model, say, weights_for};
-use crate::print;
+use crate::{interrupt, print};
 use report::Report;
 use summary::Work;
 
@@ -296,10 +296,8 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
     }
     cluster::announce(member);
     let arithmetic = &prepared.arithmetic;
-    println!(
-        "kernels: {arithmetic}; chosen by {}",
-        args.step.graph.chosen_by(&prepared.run)
-    );
+    let chosen = args.step.graph.chosen_by(&prepared.run);
+    print::folded(&format!("kernels: {arithmetic}; chosen by {chosen}"), 9);
     if let (Some(from), Some(to)) = (&args.resume, args.checkpoints()) {
         println!(
             "going on from {} after step {}; checkpoints are written to {}",
@@ -342,6 +340,7 @@ fn train(
     let before = runtime.busy();
     let (train, validation) = (train.clone(), validation.clone().map(Into::into));
     let result = session.run(member, train, validation, &mut |progress| {
+        interrupt::keep();
         let told = report.tell(progress.event).map(|epoch| match metrics {
             Some(m) => m.epoch(epoch),
             None => Ok(()),

@@ -73,7 +73,7 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
         println!("no step was trained; nothing to sum up");
         return;
     };
-    let line = |what: &str, text: String| println!("  {what:<11}{text}");
+    let line = |what: &str, text: String| print::folded(&format!("  {what:<11}{text}"), 13);
     let of = |f: fn(&dahl::Epoch) -> Option<f64>| -> Vec<f64> {
         report.epochs.iter().filter_map(f).collect()
     };
