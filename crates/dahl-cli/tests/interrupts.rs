@@ -366,7 +366,7 @@ fn calibration_keeps_what_it_has_measured() {
             Some(Stopped::Cleanly) => {
                 seen[2] += 1;
                 assert!(
-                    ended.err.contains("2 models are calibrated"),
+                    ended.err.contains("of 2 models calibrated"),
                     "{}",
                     ended.err
                 );

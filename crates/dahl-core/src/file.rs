@@ -294,6 +294,14 @@ mod tests {
         }
         let error = open_regular(&dir.path().join("none")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        // Where pipes are welcome, devices are not.
+        assert_eq!(read_text(&path).unwrap(), "four");
+        assert_eq!(read_bytes(&path).unwrap(), b"four");
+        #[cfg(unix)]
+        for device in ["/dev/null", "/dev/zero"] {
+            let error = read_bytes(Path::new(device)).unwrap_err().to_string();
+            assert!(error.contains("it is a device"), "{error}");
+        }
     }
 
     #[test]

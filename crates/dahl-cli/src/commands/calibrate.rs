@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dahl::core::{Bytes, Seconds};
+use dahl::core::{Bytes, Seconds, several};
 use dahl::nn::Step;
 use dahl::tune::{self, CalibrateOptions, Calibration, Progress, Speeds, ThisMachine, Units};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -103,10 +103,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     eprintln!(
-        "stopped by {}: {complete} of {} models are calibrated, and all durations measured so far are kept; the same \
+        "stopped by {}: {complete} of {} calibrated, and all durations measured so far are kept; the same \
          command measures the rest",
         interrupt::name(),
-        named.len()
+        several(named.len(), "model")
     );
     Err(super::stopped())
 }
@@ -174,8 +174,11 @@ impl Report {
             );
         }
         println!(
-            "{} tasks timed in {} runs; {} calls have several implementations, {} now use another than static costs would choose",
-            self.timed, self.runs, self.choices, self.changed
+            "{} timed in {}; {} with several implementations, of which static costs would choose {} otherwise",
+            several(self.timed, "task"),
+            several(self.runs, "run"),
+            several(self.choices, "call"),
+            self.changed
         );
         println!("profile: {}", self.profile.display());
         println!("durations: {} (see `dahl perf`)", self.model.display());

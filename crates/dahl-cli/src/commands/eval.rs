@@ -1,5 +1,7 @@
 //! `dahl eval`: loss and accuracy of trained weights.
 
+use dahl::core::several;
+
 use super::inference::InferenceArgs;
 use super::step_args::LossArgs;
 use crate::print;
@@ -43,9 +45,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }));
     }
     println!(
-        "loss {loss:.6}{} of {} images\n",
+        "loss {loss:.6}{} of {}\n",
         print::accuracy("accuracy ", accuracy),
-        totals.samples
+        several(totals.samples, "image")
     );
     let mut table = print::table(&["class", "images", "accuracy"]);
     for (name, count) in classes {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use dahl::core::several;
 use dahl::data::Samples;
 use dahl::nn::losses::Loss;
 use dahl::nn::train::Scores;
@@ -44,7 +45,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(path) => {
             print::write(path, |out| predicted.csv(out))?;
             if !print::is_stdout(path) {
-                println!("{}: {} images", path.display(), predicted.names.len());
+                let images = several(predicted.names.len(), "image");
+                println!("{}: {images}", path.display());
             }
             Ok(())
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dahl::core::{Bytes, DType, Joules, Seconds, UnitKind};
+use dahl::core::{Bytes, DType, Joules, Seconds, UnitKind, several};
 use dahl::nn::Step;
 use dahl::sim::TimeSource;
 use dahl::tune::{self, NoiseFrom, Prediction, SimulateOptions, StepPlan, ThisMachine};
@@ -245,14 +245,14 @@ impl Report {
 
     fn show(&self) {
         println!(
-            "{} on {}, batch {}, {}, {}: {} per step of {} tasks, {:.0} images/s\n",
+            "{} on {}, batch {}, {}, {}: {} per step of {}, {:.0} images/s\n",
             self.model,
             self.machine,
             self.batch,
             self.dtype,
             self.policy,
             self.step_seconds,
-            self.tasks_per_step,
+            several(self.tasks_per_step, "task"),
             self.images_per_second
         );
         let share = |part: Seconds| match self.makespan_seconds.0 > 0.0 {
@@ -301,8 +301,8 @@ impl Report {
         println!("{memories}\n");
         let e = &self.energy;
         println!(
-            "{} steps in {}: {} ({:.1} W), of which base {}, units {}, transfers {}; {}",
-            self.steps,
+            "{} in {}: {} ({:.1} W), of which base {}, units {}, transfers {}; {}",
+            several(self.steps, "step"),
             self.makespan_seconds,
             e.joules,
             e.mean_watts,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dahl::Metrics;
-use dahl::core::{Seconds, UnitKind};
+use dahl::core::{Seconds, UnitKind, several};
 use dahl::data::{self, DataError, DataSpec, Dataset, Split};
 use dahl::energy::WattsModel;
 use dahl::nn::Model;
@@ -279,10 +279,10 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
     let machine = member.runtime().machine();
     let model = &prepared.run.step.model;
     println!(
-        "{}: {} parameters, {} images, {} more to validate, {}, {}",
+        "{}: {}, {}, {} more to validate, {}, {}",
         model.name,
-        model.parameter_count(),
-        prepared.train.len(),
+        several(model.parameter_count(), "parameter"),
+        several(prepared.train.len(), "image"),
         prepared.validation.as_ref().map_or(0, |v| v.len()),
         units_text(machine),
         prepared.run.run.policy(),

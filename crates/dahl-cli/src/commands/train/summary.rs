@@ -103,7 +103,10 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
     let rate = images as f64 / seconds.max(1e-9);
     line(
         "time",
-        format!("{seconds:.1} s, {images} images, {rate:.0} images/s"),
+        format!(
+            "{seconds:.1} s, {}, {rate:.0} images/s",
+            several(images, "image")
+        ),
     );
     let energy = &report.energy;
     line(
@@ -175,10 +178,10 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
         line(
             "slowest",
             format!(
-                "{}, {:.0} % of the last {} tasks' time, mostly {}",
+                "{}, {:.0} % of the time of the last {}, mostly {}",
                 s.layer,
                 100.0 * s.share,
-                s.of,
+                several(s.of, "task"),
                 s.codelet
             ),
         );
