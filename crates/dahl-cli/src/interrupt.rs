@@ -1,6 +1,8 @@
 //! Ctrl-C and SIGTERM: the first one asks long work to end with what it has, a second one ends the process at once. So
 //! does the first, as long as there is nothing to keep: however long it takes to read a model and to build its graph,
 //! nobody waits for that to end.
+//!
+//! On several nodes SIGUSR1 and SIGUSR2 do what SIGTERM does: launchers pass them on without ending anything themselves.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -13,6 +15,8 @@ static CANCELLER: OnceLock<Canceller> = OnceLock::new();
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 static KEEP: AtomicBool = AtomicBool::new(false);
 static KEEPS: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
+/// Whether a second signal is a second request, and not the end of the process.
+static EACH_TIME: AtomicBool = AtomicBool::new(false);
 
 /// What is said where there is nothing to keep.
 const NOTHING_YET: &str = "stopped before anything was done that could be kept\n";
@@ -41,8 +45,18 @@ pub fn stop_if(keeps: impl Fn() -> bool + Send + Sync + 'static) -> Stop {
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut());
         libc::sigaction(libc::SIGTERM, &action, std::ptr::null_mut());
+        if dahl::runtime::network::launched().is_some() {
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+        }
     }
     stop
+}
+
+/// The same for work that has to end other processes first: every signal is a request, and none ends this process.
+pub fn stop_each_time() -> Stop {
+    EACH_TIME.store(true, Ordering::Relaxed);
+    stop_if(|| true)
 }
 
 /// From now on the first signal cancels this runtime's work, too, which has nothing worth keeping.
@@ -69,7 +83,8 @@ pub fn exit_code() -> Option<u8> {
 pub fn name() -> &'static str {
     match caught() {
         Some(libc::SIGTERM) => "SIGTERM",
-        _ => "Ctrl-C",
+        None | Some(libc::SIGINT) => "Ctrl-C",
+        Some(_) => "the launcher",
     }
 }
 
@@ -77,7 +92,7 @@ pub fn name() -> &'static str {
 extern "C" fn handler(signal: libc::c_int) {
     let keeps = KEEPS.get().is_some_and(|keeps| keeps());
     let again = CAUGHT.swap(signal, Ordering::Relaxed) != 0;
-    if again || !keeps {
+    if !EACH_TIME.load(Ordering::Relaxed) && (again || !keeps) {
         let text = if again { "" } else { NOTHING_YET };
         // SAFETY: writes a constant and ends the process without running anything else of it.
         unsafe {

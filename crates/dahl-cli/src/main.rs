@@ -58,6 +58,9 @@ enum Command {
     Simulate(commands::simulate::Args),
     /// Decide beforehand what runs where
     Plan(commands::plan::Args),
+    /// Several computers: what they are made of, and training that outlives the loss of one
+    #[command(subcommand)]
+    Cluster(commands::cluster::Command),
     /// Draw the graph of a recorded program as DOT, or print it as JSON
     Graph(commands::graph::Args),
     /// Print a completion script for a shell
@@ -72,6 +75,8 @@ impl Command {
     fn refuses_cluster(&self) -> Option<String> {
         match self {
             Command::Train(_) | Command::Eval(_) | Command::Predict(_) => None,
+            Command::Cluster(commands::cluster::Command::Check(_)) => None,
+            Command::Machine(args) if args.is_of_cluster() => None,
             _ => dahl::tune::refuse_cluster("this command"),
         }
     }
@@ -93,7 +98,9 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            let code = interrupt::exit_code().unwrap_or(1);
+            let lost = dahl::node_lost(error.as_ref());
+            let code = if lost { dahl::tune::NODE_LOST } else { 1 };
+            let code = interrupt::exit_code().unwrap_or(code);
             std::process::ExitCode::from(match error.downcast_ref::<commands::Exit>() {
                 Some(exit) => exit.0,
                 None => {
@@ -123,6 +130,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Trace(command) => commands::trace::run(&command),
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Cluster(command) => commands::cluster::run(&command),
         Command::Graph(args) => commands::graph::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());
@@ -132,7 +140,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 /// Lets every option have a negative number, so that whoever knows its range can refuse it.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
+pub(crate) fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| match arg.get_action().takes_values() {
             true => arg.allow_negative_numbers(true),

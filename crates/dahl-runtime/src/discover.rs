@@ -81,8 +81,15 @@ pub(crate) fn default_workers() -> usize {
     crate::topology::workers(Path::new("/"), crate::pin::allowed_cores().len())
 }
 
+/// Cores that are switched on, whoever may use them; 0 if the system does not say.
+pub fn cores_online() -> usize {
+    let info = read(Path::new("/"), "proc/cpuinfo").unwrap_or_default();
+    let is_core = |l: &&str| l.starts_with("processor") && l.contains(':');
+    info.lines().filter(is_core).count()
+}
+
 /// What this computer is called.
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     let name = read(Path::new("/"), "proc/sys/kernel/hostname");
     name.or_else(|| std::env::var("HOSTNAME").ok())
         .unwrap_or_else(|| "a computer".into())

@@ -3,6 +3,14 @@
 //! `mpirun` and `srun` start the same command on every node, so nothing has to be said here but how work is shared and
 //! when a silent node counts as lost. How messages travel is `dahl-mpi`'s business, who runs what the runtime's.
 
+mod check;
+mod child;
+mod describe;
+mod mpirun;
+mod reach;
+mod supervise;
+mod watchdog;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +22,12 @@ use dahl_runtime::network::{Launched, Member, Transport, launched};
 use crate::error::TuneError;
 use crate::run::ResolvedRun;
 use crate::units::{Cpus, arithmetic};
+
+pub use check::{ClusterReport, NodeFacts, check_alone, check_cluster, check_hosts};
+pub use describe::describe_cluster;
+pub use mpirun::{MpiKind, Mpirun, parse_hosts};
+pub use reach::Unreachable;
+pub use supervise::{NODE_LOST, Supervised, Supervision};
 
 /// Told the shares of all nodes when they change.
 pub type OnShares = Arc<dyn Fn(&[f64]) + Send + Sync>;
@@ -107,7 +121,7 @@ impl ResolvedRun {
                 _ => Ok(Member::alone(builder.build()?)),
             };
         };
-        let transport = connect(&launched)?;
+        let transport = connect(&launched, config.patience)?;
         let mut builder = builder.network(transport, config.patience);
         if self.cpus() == Cpus::All && launched.here > 1 {
             builder = builder.share_cores(usize::from(launched.here));
@@ -169,18 +183,28 @@ pub fn arithmetic_of(member: &mut Member) -> Result<String, TuneError> {
     Ok(kinds.into_iter().collect::<Vec<_>>().join("; "))
 }
 
-#[cfg(feature = "mpi")]
-fn connect(launched: &Launched) -> Result<Box<dyn Transport>, TuneError> {
-    dahl_mpi::join(launched).map_err(|e| TuneError::Cluster(e.to_string()))
+/// Joins the cluster that a launcher has started.
+fn connect(launched: &Launched, patience: Duration) -> Result<Box<dyn Transport>, TuneError> {
+    #[cfg(feature = "mpi")]
+    {
+        let _watchdog = watchdog::ends_if_late("the nodes to start", patience, launched.rank);
+        dahl_mpi::join(launched).map_err(|e| TuneError::Cluster(e.to_string()))
+    }
+    #[cfg(not(feature = "mpi"))]
+    {
+        let _ = patience;
+        Err(TuneError::Cluster(without_mpi(launched)))
+    }
 }
 
-#[cfg(not(feature = "mpi"))]
-fn connect(launched: &Launched) -> Result<Box<dyn Transport>, TuneError> {
-    Err(TuneError::Cluster(format!(
+/// What a build without MPI says when it is started on several nodes.
+#[cfg(any(test, not(feature = "mpi")))]
+fn without_mpi(launched: &Launched) -> String {
+    format!(
         "{} started {} processes, but this build of DAHL has no MPI, and each would train the whole model: build it with \
          `cargo build --release --features mpi`",
         launched.by, launched.nodes
-    )))
+    )
 }
 
 #[cfg(test)]
@@ -197,5 +221,26 @@ mod tests {
             let error = read(wrong).unwrap_err();
             assert!(error.contains("3:1"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn a_build_without_mpi_says_how_to_build_with_it() {
+        let launched = Launched {
+            rank: 1,
+            nodes: 2,
+            here: 1,
+            by: "MPICH",
+        };
+        let text = without_mpi(&launched);
+        for part in ["MPICH started 2 processes", "--features mpi"] {
+            assert!(text.contains(part), "{text}");
+        }
+        // What says so stands where everything begins that runs on nodes.
+        #[cfg(not(feature = "mpi"))]
+        assert!(
+            connect(&launched, Duration::ZERO)
+                .err()
+                .is_some_and(|e| e.to_string() == text)
+        );
     }
 }

@@ -46,7 +46,11 @@ mod watts;
 mod windows;
 
 pub use calibrate::{CalibrateOptions, Calibration, calibrate};
-pub use cluster::{Bits, ClusterConfig, OnLevel, OnShares, arithmetic_of, refuse_cluster};
+pub use cluster::{
+    Bits, ClusterConfig, ClusterReport, MpiKind, Mpirun, NODE_LOST, NodeFacts, OnLevel, OnShares,
+    Supervised, Supervision, Unreachable, arithmetic_of, check_alone, check_cluster, check_hosts,
+    describe_cluster, parse_hosts, refuse_cluster,
+};
 pub use describe::Described;
 pub use error::TuneError;
 pub use follow::{Followed, MeasuredRun, StepPlan};

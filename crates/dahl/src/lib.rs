@@ -74,7 +74,7 @@ pub use dahl_tune as tune;
 pub use dahl_tune::{calibrate, plan, simulate, tune};
 pub use dataset::Data;
 pub use error::Error;
-pub use lost::after_loss;
+pub use lost::{after_loss, node_lost};
 pub use metrics::Metrics;
 pub use trainer::{Epoch, Trainer};
 

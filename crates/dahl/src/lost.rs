@@ -5,6 +5,7 @@ use std::path::Path;
 use dahl_nn::checkpoint::{Checkpoint, CheckpointError};
 use dahl_nn::train::TrainError;
 use dahl_runtime::RunError;
+use dahl_tune::TuneError;
 
 /// How to go on with a run that wrote checkpoints into `folder` and ended with an error, if values were lost: then
 /// only its last checkpoint can go on.
@@ -18,6 +19,26 @@ pub fn after_loss(error: &TrainError, folder: Option<&Path>) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether an error says that another node of the cluster was lost: the same run may go on with those that are left.
+pub fn node_lost(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_loss = |e: &(dyn std::error::Error + 'static)| {
+        matches!(e.downcast_ref::<RunError>(), Some(RunError::NodeLost(_)))
+    };
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inside = match (error.downcast_ref(), error.downcast_ref()) {
+            (Some(TrainError::Execution(inside)), _) => is_loss(inside.as_ref()),
+            (_, Some(TuneError::Execution(inside))) => is_loss(inside.as_ref()),
+            _ => false,
+        };
+        if inside || is_loss(error) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn advice(folder: Option<&Path>) -> String {
@@ -86,6 +107,19 @@ mod tests {
             "{known}"
         );
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_lost_node_is_known_wherever_it_stands() {
+        let loss = || Box::new(RunError::NodeLost("node 1: silent".into()));
+        assert!(node_lost(&*loss()));
+        assert!(node_lost(&TrainError::Execution(loss())));
+        assert!(node_lost(&TuneError::Execution(loss())));
+        assert!(node_lost(&TuneError::Run(*loss())));
+        assert!(!node_lost(&TrainError::Execution(Box::new(
+            RunError::Cancelled
+        ))));
+        assert!(!node_lost(&TuneError::Stopped));
     }
 
     #[test]

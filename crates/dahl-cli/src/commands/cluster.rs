@@ -1,4 +1,7 @@
-//! What commands that run on several nodes share.
+//! `dahl cluster`, and what commands that run on several nodes share.
+
+mod check;
+mod run;
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +10,65 @@ use dahl::energy::Energy;
 use dahl::runtime::network::{Member, launched};
 
 use super::Exit;
+
+/// The commands of `dahl cluster`.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Who answers, whether all are alike, what joins them and what would go wrong
+    Check(Box<check::Args>),
+    /// Train on several computers, and go on with those that are left when one is lost
+    Run(run::Args),
+}
+
+/// Runs one.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Check(args) => check::run(args),
+        Command::Run(args) => run::run(args),
+    }
+}
+
+/// Which computers, and who starts processes there.
+#[derive(clap::Args)]
+struct HostArgs {
+    /// The computers, as in a,b,c; a name that stands twice gets two processes
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
+    /// The launcher of MPI, with words of its own if need be, as in "mpirun --mca btl_tcp_if_include eth0"
+    /// [default: the one that is installed]
+    #[arg(long, value_name = "WORDS", requires = "hosts")]
+    mpirun: Option<String>,
+}
+
+impl HostArgs {
+    fn hosts(&self) -> anyhow::Result<Option<Vec<String>>> {
+        let hosts = self.hosts.as_deref().map(dahl::tune::parse_hosts);
+        hosts
+            .transpose()
+            .map_err(|e| anyhow::anyhow!("--hosts: {e}"))
+    }
+
+    fn mpirun(&self) -> Option<&str> {
+        self.mpirun.as_deref()
+    }
+}
+
+/// The words of this command without options that have a value, and without others.
+fn words_without(with_value: &[&str], alone: &[&str]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = std::env::args().skip(1);
+    while let Some(word) = rest.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        if with_value.contains(&name) {
+            if !word.contains('=') {
+                rest.next();
+            }
+        } else if !alone.contains(&name) {
+            out.push(word);
+        }
+    }
+    out
+}
 
 /// Says who works together.
 pub fn announce(member: &Member) {

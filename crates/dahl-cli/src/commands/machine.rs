@@ -3,9 +3,13 @@
 mod gpus;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
-use dahl::tune::{MachineModel, ThisMachine, TimesFrom, Units, load_machine};
+use dahl::runtime::network::launched;
+use dahl::tune::{
+    Described, MachineModel, ThisMachine, TimesFrom, Units, describe_cluster, load_machine,
+};
 
 use crate::print;
 
@@ -25,6 +29,9 @@ pub struct Args {
     /// processor under another name]
     #[arg(long, value_name = "U", requires = "describe", conflicts_with = "from")]
     units: Option<Units>,
+    /// Describe all nodes that mpirun or srun has started, and the network between them, as measured
+    #[arg(long, requires = "describe", conflicts_with = "from")]
+    cluster: bool,
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "F", requires = "describe")]
     output: Option<PathBuf>,
@@ -150,15 +157,45 @@ impl MachineArgs {
     }
 }
 
+/// Seconds for measuring the links of a cluster, about.
+const LINKS: f64 = 5.0;
+
+/// How long a node may be silent while a cluster is described: it may be measuring its GPUs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Args {
+    /// Whether it is for all nodes together.
+    pub fn is_of_cluster(&self) -> bool {
+        self.cluster
+    }
+}
+
 fn describe(args: &Args) -> anyhow::Result<()> {
-    let (machine, header) = match &args.from {
-        Some(path) => (load_machine(path)?, String::new()),
-        None => {
-            let described = ThisMachine::look().describe(args.units.as_ref())?;
-            described.warnings.iter().for_each(|w| print::warning(w));
-            (described.machine, described.header)
+    let this = ThisMachine::look();
+    let described = match (&args.from, args.cluster) {
+        (Some(path), _) => Described {
+            machine: load_machine(path)?,
+            header: String::new(),
+            warnings: Vec::new(),
+        },
+        (None, false) => this.describe(args.units.as_ref())?,
+        (None, true) => {
+            let launched = launched().context(
+                "one process is no cluster: mpirun -n N dahl machine --describe --cluster -o F",
+            )?;
+            let units = args.units.as_ref();
+            let described = describe_cluster(&launched, &this, units, LINKS, PATIENCE)?;
+            match described {
+                Some(described) => described,
+                // The first node writes it.
+                None => return Ok(()),
+            }
         }
     };
+    described.warnings.iter().for_each(|w| print::warning(w));
+    let Described {
+        machine, header, ..
+    } = described;
     let text = match args.format {
         Format::Toml => header + &machine.to_toml(),
         Format::Simgrid => dahl::sim::simgrid::write(&machine),

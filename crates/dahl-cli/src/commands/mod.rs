@@ -3,7 +3,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod check;
-mod cluster;
+pub mod cluster;
 pub mod data;
 pub mod energy;
 pub mod eval;

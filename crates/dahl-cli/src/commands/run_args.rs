@@ -74,7 +74,8 @@ impl Shares {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Seconds as an option has them.
+pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok();
     seconds
         .filter(|s| (0.1..=1e6).contains(s))
@@ -98,6 +99,13 @@ impl ClusterArgs {
                 ));
             })),
         }
+    }
+}
+
+impl RunArgs {
+    /// Seconds that a node may be silent.
+    pub fn node_timeout(&self) -> f64 {
+        self.cluster.node_timeout
     }
 }
 

@@ -14,8 +14,10 @@
 mod agree;
 mod balance;
 mod launcher;
+mod links;
 mod local;
 mod member;
+mod talk;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +34,10 @@ use crate::shared::Shared;
 use crate::sync::{Mutex, lock};
 
 pub use launcher::{Launched, launched};
+pub use links::MeasuredLink;
 pub use local::{LinkSpeed, LocalNode, local_cluster};
 pub use member::{Member, OnShares, Placer};
+pub use talk::Talk;
 
 /// Of launches this far apart no two are in flight at once: a transport may name messages by the launch's number modulo
 /// this. [`Member`] sees to it.

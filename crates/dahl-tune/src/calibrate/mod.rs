@@ -11,6 +11,8 @@ mod record;
 mod speeds;
 mod turns;
 
+pub(crate) use speeds::speeds;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ const SIDE: usize = 512;
 const COPIED: usize = 64 << 20;
 
 /// Measures with so many workers.
-pub(super) fn speeds(workers: usize, seconds: f64) -> Result<Speeds, TuneError> {
+pub(crate) fn speeds(workers: usize, seconds: f64) -> Result<Speeds, TuneError> {
     Ok(Speeds {
         flops_f32: product::<f32>(workers, seconds / 4.0)?,
         flops_f64: product::<f64>(workers, seconds / 4.0)?,

@@ -30,6 +30,8 @@ use super::image_args::ImageArgs;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{StepArgs, model, say, weights_for};
 use crate::{interrupt, print};
+pub use resuming::going_on;
+
 use report::Report;
 use summary::Work;
 
@@ -42,7 +44,7 @@ const NOT_ALL_WRITTEN: u8 = 3;
     after_help = "Ctrl-C or SIGTERM ends training after the step in flight: checkpoint, weights, trace, metrics \
 and summary are written, and the last line says how to go on. A second one ends it at once.\n\n\
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 trained to the end, but metrics, trace or the last checkpoint could \
-not be written; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."
+not be written; 4 another node was lost; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."
 )]
 pub struct Args {
     /// The model: a file, or the name of a shipped one [default: a small CNN for 28×28 images]
@@ -472,8 +474,23 @@ impl Args {
         self.quiet || self.metrics.as_deref().is_some_and(print::is_stdout)
     }
 
+    /// Whether it goes on from a checkpoint.
+    pub fn resumes(&self) -> bool {
+        self.resume.is_some()
+    }
+
+    /// Whether the grain is measured at every start.
+    pub fn is_tuned(&self) -> bool {
+        self.step.graph.tuned()
+    }
+
+    /// Seconds that a node may be silent.
+    pub fn node_timeout(&self) -> f64 {
+        self.run.node_timeout()
+    }
+
     /// Where checkpoints go.
-    fn checkpoints(&self) -> Option<&Path> {
+    pub fn checkpoints(&self) -> Option<&Path> {
         self.checkpoint.as_deref().or(self.resume.as_deref())
     }
 }

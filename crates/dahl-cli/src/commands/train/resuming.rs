@@ -31,8 +31,15 @@ pub fn how(args: &Args, step: &Step, session: &Session) -> String {
     }
 }
 
-/// The command that was given, going on from a folder; with the grain that was found where one was measured.
+/// The command that was given, going on from a folder, as a shell reads it.
 fn command(given: &[String], folder: &str, grain: Option<String>) -> String {
+    let words = going_on(given, folder, grain);
+    let quoted: Vec<Cow<'_, str>> = words.iter().map(|w| quoted(w)).collect();
+    quoted.join(" ")
+}
+
+/// The words of a command that goes on from a folder; with the grain that was found where one was measured.
+pub fn going_on(given: &[String], folder: &str, grain: Option<String>) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = given.iter();
     while let Some(arg) = rest.next() {
@@ -41,7 +48,7 @@ fn command(given: &[String], folder: &str, grain: Option<String>) -> String {
             None => (arg.as_str(), None),
         };
         match name {
-            "--checkpoint" | "--resume" | "--init" => {
+            "--checkpoint" | "--resume" | "--init" | "--init-partial" => {
                 if value.is_none() {
                     rest.next();
                 }
@@ -52,16 +59,15 @@ fn command(given: &[String], folder: &str, grain: Option<String>) -> String {
                     rest.next();
                 }
             }
-            _ => out.push(quoted(arg)),
+            _ => out.push(arg.clone()),
         }
     }
     for (name, value) in [("--grain", grain), ("--resume", Some(folder.into()))] {
         if let Some(value) = value {
-            out.push(name.into());
-            out.push(quoted(&value).into_owned().into());
+            out.extend([name.into(), value]);
         }
     }
-    out.join(" ")
+    out
 }
 
 /// A word as a shell reads it.
