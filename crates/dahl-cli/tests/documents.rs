@@ -363,7 +363,7 @@ fn commands_in_running_text_exist() {
                 continue;
             };
             let mut command = vec![first.to_string()];
-            if ["bench", "trace", "plan", "perf"].contains(first) {
+            if ["bench", "cluster", "trace", "plan", "perf"].contains(first) {
                 let second = words.get(1).filter(is_name);
                 command.extend(second.map(|w| w.to_string()));
             }

@@ -4,114 +4,19 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Said, dahl};
+use common::Said;
+use common::nodes::{
+    MPICH, OPEN, TRAIN, alone_with, folder, is_there, on_nodes, process_of, program_on_nodes, run,
+    signal,
+};
 use dahl_test_support::skip;
-
-/// Launchers, with the package that has each.
-const OPEN: (&str, &str) = ("mpirun.openmpi", "apt install openmpi-bin");
-const MPICH: (&str, &str) = ("mpirun.mpich", "apt install mpich");
-
-/// Batch norm, dropout, branches: all that is summed over samples.
-const MODEL: &str = r#"
-name = "small"
-input = [1, 28, 28]
-layers = [
-    { type = "conv2d", out_channels = 6, kernel = 3 },
-    { type = "batch_norm2d" },
-    { type = "relu" },
-    { type = "max_pool2d", kernel = 2 },
-    { type = "dropout", p = 0.3 },
-    { type = "flatten" },
-    { type = "linear", out_features = 10 },
-]
-"#;
-
-/// A folder for a test, empty.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("mpi")
-        .join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("model.toml"), MODEL).unwrap();
-    folder
-}
-
-fn is_there(launcher: &str) -> bool {
-    Command::new(launcher)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_ok()
-}
-
-/// `dahl` on nodes, each with its own arguments; not started yet.
-fn on_nodes(launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
-    program_on_nodes(&[env!("CARGO_BIN_EXE_dahl")], launcher, nodes, folder)
-}
-
-/// The same of another program that starts it.
-fn program_on_nodes(program: &[&str], launcher: &str, nodes: &[&[&str]], folder: &Path) -> Command {
-    let mut command = Command::new(launcher);
-    command
-        .current_dir(folder)
-        .env("DAHL_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
-        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        // More nodes than cores, and any number of tests beside this one.
-        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
-        .env("OMPI_MCA_hwloc_base_binding_policy", "none")
-        .stdin(Stdio::null());
-    for (i, args) in nodes.iter().enumerate() {
-        if i > 0 {
-            command.arg(":");
-        }
-        command.args(["-n", "1"]).args(program);
-        command.args(*args).args(["--workers", "1"]);
-    }
-    command
-}
-
-fn run(mut command: Command) -> Said {
-    let output = command.output().expect("the launcher can be started");
-    Said {
-        code: output.status.code(),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
-}
-
-const TRAIN: [&str; 12] = [
-    "train",
-    "model.toml",
-    "--epochs=2",
-    "--limit=320",
-    "--val-limit=64",
-    "--batch=32",
-    "--clip-norm=1",
-    "--seed=3",
-    "--profile=none",
-    "--grain=sample=8",
-    "--quiet",
-    "--save=nodes.safetensors",
-];
-
-/// The weights of the same run on one computer.
-fn alone(folder: &Path) -> Vec<u8> {
-    let save = format!("--save={}", folder.join("one.safetensors").display());
-    let model = folder.join("model.toml").display().to_string();
-    let mut args = TRAIN.to_vec();
-    (args[1], args[11]) = (&model, &save);
-    assert_eq!(dahl(&args), "");
-    fs::read(folder.join("one.safetensors")).unwrap()
-}
 
 fn any_nodes_give_the_bits_of_one(name: &str, launcher: &str) {
     let folder = folder(name);
-    let want = alone(&folder);
+    let want = alone_with(&folder, TRAIN[2]);
     for (nodes, options) in [
         (2, &["--shares=auto"][..]),
         (3, &["--shares=5:2:1", "--policy=dmdas"]),
@@ -227,32 +132,6 @@ fn long_run(launcher: &str, nodes: usize, folder: &Path, options: &[&str]) -> (C
     // What is printed later must not fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
     (child, (0..nodes).map(|n| process_of(folder, n)).collect())
-}
-
-/// The process of a rank that works in a folder.
-fn process_of(folder: &Path, rank: usize) -> i32 {
-    let rank = [
-        format!("OMPI_COMM_WORLD_RANK={rank}\0"),
-        format!("PMI_RANK={rank}\0"),
-    ];
-    let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
-        let id: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let here = fs::read_link(entry.path().join("cwd")).ok()?;
-        let program = fs::read_link(entry.path().join("exe")).ok()?;
-        let environ = fs::read(entry.path().join("environ")).ok()?;
-        let environ = String::from_utf8_lossy(&environ).into_owned();
-        let is = here == folder && program == Path::new(env!("CARGO_BIN_EXE_dahl"));
-        (is && rank.iter().any(|r| environ.contains(r))).then_some(id)
-    });
-    found.unwrap_or_else(|| panic!("{rank:?} is not there"))
-}
-
-fn signal(process: i32, signal: &str) {
-    let sent = Command::new("kill")
-        .args([signal, &process.to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
 }
 
 fn end(child: Child) -> Said {

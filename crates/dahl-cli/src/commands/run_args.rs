@@ -210,7 +210,10 @@ impl Run {
         if let Some(damaged) = damaged {
             print::warning(&damaged.to_string());
         }
-        Ok(self.run.join(builder.in_flight(1))?)
+        let member = self.run.join(builder.in_flight(1))?;
+        // MPICH takes a signal for itself when it starts.
+        interrupt::stop();
+        Ok(member)
     }
 
     /// The end of a run: keeps what policies have learnt, and returns what was recorded.

@@ -1,5 +1,7 @@
 //! What the tests of the command line share: running `dahl` and looking at what it says.
 
+pub mod nodes;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

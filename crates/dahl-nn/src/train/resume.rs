@@ -132,6 +132,10 @@ impl Session {
     pub(super) fn facts<T: Element>(&self, batches: &Batches<T>) -> Vec<(&'static str, String)> {
         let model = &self.step.model;
         let at = (self.launched, self.epoch, self.batch_in_epoch);
+        let graph = match self.lowered() {
+            Ok(graph) => format!("{} tasks ({:016x})", graph.len(), graph.fingerprint()),
+            Err(error) => error.to_string(),
+        };
         vec![
             ("the version of DAHL", env!("CARGO_PKG_VERSION").to_string()),
             (
@@ -139,6 +143,8 @@ impl Session {
                 format!("{} ({:016x})", model.name, model.fingerprint()),
             ),
             ("the settings", self.settings_json().to_string()),
+            // What other builds may make of the same settings.
+            ("the graph of a step", graph),
             (
                 "the length of the run",
                 format!("{:?}", (self.training.epochs, self.training.steps)),
