@@ -202,6 +202,11 @@ fn models_and_data() {
     run("docs/models-and-data.md");
 }
 
+#[test]
+fn several_machines() {
+    run("docs/several-machines.md");
+}
+
 /// The table of layers names every type that there is.
 #[test]
 fn every_layer_is_documented() {
@@ -333,6 +338,7 @@ fn every_document_with_commands_is_run() {
             "drawing-graphs.md",
             "machine-files.md",
             "models-and-data.md",
+            "several-machines.md",
         ]
         .contains(&name.as_str());
         assert!(
