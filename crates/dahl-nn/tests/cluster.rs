@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dahl_core::DType;
-use dahl_core::graph::partition::{Holders, part, place_by_rows};
+use dahl_core::graph::partition::{Holders, pairwise, part, place_by_rows};
 use dahl_nn::{Step, models};
 use dahl_runtime::Runtime;
 use dahl_runtime::network::{LinkSpeed, Member, local_cluster};
@@ -19,9 +19,8 @@ fn run_shared(case: &Case, how: &How, shares: &[f64]) -> Vec<Run> {
             .network(Box::new(transport), Duration::from_secs(600))
             .build()
             .expect("a runtime");
-        let shares = shares.to_vec();
-        let place = move |graph: &_| place_by_rows(graph, &shares).expect("shares");
-        let mut member = Member::new(runtime, Box::new(place)).expect("a member");
+        let shares = Some(shares.to_vec());
+        let mut member = Member::with_shares(runtime, shares, Box::new(|_| ())).expect("a member");
         run_on(&mut member, &mut session(case, how), case)
     };
     std::thread::scope(|scope| {
@@ -66,13 +65,87 @@ fn any_shares_give_the_bits_of_one_node() {
     }
 }
 
+/// Layers of every kind of cut: Winograd's with blocks side by side and one after another, many weights, few weights.
+const BLOCKS: &str = r#"
+name = "blocks"
+input = [3, 8, 8]
+[[layers]]
+type = "conv2d"
+out_channels = 32
+kernel = 3
+padding = 1
+[[layers]]
+type = "batch_norm2d"
+[[layers]]
+type = "relu"
+[[layers]]
+type = "conv2d"
+out_channels = 32
+kernel = 3
+padding = 1
+[[layers]]
+type = "conv2d"
+out_channels = 256
+kernel = 3
+padding = 1
+[[layers]]
+type = "relu"
+[[layers]]
+type = "max_pool2d"
+kernel = 2
+[[layers]]
+type = "flatten"
+[[layers]]
+type = "linear"
+out_features = 16
+[[layers]]
+type = "dropout"
+p = 0.3
+[[layers]]
+type = "linear"
+out_features = 8
+"#;
+
+#[test]
+fn blocks_of_the_default_grain_give_the_bits_of_one_node() {
+    let mut case = case("clipped");
+    (case.toml, case.classes) = (BLOCKS.into(), 8);
+    (case.count, case.batch, case.epochs) = (144, 64, 1);
+    let how = |workers, policy| How {
+        workers,
+        policy,
+        dtype: DType::F32,
+        ..How::default()
+    };
+    let alone = run(&case, &how(1, "ws"));
+    let other = run(&case, &how(3, "dmdas"));
+    assert!(other.weights == alone.weights, "three workers");
+    for (shares, policy) in [
+        (&[1.0, 1.0][..], "ws"),
+        (&[3.0, 1.0], "eager"),
+        (&[5.0, 2.0, 1.0], "dm"),
+        (&[1.0, 1.0, 1.0, 1.0], "ws"),
+        (&[0.31, 0.07, 0.62], "dmdas"),
+    ] {
+        for (node, other) in run_shared(&case, &how(2, policy), shares)
+            .iter()
+            .enumerate()
+        {
+            let what = format!("shares {shares:?}, node {node}");
+            assert!(other.weights == alone.weights, "{what}: other weights");
+            assert_eq!(other.epochs, alone.epochs, "{what}: other losses");
+            assert_eq!(other.evaluated, alone.evaluated, "{what}");
+        }
+    }
+}
+
 #[test]
 fn a_node_needs_memory_for_its_share_only() {
     let model = models::by_name("lenet5").expect("a shipped model");
     let step = Step::new(model)
         .batch(64)
         .grain("sample=8".parse().unwrap());
-    let graph = step.lower().unwrap().graph;
+    let graph = pairwise(&step.lower().unwrap().graph);
     for shares in [[1.0, 1.0], [3.0, 1.0]] {
         let node_of = place_by_rows(&graph, &shares).unwrap();
         let transfers = Holders::new(2).exchange(&graph, &node_of).unwrap();

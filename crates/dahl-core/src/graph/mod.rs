@@ -50,7 +50,7 @@ pub use class::{Chooser, Class};
 pub use memory::MemoryPlan;
 pub use program::Program;
 pub use recorder::{GraphError, Recorder};
-pub use reduce::{larger, smaller};
+pub use reduce::{ACCUMULATORS, larger, smaller};
 pub use task::{Operand, Task};
 
 /// Version of the order in which the graphs of equal steps add: raised when it changes, since last bits then do.

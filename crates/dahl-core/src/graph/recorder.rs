@@ -121,11 +121,19 @@ impl Recorder {
         self
     }
 
-    /// At most this many private accumulators per reduced region (four unless set). Part of what the
+    /// At most this many private accumulators per reduced region ([`ACCUMULATORS`](super::ACCUMULATORS) unless set). Part of what the
     /// graph computes: the order of additions follows from it.
     pub fn with_accumulators(self, most: usize) -> Self {
         self.inner.borrow_mut().groups.most = most.clamp(1, MAX_OPERANDS);
         self
+    }
+
+    /// Reductions that begin with the tasks that `record` submits have one accumulator: their tasks run in order.
+    pub fn in_order(&self, record: impl FnOnce()) {
+        let set = |most| std::mem::replace(&mut self.inner.borrow_mut().groups.most, most);
+        let before = set(1);
+        record();
+        set(before);
     }
 
     /// Tasks submitted from now on belong to this section (a layer, a phase); traces and errors say it.

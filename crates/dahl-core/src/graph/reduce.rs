@@ -28,6 +28,9 @@ use super::{TaskRecord, runs};
 /// Elements one merging task adds up, about: enough to be worth a task, few enough to share the work.
 const MERGE_GRAIN: usize = 32 << 10;
 
+/// Private accumulators of a reduced region, if a recorder is not told otherwise.
+pub const ACCUMULATORS: usize = 4;
+
 /// Open groups of every storage.
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -40,7 +43,7 @@ pub(super) struct Groups {
 impl Default for Groups {
     fn default() -> Self {
         Groups {
-            most: 4,
+            most: ACCUMULATORS,
             closed: false,
             open: Vec::new(),
         }
@@ -55,6 +58,7 @@ impl Groups {
 
 #[derive(Debug)]
 struct Group {
+    most: usize,
     array: u32,
     region: Region,
     merge: Merge,
@@ -92,7 +96,7 @@ pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), Str
         return track(r, task, &a);
     }
     let merge = merge_of(r, task);
-    let open = &mut r.groups.open[storage];
+    let (most, open) = (r.groups.most, &mut r.groups.open[storage]);
     let (array, region) = (a.array, a.region);
     // Groups that this task does not join have been closed before it was recorded.
     match open
@@ -101,6 +105,7 @@ pub(super) fn enter(r: &mut Recording, task: u32, access: u32) -> Result<(), Str
     {
         Some(group) => group.members.push((task, access)),
         None => open.push(Group {
+            most,
             array,
             region,
             merge,
@@ -183,7 +188,7 @@ pub(super) fn track(r: &mut Recording, task: u32, a: &Access) -> Result<(), Stri
 /// Deals a group's tasks to accumulators and adds the tasks that merge them.
 fn close(r: &mut Recording, group: Group) -> Result<(), String> {
     let n = group.members.len();
-    let accumulators = n.min(r.groups.most);
+    let accumulators = n.min(group.most);
     let shape = {
         let (task, access) = group.members[0];
         let place = access - r.tasks[task as usize].first_access;

@@ -26,7 +26,7 @@ impl Named for Linear {
 }
 
 fn parts(tape: &Tape<'_>, w: &Handle) -> Parts {
-    tape.parts(|| grain::linear(tape.batch(), [w.shape[1], w.shape[0]]))
+    tape.parts(|| grain::linear(tape.batch(), [w.shape[1], w.shape[0]], tape.blocks()))
 }
 
 impl Layer for Linear {

@@ -205,7 +205,7 @@ impl Pool2d {
     /// The tasks that pool the input into an output of these extents.
     pub(super) fn forward(&self, tape: &Tape<'_>, y: &Handle) -> Vec<PoolTask> {
         let (geometry, x) = (self.geometry(), tape.input(0));
-        let parts = tape.parts(|| grain::light(tape.batch(), x.shape.len()));
+        let parts = tape.parts(|| grain::light(tape.batch(), x.shape.len(), tape.blocks()));
         let task = |write: Tile| {
             let [n, c, h, w] = write;
             let inp = [
@@ -228,7 +228,7 @@ impl Pool2d {
     /// The tasks that make the input's gradient of the output's.
     pub(super) fn backward(&self, tape: &Tape<'_>, dy: &Handle, dx: &Handle) -> Vec<PoolTask> {
         let geometry = self.geometry();
-        let parts = tape.parts(|| grain::light(tape.batch(), dx.shape.len()));
+        let parts = tape.parts(|| grain::light(tape.batch(), dx.shape.len(), tape.blocks()));
         let task = |write: Tile| {
             let [n, c, h, w] = write;
             let out = [

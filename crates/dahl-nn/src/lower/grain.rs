@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use dahl_core::text::unknown;
 
+use crate::model::Model;
+
 /// What parts are counted along.
 const DIMENSIONS: [&str; 4] = ["sample", "channel", "height", "width"];
 
@@ -159,16 +161,62 @@ const TASK_ELEMENTS: f64 = 48e3;
 /// Most tasks a layer is cut into by default.
 const MOST: usize = 16;
 
+/// Most blocks: as many as a reduction has accumulators by default, so that none of them spans two.
+const MOST_BLOCKS: usize = 4;
+
+/// Operations of a step, for each of its parameters, that a block is worth: cutting every layer once more costs some
+/// microseconds for each of them, and may cost a hundredth of the step.
+const BLOCK_FLOPS: f64 = 2.5e6;
+
+/// Samples, or positions, that a block of a layer with many weights has at least: with fewer, writing and merging
+/// one more sum of gradients takes longer than computing it.
+const BLOCK_SAMPLES: usize = 32;
+
+/// Tasks for this much work, a power of two: so pieces of the batch of one layer are unions of another's.
 fn wanted(work: f64, per_task: f64) -> usize {
-    ((work / per_task).round() as usize).clamp(1, MOST)
+    let tasks = ((work / per_task).round() as usize).clamp(1, MOST);
+    let below = power_of_two(tasks);
+    // The nearer of the two by ratio.
+    if tasks * tasks > 2 * below * below {
+        2 * below
+    } else {
+        below
+    }
 }
 
-/// Tasks of an elementwise layer over `elements` elements of a batch.
-pub(crate) fn light(batch: usize, elements: usize) -> Parts {
+/// The largest power of two that is not above.
+fn power_of_two(n: usize) -> usize {
+    1 << n.max(1).ilog2()
+}
+
+/// Blocks of the batch: every layer is cut into at least so many parts by samples where its weights allow, and nodes of
+/// a cluster share the batch between parts. Few where a step has little work.
+pub(crate) fn blocks(model: &Model, batch: usize) -> usize {
+    let trained = model.params().iter().filter(|p| p.role.is_trained());
+    let (mut flops, mut count) = (0.0, 0.0);
+    for p in trained {
+        let out = model.extents()[p.layer + 1];
+        let positions = out.len() / out.channels();
+        // Forward, and both gradients.
+        flops += 3.0 * 2.0 * (p.len() * positions * batch) as f64;
+        count += 1.0;
+    }
+    let worth = flops / (BLOCK_FLOPS * f64::max(count, 1.0));
+    power_of_two((worth as usize).min(MOST_BLOCKS).min(batch))
+}
+
+/// Tasks of an elementwise layer over `elements` elements of a batch of so many blocks.
+pub(crate) fn light(batch: usize, elements: usize, blocks: usize) -> Parts {
+    let sample = wanted(elements as f64, TASK_ELEMENTS).max(blocks);
     Parts {
-        sample: wanted(elements as f64, TASK_ELEMENTS).min(batch),
+        sample: sample.min(power_of_two(batch)),
         ..Parts::ONE
     }
+}
+
+/// Tasks of the loss of a batch of so many blocks.
+pub(crate) fn loss(batch: usize, blocks: usize) -> usize {
+    power_of_two((batch / 32).clamp(blocks, MOST))
 }
 
 /// A convolution's numbers.
@@ -176,6 +224,8 @@ pub(crate) fn light(batch: usize, elements: usize) -> Parts {
 pub(crate) struct Conv {
     /// Samples.
     pub batch: usize,
+    /// Blocks of the batch.
+    pub blocks: usize,
     /// Channels in and out.
     pub channels: [usize; 2],
     /// Kernel positions.
@@ -204,14 +254,14 @@ impl Conv {
             1024..16384 => 128,
             _ => 512,
         };
-        (self.batch * self.positions / least).clamp(1, self.batch)
+        power_of_two((self.batch * self.positions / least).clamp(1, self.batch))
     }
 
     /// Parts for the forward pass, with `others` channels to cut (the output's, or for the input's
     /// gradient the input's).
     pub(crate) fn parts(&self, others: usize) -> Parts {
         let tasks = wanted(self.flops(), TASK_FLOPS);
-        let sample = tasks.min(self.most_samples());
+        let sample = tasks.max(self.blocks).min(self.most_samples());
         let channel = (tasks / sample).clamp(1, (others / 64).max(1));
         Parts {
             sample,
@@ -226,7 +276,7 @@ impl Conv {
         let tasks = wanted(self.flops(), TASK_FLOPS);
         let weights = self.channels[0] * self.channels[1] * self.taps;
         let channel = if weights >= 64 << 10 {
-            (self.channels[1] / 32).clamp(1, 8).min(tasks)
+            power_of_two((self.channels[1] / 32).clamp(1, 8)).min(tasks)
         } else {
             1
         };
@@ -239,18 +289,21 @@ impl Conv {
     }
 }
 
-/// Tasks of a fully connected layer: small weights are shared by parts of the batch, large ones are cut.
-pub(crate) fn linear(batch: usize, features: [usize; 2]) -> Parts {
+/// Tasks of a fully connected layer: small weights are shared by parts of the batch, large ones are cut, too, and have no
+/// more parts by samples than there are blocks.
+pub(crate) fn linear(batch: usize, features: [usize; 2], blocks: usize) -> Parts {
     let weights = features[0] * features[1];
     let tasks = wanted(2.0 * (batch * weights) as f64, TASK_FLOPS);
     if weights < 64 << 10 {
         return Parts {
-            sample: tasks.min(batch),
+            sample: tasks.max(blocks).min(power_of_two(batch)),
             ..Parts::ONE
         };
     }
+    let sample = power_of_two(batch / BLOCK_SAMPLES).min(blocks);
     Parts {
-        channel: tasks.min((features[1] / 16).max(1)),
+        sample,
+        channel: (tasks / sample).clamp(1, (features[1] / 16).max(1)),
         ..Parts::ONE
     }
 }
@@ -291,9 +344,10 @@ mod tests {
 
     #[test]
     fn small_layers_are_one_task_and_large_ones_many() {
-        assert_eq!(linear(10, [676, 10]), Parts::ONE);
+        assert_eq!(linear(10, [676, 10], 1), Parts::ONE);
         let conv = Conv {
             batch: 32,
+            blocks: 1,
             channels: [64, 64],
             taps: 9,
             positions: 1024,
@@ -302,6 +356,7 @@ mod tests {
         // The second convolution of LeNet-5, and the small CNN's: the first has many weights.
         let narrow = Conv {
             batch: 64,
+            blocks: 1,
             channels: [6, 16],
             taps: 25,
             positions: 100,
@@ -309,6 +364,7 @@ mod tests {
         assert_eq!(narrow.parts(16).sample, 8);
         let light = Conv {
             batch: 64,
+            blocks: 1,
             channels: [1, 4],
             taps: 9,
             positions: 676,
@@ -316,6 +372,7 @@ mod tests {
         assert_eq!(light.parts(4).sample, 2);
         let deep = Conv {
             batch: 32,
+            blocks: 1,
             channels: [512, 512],
             taps: 9,
             positions: 16,

@@ -8,7 +8,7 @@ use dahl_core::graph::Operand;
 use dahl_core::{Codelet, Handle, Param, Recorder};
 use dahl_ops::elementwise;
 
-use super::{Tape, state, tiles};
+use super::{Tape, tiles};
 
 /// Where a loss submits its tasks.
 pub struct LossTape<'a> {
@@ -40,7 +40,7 @@ impl LossTape<'_> {
     /// The parts that the batch is cut into; together they are all of it.
     pub fn parts(&self) -> Vec<LossPart> {
         let io = self.tape.io;
-        let pieces = tiles::pieces(self.batch(), state::loss_parts(self.batch()));
+        let pieces = tiles::pieces(self.batch(), io.correct.shape.len());
         let part = |(i, &n): (usize, &tiles::Piece)| LossPart {
             output: tiles::samples(&self.output, n),
             targets: tiles::samples(&io.targets, n),
@@ -96,7 +96,7 @@ impl Tape<'_> {
         let scores = scores
             .reshape(output.shape.extents())
             .expect("as many as the model gives");
-        for n in tiles::pieces(self.batch(), state::loss_parts(self.batch())) {
+        for n in tiles::pieces(self.batch(), self.io.correct.shape.len()) {
             let [from, to] = [&output, &scores].map(|h| tiles::samples(h, n));
             self.submit(&elementwise::COPY, &[from.with(Read), to.with(Write)], &[]);
         }

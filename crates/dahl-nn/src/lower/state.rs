@@ -2,6 +2,7 @@
 
 use dahl_core::{Arena, ArenaError, DType, Element, Handle};
 
+use super::grain;
 use crate::Step;
 use crate::losses::Targets;
 use crate::model::Role;
@@ -70,11 +71,6 @@ pub struct Io {
     pub(crate) constants: Vec<Handle>,
 }
 
-/// Tasks that the loss of a batch is cut into.
-pub(crate) fn loss_parts(batch: usize) -> usize {
-    (batch / 32).clamp(1, 16)
-}
-
 impl Io {
     /// For steps of so many samples.
     pub(crate) fn new(step: &Step, pass: Pass, batch: usize) -> Result<Self, ArenaError> {
@@ -91,6 +87,7 @@ impl Io {
         };
         let constants = step.loss.constants().into_iter().map(row);
         let outputs = [batch, step.model.classes()];
+        let loss_tasks = grain::loss(batch, grain::blocks(&step.model, batch));
         let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
             classes: step.loss.targets().has_classes(),
@@ -99,7 +96,7 @@ impl Io {
             inputs: arena.alloc("inputs", &[batch, c, h, w], dtype)?,
             targets: arena.alloc("targets", &targets, dtype)?,
             losses: arena.alloc("losses", &[batch], dtype)?,
-            correct: arena.alloc("correct", &[loss_parts(batch)], dtype)?,
+            correct: arena.alloc("correct", &[loss_tasks], dtype)?,
             values: arena.alloc("optimiser values", &[values], dtype)?,
             step: arena.alloc("step", &[1], dtype)?,
             _arena: arena,

@@ -26,6 +26,7 @@ pub struct Tape<'a> {
     pub(super) step: &'a Step,
     pass: Pass,
     batch: usize,
+    blocks: usize,
     pub(super) recorder: Recorder,
     groups: Vec<Group>,
     /// The group at work.
@@ -47,6 +48,11 @@ impl Tape<'_> {
     /// Samples of the step.
     pub fn batch(&self) -> usize {
         self.batch
+    }
+
+    /// Parts of the batch that layers are cut into at least, where their weights allow.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks
     }
 
     /// The element type.
@@ -131,7 +137,7 @@ impl Tape<'_> {
 
     /// Pieces of the batch, for a layer that touches each of so many elements about once.
     pub fn samples(&self, elements: usize) -> Vec<tiles::Piece> {
-        let parts = self.parts(|| grain::light(self.batch(), elements));
+        let parts = self.parts(|| grain::light(self.batch(), elements, self.blocks));
         tiles::pieces(self.batch(), parts.sample)
     }
 
@@ -265,6 +271,7 @@ impl<'a> Tape<'a> {
             step,
             pass,
             batch,
+            blocks: grain::blocks(model, batch),
             groups,
             values,
             needs_gradient,
@@ -381,7 +388,7 @@ impl<'a> Tape<'a> {
         let mut total = parts.next()?;
         for other in parts {
             let sum = self.array_for("gradient", value);
-            let cut = grain::light(self.batch(), sum.shape.len()).sample;
+            let cut = grain::light(self.batch(), sum.shape.len(), self.blocks).sample;
             for piece in tiles::pieces(self.batch(), cut) {
                 let [a, b, c] = [&total, &other, &sum].map(|h| tiles::samples(h, piece));
                 let operands = Binary {

@@ -3,7 +3,9 @@
 //! The program marks arrays whose rows are independent of each other, such as the samples of a batch
 //! ([`Recorder::by_rows`](crate::Recorder::by_rows)). Four rules, in this order:
 //!
-//! 1. A task that touches some rows of a marked array runs on the node whose share of the rows they are in.
+//! 1. A task that writes some rows of a marked array, or only reads such, runs on the node whose share of the rows they are
+//!    in. If they are the rows of several nodes, it runs on that one of them which has the least work of the same section for
+//!    its share. If it writes none and reads those of several, the fourth rule holds.
 //! 2. A task that touches no rows and writes persistent arrays, such as an update of parameters, runs where the fewest
 //!    bytes of such arrays are owned so far, in proportion to the shares, the largest first. So each piece of the
 //!    parameters has one owner, and owners are as even as pieces allow.
@@ -18,6 +20,7 @@ use crate::access::Access;
 use crate::graph::{Graph, runs};
 use crate::shape::MAX_RANK;
 
+use super::traffic::seconds;
 use super::{Placement, PlacementError};
 
 /// Operations for each byte of the result beyond which a task is not repeated: what a core does while a fast network
@@ -34,16 +37,51 @@ pub fn place_by_rows(graph: &Graph, shares: &[f64]) -> Result<Placement, Placeme
     }
     let shares: Vec<f64> = shares.iter().map(|s| s / total).collect();
     let tasks = 0..graph.len() as u32;
-    let mut homes: Vec<Option<u16>> = tasks
-        .clone()
-        .map(|task| rows_of(graph, task).map(|middle| node_at(&shares, middle)))
-        .collect();
+    let mut homes = by_rows(graph, &shares);
     own(graph, &shares, &mut homes);
     let repeated: Vec<bool> = tasks
         .map(|t| homes[t as usize].is_none() && is_repeated(graph, t))
         .collect();
     settle(graph, node_at(&shares, 0.0), &repeated, &mut homes);
     Ok(spread(graph, &repeated, &homes))
+}
+
+/// The first rule.
+fn by_rows(graph: &Graph, shares: &[f64]) -> Vec<Option<u16>> {
+    let ends: Vec<f64> = shares
+        .iter()
+        .scan(0.0, |end, share| {
+            *end += share;
+            Some(*end)
+        })
+        .collect();
+    // Work of the section at hand, by node.
+    let (mut section, mut work) = (None, vec![0.0; shares.len()]);
+    let node = |task: u32| {
+        let ([from, to], writes) = rows_of(graph, task)?;
+        let now = Some(graph.tasks[task as usize].section);
+        if now != section {
+            section = now;
+            work.fill(0.0);
+        }
+        // Nodes at least half of whose share it is.
+        let common = |n: usize| to.min(ends[n]) - from.max(ends[n] - shares[n]);
+        let is_half = |&n: &usize| shares[n] > 0.0 && common(n) > 0.499 * shares[n];
+        let mut several: Vec<usize> = (0..shares.len()).filter(is_half).collect();
+        if several.len() > 1 && !writes {
+            return None;
+        }
+        if several.len() < 2 {
+            several = vec![usize::from(node_at(shares, (from + to) / 2.0))];
+        }
+        let load = |&n: &usize| work[n] / shares[n];
+        let node = several
+            .into_iter()
+            .min_by(|a, b| load(a).total_cmp(&load(b)))?;
+        work[node] += seconds(&graph.class_of(task).cost);
+        Some(node as u16)
+    };
+    (0..graph.len() as u32).map(node).collect()
 }
 
 /// The second rule.
@@ -167,8 +205,8 @@ fn flow(graph: &Graph, task: u32, next: u32) -> usize {
     bytes
 }
 
-/// The middle of the rows that a task touches, from 0 to 1: of what it writes if it can, else of what it reads.
-fn rows_of(graph: &Graph, task: u32) -> Option<f64> {
+/// The rows that a task touches, from 0 to 1, and whether it writes them: if it does not, those that it reads.
+fn rows_of(graph: &Graph, task: u32) -> Option<([f64; 2], bool)> {
     let accesses = graph.accesses_of(task).iter();
     let mut marked = accesses.filter_map(|a| {
         let array = &graph.arrays[a.array as usize];
@@ -182,8 +220,9 @@ fn rows_of(graph: &Graph, task: u32) -> Option<f64> {
         false => marked.find(writes).unwrap_or(first),
     };
     let axis = MAX_RANK - shape.rank().max(1);
-    let (from, to) = (access.region.start()[axis], access.region.end()[axis]);
-    Some((from + to) as f64 / 2.0 / shape.dims4()[axis] as f64)
+    let rows = [access.region.start()[axis], access.region.end()[axis]];
+    let all = shape.dims4()[axis] as f64;
+    Some((rows.map(|row| row as f64 / all), access.mode.writes()))
 }
 
 /// Bytes of persistent arrays that a task writes.

@@ -64,6 +64,6 @@ pub fn ring_bytes(bytes: u64, nodes: u16) -> u64 {
 }
 
 /// A core of 32 GFLOP/s and 8 GB/s, as an estimate.
-fn seconds(cost: &Cost) -> f64 {
+pub(super) fn seconds(cost: &Cost) -> f64 {
     cost.flops / 32e9 + cost.bytes / 8e9
 }

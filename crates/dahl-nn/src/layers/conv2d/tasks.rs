@@ -6,14 +6,17 @@
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_core::graph::ACCUMULATORS;
 use dahl_ops::api::Tile;
 use dahl_ops::conv2d::grouped::op as grouped;
 use dahl_ops::conv2d::plain::{self, Slide};
 use dahl_ops::conv2d::transformed::{self, Tiled};
 use dahl_ops::elementwise::relu::{RELU_GRAD, ReluGrad};
+use dahl_ops::elementwise::unary::{FILL, Filled, Value};
+use dahl_ops::window::Window;
 
 use super::{Conv2d, Tape};
-use crate::lower::grain::{self, Conv};
+use crate::lower::grain::{self, Conv, Parts};
 use crate::lower::tiles::{self, Piece};
 
 /// Fewest channels, in and out, for which Winograd's transforms pay.
@@ -52,7 +55,7 @@ fn transform(tape: &Tape<'_>, w: &Handle, tile: Tile, for_input: bool) -> Handle
 fn through_relu(tape: &Tape<'_>, dy: &Handle) -> Handle {
     let y = tape.output();
     let before = tape.like_output("gradient before relu");
-    let parts = tape.parts(|| grain::light(tape.batch(), y.shape.len()));
+    let parts = tape.parts(|| grain::light(tape.batch(), y.shape.len(), tape.blocks()));
     for tile in tiles::grid(y.shape.dims4(), parts) {
         let [a, b, c] = [dy, &y, &before].map(|x| tiles::part(x, tile));
         let operands = ReluGrad {
@@ -74,6 +77,7 @@ impl Conv2d {
         let out = [0, 1].map(|a| geometry.outputs(a, [h, w][a]));
         let conv = Conv {
             batch: tape.batch(),
+            blocks: tape.blocks(),
             channels: [channels / self.groups, self.out_channels],
             taps: geometry.kernel[0] * geometry.kernel[1],
             positions: out[0] * out[1],
@@ -206,65 +210,28 @@ impl Conv2d {
     }
 
     fn filter_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let (geometry, (conv, out)) = (self.geometry(), self.size(tape));
-        let (x, w) = (tape.input(0), tape.param("weight"));
+        let (conv, out) = self.size(tape);
+        let w = tape.param("weight");
         let dw = tape.temporary("filter gradient", w.shape.extents());
         let parts = tape.parts(|| conv.filter_parts());
-        let size = Tile::for_output(out[0], out[1]);
-        let mut sums: Vec<(Piece, Handle)> = Vec::new();
         if self.uses_winograd(&conv) {
-            for &c in &tiles::pieces(dy.shape[1], parts.channel) {
-                let mut dims = w.shape.dims4();
-                dims[0] = c.1 - c.0;
-                let len = transformed::filter_grad_len(size, dims);
-                sums.push((c, tape.temporary("transformed filter gradient", &[len])));
-            }
-        }
-        for tile in self.grid(dy.shape.dims4(), parts) {
-            let [n, c, h, v] = tile;
-            let inp = [
-                geometry.read_by(0, h, x.shape[2]),
-                geometry.read_by(1, v, x.shape[3]),
-            ];
-            let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
-            let seen = self.across(c, self.out_channels, x.shape[1]);
-            let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
-            let grad = tiles::part(dy, tile);
-            let (x, dy, window) = (from.with(Read), grad.with(Read), win);
-            match sums.iter().find(|s| s.0 == c) {
-                Some((_, du)) => {
-                    let du = du.with(Reduce);
-                    let (operands, tile) = (transformed::FilterGrad { x, dy, du }, size);
-                    transformed::FILTER_GRAD.submit(
-                        tape.recorder(),
-                        operands,
-                        Tiled { window, tile },
-                    );
-                }
-                None => {
-                    let dw = filters(&dw, c);
-                    let dw = dw.with(Reduce);
-                    if self.is_plain() {
-                        let operands = plain::FilterGrad { x, dy, dw };
-                        plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
-                    } else {
-                        let dfilter = dw;
-                        let operands = grouped::GroupedFilterGrad { x, dy, dfilter };
-                        let params = self.grouped_grad(window, c);
-                        grouped::FILTER_GRAD.submit(tape.recorder(), operands, params);
-                    }
+            let size = Tile::for_output(out[0], out[1]);
+            self.transformed_gradient(tape, dy, &dw, (parts, size));
+        } else {
+            for tile in self.grid(dy.shape.dims4(), parts) {
+                let (from, grad, window) = self.seen_by(tape, dy, tile);
+                let (x, dy, to) = (from.with(Read), grad.with(Read), filters(&dw, tile[1]));
+                if self.is_plain() {
+                    let dw = to.with(Reduce);
+                    let operands = plain::FilterGrad { x, dy, dw };
+                    plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
+                } else {
+                    let dfilter = to.with(Reduce);
+                    let operands = grouped::GroupedFilterGrad { x, dy, dfilter };
+                    let params = self.grouped_grad(window, tile[1]);
+                    grouped::FILTER_GRAD.submit(tape.recorder(), operands, params);
                 }
             }
-        }
-        for (c, du) in &sums {
-            let to = filters(&dw, *c);
-            let (du, dw) = (du.with(Read), to.with(Reduce));
-            let finished = transformed::Finished { tile: size };
-            transformed::FILTER_FINISH.submit(
-                tape.recorder(),
-                transformed::Finish { du, dw },
-                finished,
-            );
         }
         tape.give_param_gradient("weight", dw);
         if self.bias {
@@ -278,6 +245,66 @@ impl Conv2d {
                 plain::BIAS_GRAD.submit(tape.recorder(), operands, ());
             }
             tape.give_param_gradient("bias", db);
+        }
+    }
+
+    /// The input and the output's gradient that a tile of the filter's gradient reads.
+    fn seen_by(&self, tape: &Tape<'_>, dy: &Handle, tile: tiles::Tile) -> (Handle, Handle, Window) {
+        let (geometry, x) = (self.geometry(), tape.input(0));
+        let [n, c, h, v] = tile;
+        let inp = [
+            geometry.read_by(0, h, x.shape[2]),
+            geometry.read_by(1, v, x.shape[3]),
+        ];
+        let window = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
+        let seen = self.across(c, self.out_channels, x.shape[1]);
+        let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
+        (from, tiles::part(dy, tile), window)
+    }
+
+    /// By Winograd's codelets: summed up in their domain within a block of the batch, then turned back. What is merged
+    /// over blocks, and sent by nodes, is a gradient as small as the filter. Large filters are cut by channels, which
+    /// is enough to share the work, so their blocks take turns with one array.
+    fn transformed_gradient(
+        &self,
+        tape: &Tape<'_>,
+        dy: &Handle,
+        dw: &Handle,
+        (parts, size): (Parts, Tile),
+    ) {
+        let grid = self.grid(dy.shape.dims4(), parts);
+        for &c in &tiles::pieces(dy.shape[1], parts.channel) {
+            let own: Vec<_> = grid.iter().filter(|tile| tile[1] == c).collect();
+            let blocks = own.len().min(ACCUMULATORS);
+            let arrays = if parts.channel > 1 { 1 } else { blocks };
+            let to = filters(dw, c);
+            let len = transformed::filter_grad_len(size, to.shape.dims4());
+            let sum = |_| tape.temporary("transformed filter gradient", &[len]);
+            let sums: Vec<Handle> = (0..arrays).map(sum).collect();
+            for block in 0..blocks {
+                let du = &sums[block % arrays];
+                if block >= arrays {
+                    let (x, value) = (du.with(Write), 0.0);
+                    FILL.submit(tape.recorder(), Filled { x }, Value { value });
+                }
+                tape.recorder().in_order(|| {
+                    for &&tile in &own[block * own.len() / blocks..(block + 1) * own.len() / blocks]
+                    {
+                        let (from, grad, window) = self.seen_by(tape, dy, tile);
+                        let operands = transformed::FilterGrad {
+                            x: from.with(Read),
+                            dy: grad.with(Read),
+                            du: du.with(Reduce),
+                        };
+                        let params = Tiled { window, tile: size };
+                        transformed::FILTER_GRAD.submit(tape.recorder(), operands, params);
+                    }
+                });
+                let (du, dw) = (du.with(Read), to.with(Reduce));
+                let finished = transformed::Finished { tile: size };
+                let operands = transformed::Finish { du, dw };
+                transformed::FILTER_FINISH.submit(tape.recorder(), operands, finished);
+            }
         }
     }
 }
