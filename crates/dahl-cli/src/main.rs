@@ -139,7 +139,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Lets every option have a negative number, so that whoever knows its range can refuse it.
+/// Lets every option have a negative number, so that the code that knows its range can refuse it.
 pub(crate) fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| match arg.get_action().takes_values() {

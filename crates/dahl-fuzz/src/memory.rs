@@ -1,7 +1,7 @@
 //! How much memory a parser holds at once: an allocator that counts.
 //!
 //! It counts by thread, since parsers work on the one that calls them and tests run side by side. It refuses nothing:
-//! whoever runs an input compares the peak with [`MEMORY`].
+//! the harness that runs an input compares the peak with [`MEMORY`].
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

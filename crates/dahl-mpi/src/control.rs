@@ -1,7 +1,7 @@
 //! Signs of life between nodes, and farewells.
 //!
 //! Twice a second each node sends every other an empty message. One that computes for minutes between two messages of a
-//! graph is so told from one that is gone. A node that gives up sends its reason instead, and whoever gets it gives up,
+//! graph is so told from one that is gone. A node that gives up sends its reason instead, and a node that gets it gives up,
 //! too. A node that is stopped or unplugged says nothing, and its silence is noticed by those that wait for it.
 
 use std::ffi::c_int;

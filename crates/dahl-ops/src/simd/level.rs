@@ -2,7 +2,7 @@
 //! [`set_level`] lowers to.
 //!
 //! This is the only place that asks the machine what it has; products of matrices follow it, too. The variable is
-//! read once. Nothing here panics: whoever starts a program calls [`check`] and tells the error, and a program that
+//! read once. Nothing here panics: a program calls [`check`] when it starts and tells the error, and a program that
 //! never does gets the best level if the variable makes no sense.
 //!
 //! One atomic holds the level, and every kernel reads it when it begins. It never holds a level that the machine lacks,

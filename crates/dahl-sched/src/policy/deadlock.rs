@@ -68,7 +68,7 @@ pub fn check_orders(graph: &Graph, order: &[Vec<u32>]) -> Result<(), Deadlock> {
     let Some(first) = waits.iter().position(|&left| left > 0) else {
         return Ok(());
     };
-    // Whoever waits, waits for somebody who waits: going from one to the next must come round.
+    // A task that waits, waits for another that waits: going from one to the next must come round.
     let mut needed = vec![None; graph.len()];
     for (from, to) in graph.edges() {
         if waits[from as usize] > 0 {

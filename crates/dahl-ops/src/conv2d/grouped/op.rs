@@ -133,163 +133,142 @@ fn product_weight(channels: usize) -> f64 {
     if channels < 8 { 8.0 } else { 1.0 }
 }
 
-/// `y = x ∗ filter (+ bias) (then the positive part)`, within groups of channels.
-pub static FORWARD: Op<Grouped, GroupedParams> = Op::new(|| {
-    fn of(call: &Call) -> (Grouped<Shaped>, Grouping) {
-        (
-            Grouped::shapes(call),
-            Grouping::from(&GroupedParams::of(&call.params)),
-        )
+/// The extents of a task, whichever of the three it computes from the other two.
+struct Extents {
+    x: Shaped,
+    filter: Shaped,
+    y: Shaped,
+    grouping: Grouping,
+}
+
+impl Extents {
+    fn scratch(&self) -> usize {
+        per_group::scratch_len(self.x.dims(), self.y.dims(), &self.grouping)
     }
-    let check = |call: &Call| {
-        let (all, g) = of(call);
-        if let Some(bias) = &all.bias {
-            bias.expect([1, 1, 1, all.y.dims()[1]])?;
+
+    fn channels(&self) -> usize {
+        self.filter.dims()[1]
+    }
+}
+
+/// Operands of which [`Extents`] are known.
+trait Convolution {
+    fn extents(call: &Call) -> Extents;
+}
+
+impl Convolution for Grouped {
+    fn extents(call: &Call) -> Extents {
+        let Grouped { x, filter, y, .. } = Grouped::shapes(call);
+        let grouping = Grouping::from(&GroupedParams::of(&call.params));
+        Extents {
+            x,
+            filter,
+            y,
+            grouping,
         }
-        rule(&all.x, &all.filter, &all.y, &g)
-    };
-    let scratch = |call: &Call| {
-        let (all, g) = of(call);
-        elements(call, per_group::scratch_len(all.x.dims(), all.y.dims(), &g))
-    };
-    Codelet::new("conv2d_grouped")
-        .rule(check)
+    }
+}
+
+impl Convolution for GroupedInputGrad {
+    fn extents(call: &Call) -> Extents {
+        let all = GroupedInputGrad::shapes(call);
+        Extents {
+            x: all.dx,
+            filter: all.filter,
+            y: all.dy,
+            grouping: Grouping::from(&GroupedGradParams::of(&call.params)),
+        }
+    }
+}
+
+impl Convolution for GroupedFilterGrad {
+    fn extents(call: &Call) -> Extents {
+        let all = GroupedFilterGrad::shapes(call);
+        Extents {
+            x: all.x,
+            filter: all.dfilter,
+            y: all.dy,
+            grouping: Grouping::from(&GroupedGradParams::of(&call.params)),
+        }
+    }
+}
+
+type Run = fn(&Operands<'_>) -> Done;
+
+/// A codelet with the three implementations.
+fn codelet<C: Convolution>(name: &str, reference: Run, direct: Run, product: Run) -> Codelet {
+    Codelet::new(name)
+        .rule(|call| {
+            let all = C::extents(call);
+            rule(&all.x, &all.filter, &all.y, &all.grouping)
+        })
         .whole(|call| {
-            let (all, g) = of(call);
-            whole(&all.x, &all.y, &g)
+            let all = C::extents(call);
+            whole(&all.x, &all.y, &all.grouping)
         })
         .cost(|call| {
-            let (all, _) = of(call);
+            let all = C::extents(call);
             cost_of(call, all.y.dims(), all.filter.dims())
         })
-        .gradients(&[
-            "conv2d_grouped_input_grad",
-            "conv2d_grouped_filter_grad",
-            "conv2d_bias_grad",
-        ])
-        .with(cpu(
-            "reference",
-            |_| 100.0,
-            |_| 0,
-            by_type!(forward_reference),
-        ))
+        .with(cpu("reference", |_| 100.0, |_| 0, reference))
         .with(cpu(
             "direct",
-            |call| direct_weight(of(call).0.filter.dims()[1]),
+            |call| direct_weight(C::extents(call).channels()),
             |_| 0,
-            by_type!(forward_direct),
+            direct,
         ))
         .with(Implementation {
-            supports: |call| per_group::supports(&of(call).1),
+            supports: |call| per_group::supports(&C::extents(call).grouping),
             ..cpu(
                 "per_group",
-                |call| product_weight(of(call).0.filter.dims()[1]),
-                scratch,
-                by_type!(forward_per_group),
+                |call| product_weight(C::extents(call).channels()),
+                |call| elements(call, C::extents(call).scratch()),
+                product,
             )
         })
+}
+
+/// `y = x ∗ filter (+ bias) (then the positive part)`, within groups of channels.
+pub static FORWARD: Op<Grouped, GroupedParams> = Op::new(|| {
+    let rule = |call: &Call| {
+        let all = <Grouped>::extents(call);
+        if let Some(bias) = &Grouped::shapes(call).bias {
+            bias.expect([1, 1, 1, all.y.dims()[1]])?;
+        }
+        rule(&all.x, &all.filter, &all.y, &all.grouping)
+    };
+    codelet::<Grouped>(
+        "conv2d_grouped",
+        by_type!(forward_reference),
+        by_type!(forward_direct),
+        by_type!(forward_per_group),
+    )
+    .rule(rule)
+    .gradients(&[
+        "conv2d_grouped_input_grad",
+        "conv2d_grouped_filter_grad",
+        "conv2d_bias_grad",
+    ])
 });
 
 /// `dx`, overwritten.
 pub static INPUT_GRAD: Op<GroupedInputGrad, GroupedGradParams> = Op::new(|| {
-    fn of(call: &Call) -> (GroupedInputGrad<Shaped>, Grouping) {
-        (
-            GroupedInputGrad::shapes(call),
-            Grouping::from(&GroupedGradParams::of(&call.params)),
-        )
-    }
-    let scratch = |call: &Call| {
-        let (all, g) = of(call);
-        elements(
-            call,
-            per_group::scratch_len(all.dx.dims(), all.dy.dims(), &g),
-        )
-    };
-    Codelet::new("conv2d_grouped_input_grad")
-        .rule(|call| {
-            let (all, g) = of(call);
-            rule(&all.dx, &all.filter, &all.dy, &g)
-        })
-        .whole(|call| {
-            let (all, g) = of(call);
-            whole(&all.dx, &all.dy, &g)
-        })
-        .cost(|call| {
-            let (all, _) = of(call);
-            cost_of(call, all.dy.dims(), all.filter.dims())
-        })
-        .with(cpu(
-            "reference",
-            |_| 100.0,
-            |_| 0,
-            by_type!(input_grad_reference),
-        ))
-        .with(cpu(
-            "direct",
-            |call| direct_weight(of(call).0.filter.dims()[1]),
-            |_| 0,
-            by_type!(input_grad_direct),
-        ))
-        .with(Implementation {
-            supports: |call| per_group::supports(&of(call).1),
-            ..cpu(
-                "per_group",
-                |call| product_weight(of(call).0.filter.dims()[1]),
-                scratch,
-                by_type!(input_grad_per_group),
-            )
-        })
+    codelet::<GroupedInputGrad>(
+        "conv2d_grouped_input_grad",
+        by_type!(input_grad_reference),
+        by_type!(input_grad_direct),
+        by_type!(input_grad_per_group),
+    )
 });
 
 /// `dfilter += `, over samples and pixels.
 pub static FILTER_GRAD: Op<GroupedFilterGrad, GroupedGradParams> = Op::new(|| {
-    fn of(call: &Call) -> (GroupedFilterGrad<Shaped>, Grouping) {
-        (
-            GroupedFilterGrad::shapes(call),
-            Grouping::from(&GroupedGradParams::of(&call.params)),
-        )
-    }
-    let scratch = |call: &Call| {
-        let (all, g) = of(call);
-        elements(
-            call,
-            per_group::scratch_len(all.x.dims(), all.dy.dims(), &g),
-        )
-    };
-    Codelet::new("conv2d_grouped_filter_grad")
-        .rule(|call| {
-            let (all, g) = of(call);
-            rule(&all.x, &all.dfilter, &all.dy, &g)
-        })
-        .whole(|call| {
-            let (all, g) = of(call);
-            whole(&all.x, &all.dy, &g)
-        })
-        .cost(|call| {
-            let (all, _) = of(call);
-            cost_of(call, all.dy.dims(), all.dfilter.dims())
-        })
-        .with(cpu(
-            "reference",
-            |_| 100.0,
-            |_| 0,
-            by_type!(filter_grad_reference),
-        ))
-        .with(cpu(
-            "direct",
-            |call| direct_weight(of(call).0.dfilter.dims()[1]),
-            |_| 0,
-            by_type!(filter_grad_direct),
-        ))
-        .with(Implementation {
-            supports: |call| per_group::supports(&of(call).1),
-            ..cpu(
-                "per_group",
-                |call| product_weight(of(call).0.dfilter.dims()[1]),
-                scratch,
-                by_type!(filter_grad_per_group),
-            )
-        })
+    codelet::<GroupedFilterGrad>(
+        "conv2d_grouped_filter_grad",
+        by_type!(filter_grad_reference),
+        by_type!(filter_grad_direct),
+        by_type!(filter_grad_per_group),
+    )
 });
 
 fn forward<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
