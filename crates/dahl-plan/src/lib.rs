@@ -21,6 +21,7 @@
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
 //! | [`placement`] | published placement problems of others, solved exactly |
+//! | [`pipeline`] | networks cut into stages |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(unreachable_pub))]
@@ -40,6 +41,7 @@ mod list;
 mod local_search;
 mod network;
 mod pareto;
+pub mod pipeline;
 pub mod placement;
 mod problem;
 mod progress;

@@ -77,6 +77,9 @@ pub enum TuneError {
     /// No plan was found.
     #[error(transparent)]
     Planning(#[from] dahl_plan::PlanError),
+    /// A network that cannot be cut into a pipeline.
+    #[error(transparent)]
+    Pipeline(#[from] dahl_plan::pipeline::PipelineError),
     /// Memory for measurements.
     #[error(transparent)]
     Memory(#[from] dahl_core::ArenaError),

@@ -1,7 +1,8 @@
-//! What people write: models, machines in either language, graph programs, placement problems.
+//! What people write: models, machines in either language, graph programs, placement problems, profiles of layers.
 
 use dahl::core::{Machine, Program};
 use dahl::nn::Model;
+use dahl::plan::pipeline::{PipelineOptions, Platform, Profile, partition};
 use dahl::plan::placement::PlacementProblem;
 use dahl::sim::simgrid;
 
@@ -230,5 +231,43 @@ pub(super) const PLACEMENT: Target = Target {
         PlacementProblem::from_json(text(bytes)?)
             .map(drop)
             .map_err(said)
+    },
+};
+
+pub(super) const LAYERS: Target = Target {
+    name: "layers",
+    files: &[],
+    made: || {
+        texts(&[
+            "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, \
+             parameter_size=0.000\nnode2 -- Conv2d(3, 8) -- forward_compute_time=1.5, backward_compute_time=3.25, \
+             activation_size=4096.0, parameter_size=864.000\nnode3 -- LSTM(8, 8) -- forward_compute_time=2.0, \
+             backward_compute_time=1e1, activation_size=[64.0; 32.0], parameter_size=512.000\nnode4 -- Add -- \
+             forward_compute_time=0.1, backward_compute_time=0.1, activation_size=64.0, parameter_size=0.0 -- \
+             stage_id=1\n\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n",
+        ])
+    },
+    words: &[
+        "node1",
+        " -- ",
+        "\n\t",
+        "forward_compute_time=",
+        "backward_compute_time=",
+        "activation_size=",
+        "parameter_size=",
+        "__getitem__(0)",
+        "Input",
+        "[1.0; 2.0]",
+    ],
+    parse: |_, bytes| {
+        let profile = Profile::from_text(text(bytes)?).map_err(said)?;
+        let platform = Platform::equal(3, 1e9, Some(1e6)).map_err(said)?;
+        let plan = partition(&profile, &platform, &PipelineOptions::default()).map_err(said)?;
+        assert!(plan.lower_bound <= plan.seconds, "{plan:?}");
+        assert!(
+            plan.stages.iter().all(|s| s.memory_bytes <= 1e6),
+            "{plan:?}"
+        );
+        Ok(())
     },
 };

@@ -17,6 +17,7 @@ pub const TARGETS: &[Target] = &[
     descriptions::SIMGRID,
     descriptions::PROGRAM,
     descriptions::PLACEMENT,
+    descriptions::LAYERS,
     plans::PLAN,
     plans::STEP,
     trace::TRACE,

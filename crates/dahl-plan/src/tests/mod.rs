@@ -6,7 +6,7 @@ mod expected;
 mod followed;
 mod graphs;
 mod ports;
-mod random;
+pub(crate) mod random;
 mod series;
 mod training;
 mod transfers;

@@ -2,6 +2,7 @@
 
 mod explain;
 mod model;
+mod pipeline;
 mod placement;
 
 /// Arguments of `dahl plan`.
@@ -18,6 +19,8 @@ pub struct Args {
 enum Command {
     /// Say in words what a plan does, why, and what limits it
     Explain(explain::Args),
+    /// Cut a network into the stages of a pipeline, with replicas, so that a batch takes the least time
+    Pipeline(Box<pipeline::Args>),
     /// Place the nodes of a graph on accelerators and CPUs so that the busiest has the least to do
     Placement(placement::Args),
 }
@@ -27,6 +30,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Placement(args)) => placement::run(args),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Pipeline(args)) => pipeline::run(args),
         None => model::run(&args.model),
     }
 }
