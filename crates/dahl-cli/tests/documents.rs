@@ -198,6 +198,11 @@ fn machine_files() {
 }
 
 #[test]
+fn pipelines() {
+    run("docs/pipelines.md");
+}
+
+#[test]
 fn models_and_data() {
     run("docs/models-and-data.md");
 }
@@ -339,6 +344,7 @@ fn every_document_with_commands_is_run() {
             "machine-files.md",
             "models-and-data.md",
             "several-machines.md",
+            "pipelines.md",
         ]
         .contains(&name.as_str());
         assert!(

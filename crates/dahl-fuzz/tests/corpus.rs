@@ -117,6 +117,7 @@ tests! {
     simgrid: "simgrid",
     program: "program",
     placement: "placement",
+    layers: "layers",
     plan: "plan",
     step: "step",
     trace: "trace",

@@ -1,22 +1,12 @@
 //! Profiles that PipeDream's authors published. Their files are not part of this repository: they are looked for in
 //! the folder that `DAHL_PLANNER_CASES` names, else in `shared/planner-cases` beside the checkout.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dahl_test_support::skip;
 
 use super::super::{PipelineOptions, Platform, Profile, partition};
-use super::{best, check};
-
-/// The folder, if it is there. One that was named must be.
-fn folder() -> Option<PathBuf> {
-    let named = std::env::var_os("DAHL_PLANNER_CASES");
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let beside = || checkout.join("../shared/planner-cases");
-    let folder = named.clone().map_or_else(beside, PathBuf::from);
-    let folder = folder.join("pipedream");
-    (named.is_some() || folder.is_dir()).then_some(folder)
-}
+use super::{best, cases, check};
 
 fn case(folder: &Path, name: &str) -> Profile {
     let file = folder.join(format!("{name}.graph.txt"));
@@ -27,7 +17,7 @@ fn case(folder: &Path, name: &str) -> Profile {
 
 macro_rules! folder_or_skip {
     () => {
-        match folder() {
+        match cases("pipedream") {
             Some(folder) => folder,
             None => skip!(
                 optional: "PipeDream's profiles are not here",
