@@ -51,7 +51,7 @@ impl From<Generated> for Source {
 
 impl Source {
     /// What messages call it.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Source::Images(data) => data.name(),
             Source::Memory(data) => data.name(),
@@ -69,7 +69,7 @@ impl Source {
     }
 
     /// Samples of an epoch, where they are known before they are made.
-    pub fn samples(&self) -> Option<usize> {
+    pub(crate) fn samples(&self) -> Option<usize> {
         match self {
             Source::Images(data) => Some(data.len()),
             Source::Memory(data) => Some(data.len()),
@@ -179,7 +179,7 @@ impl Generated {
     }
 
     /// Batches in an epoch.
-    pub fn per_epoch(&self) -> usize {
+    pub(crate) fn per_epoch(&self) -> usize {
         self.per_epoch
     }
 
