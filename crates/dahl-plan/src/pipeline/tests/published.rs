@@ -31,10 +31,13 @@ fn equal(units: usize, memory: Option<f64>) -> Platform {
     Platform::equal(units, 1e9, memory).expect("a platform")
 }
 
+/// Name, units, memory, seconds, and replicas where they were published.
+type Case = (&'static str, usize, Option<f64>, f64, &'static [usize]);
+
 #[test]
 fn published_times_are_reached_and_proven() {
     let folder = folder_or_skip!();
-    let cases: [(&str, usize, Option<f64>, f64, &[usize]); 11] = [
+    let cases: [Case; 11] = [
         ("vgg16", 4, None, 0.205520896, &[3, 1]),
         ("vgg16", 8, None, 0.103833170, &[7, 1]),
         ("vgg16", 16, None, 0.056529767, &[13, 2, 1]),
