@@ -38,7 +38,7 @@ fn temporary(folder: &Path) -> usize {
 
 /// A limit on the size of files stands for a full disk.
 #[test]
-fn a_full_disk_of_the_first_node_is_named_by_all() {
+fn a_full_disk_of_the_first_node_is_named() {
     if !is_there(OPEN.0) {
         skip!("no Open MPI", OPEN.1);
     }

@@ -9,6 +9,7 @@ mod describe;
 mod mpirun;
 mod reach;
 mod supervise;
+#[cfg(feature = "mpi")]
 mod watchdog;
 
 use std::sync::Arc;
