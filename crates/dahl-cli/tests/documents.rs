@@ -7,6 +7,7 @@
 //! - `skip="why it is not run here"`;
 //! - `exact`: every line must be printed, in this order;
 //! - `like`: the same, but for figures that a machine decides on ([`figures::alike`]);
+//! - `level="avx2"`: what is learnt is compared, too; it is run at that instruction level, where the processor has it;
 //! - `free="WORD WORD"`: lines that begin with one of these words are the machine's;
 //! - `file="NAME"`: the block is a file that commands below it find.
 
@@ -105,17 +106,32 @@ impl Block {
         }
     }
 
+    /// The instruction level of the figures, if this processor has it.
+    fn level(&self) -> Option<&str> {
+        let level = self.info.split_once("level=\"")?.1.split('"').next()?;
+        assert_eq!(level, "avx2", "line {}", self.line);
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Some(level);
+        }
+        None
+    }
+
     /// Compares lines of the document with what was printed.
     fn compare(&self, at: &str, wanted: &[String], printed: &str) {
         let Some(same) = self.rule() else { return };
         let free = self.info.split_once("free=\"").map_or("", |(_, rest)| rest);
         let free = free.split('"').next().unwrap_or_default();
+        let is_learnt = |wanted: &str, line: &str| match self.level() {
+            Some(_) => figures::learnt(wanted) == figures::learnt(line),
+            None => true,
+        };
         let mut lines = printed.lines().map(str::trim_end);
         for wanted in wanted.iter().filter(|line| !line.is_empty()) {
             let first = wanted.split_whitespace().next();
             let free = free.split(' ').any(|word| Some(word) == first);
             assert!(
-                free || lines.any(|line| same(wanted, line)),
+                free || lines.any(|line| same(wanted, line) && is_learnt(wanted, line)),
                 "{at} should print\n{wanted}\nand prints\n{printed}"
             );
         }
@@ -160,6 +176,7 @@ fn run(document: &str) {
                 .current_dir(&here)
                 .env("PATH", &path)
                 .env("DAHL_HOME", here.join("home"))
+                .envs(block.level().map(|level| ("DAHL_SIMD", level)))
                 .output()
                 .expect("a shell");
             let err = String::from_utf8_lossy(&output.stderr);

@@ -6,115 +6,17 @@
 #![cfg(unix)]
 
 mod common;
+#[path = "interrupts/signals.rs"]
+mod signals;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::{folder, in_repository};
-
-/// What is said where there is nothing to keep yet.
-const NOTHING_YET: &str = "stopped before anything was done that could be kept\n";
-
-/// Where a command was: its status and both outputs.
-struct Ended {
-    status: ExitStatus,
-    out: String,
-    err: String,
-    took: Duration,
-}
-
-impl Ended {
-    /// Whether a signal ended the work early: by its exit code, or before the program could catch it.
-    fn stopped_by(&self, signal: i32) -> Option<Stopped> {
-        let (code, by) = (self.status.code(), self.status.signal());
-        match (code, by) {
-            (Some(0), _) => None,
-            (Some(c), _) if c == 128 + signal => match self.err.as_str() {
-                NOTHING_YET => Some(Stopped::BeforeAnything),
-                _ => Some(Stopped::Cleanly),
-            },
-            (None, Some(s)) if s == signal => Some(Stopped::BeforeAnything),
-            _ => panic!("{:?}: {}{}", self.status, self.out, self.err),
-        }
-    }
-}
-
-#[derive(PartialEq, Debug)]
-enum Stopped {
-    Cleanly,
-    BeforeAnything,
-}
-
-fn dahl(home: &Path, args: &[String]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
-    command.args(args);
-    at_home(&mut command, home);
-    command
-}
-
-fn at_home(command: &mut Command, home: &Path) {
-    command.env("DAHL_HOME", home).stdin(Stdio::null());
-}
-
-/// Runs a command and sends signals after some time each.
-fn run(mut command: Command, signals: &[(Duration, i32)]) -> Ended {
-    let begin = Instant::now();
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = child.spawn().expect("dahl can be started");
-    let id = child.id() as i32;
-    let waiting = std::thread::spawn(move || child.wait_with_output());
-    for &(after, signal) in signals {
-        let until = begin + after;
-        while Instant::now() < until && !waiting.is_finished() {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        if !waiting.is_finished() {
-            // SAFETY: a signal to a child of ours; if it has just ended, the call fails or meets nobody.
-            unsafe { libc::kill(id, signal) };
-        }
-    }
-    let output = waiting.join().expect("a thread").expect("a child");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ended {
-        status: output.status,
-        out: text(output.stdout),
-        err: text(output.stderr),
-        took: begin.elapsed(),
-    }
-}
-
-fn strings(args: &[&str]) -> Vec<String> {
-    args.iter().map(|s| s.to_string()).collect()
-}
-
-/// Numbers that are the same in every run of the test.
-struct Random(u64);
-
-impl Random {
-    fn part(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn signal(&mut self) -> i32 {
-        if self.part() < 0.5 {
-            libc::SIGINT
-        } else {
-            libc::SIGTERM
-        }
-    }
-}
-
-fn moments() -> usize {
-    let set = std::env::var("DAHL_TEST_INTERRUPTS").ok();
-    set.and_then(|n| n.parse().ok()).unwrap_or(12)
-}
+use signals::{NOTHING_YET, Random, Runs, Stopped, at_home, dahl, moments, run, strings};
 
 fn rows(path: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(path).expect("metrics");
@@ -178,23 +80,25 @@ fn training_goes_on_to_the_same_bits() {
     };
     let unbroken = run(dahl(&home, &whole.train()), &[]);
     assert!(unbroken.status.success(), "{}", unbroken.err);
-    let (mut random, mut seen) = (Random(1), [0; 3]);
-    for moment in 0..moments().div_ceil(2) {
+    let mut runs = Runs::new(2, 1, unbroken.took);
+    while runs.goes_on() {
+        let moment = runs.left;
         let files = Files {
             folder: folder("interrupts-train"),
         };
         let mut command = dahl(&home, &files.train());
         // Interrupted again and again, then let go.
         for attempt in 0.. {
-            let (after, signal) = (unbroken.took.mul_f64(1.1 * random.part()), random.signal());
+            let (after, signal) = runs.moment();
             let signals = [(after, signal)];
             let ended = run(command, if attempt < 3 { &signals } else { &[] });
-            let Some(how) = ended.stopped_by(signal) else {
-                seen[0] += 1;
+            let Some(how) = runs.ended(&ended, signal) else {
+                if attempt == 0 {
+                    runs.took = runs.took.min(ended.took);
+                }
                 break;
             };
             if how == Stopped::BeforeAnything {
-                seen[1] += 1;
                 assert!(
                     !ended.out.contains("epoch"),
                     "moment {moment}: {}",
@@ -207,7 +111,6 @@ fn training_goes_on_to_the_same_bits() {
                 };
                 continue;
             }
-            seen[2] += 1;
             let last = ended.err.lines().last().unwrap_or_default();
             let (_, go_on) = last
                 .split_once("; to go on: ")
@@ -236,8 +139,6 @@ fn training_goes_on_to_the_same_bits() {
         let metrics = |files: &Files| learnt(&files.at("m.jsonl"));
         assert_eq!(metrics(&whole), metrics(&files), "moment {moment}");
     }
-    let [done, before, cleanly] = seen;
-    println!("train: {cleanly} stopped and resumed, {before} before anything, {done} completed");
 }
 
 fn resuming(home: &Path, files: &Files) -> Command {
@@ -253,8 +154,8 @@ fn resuming(home: &Path, files: &Files) -> Command {
 #[test]
 fn plans_are_the_best_so_far() {
     let home = folder("interrupts-plan-home");
-    let (mut random, mut seen) = (Random(2), [0; 3]);
-    for _ in 0..moments().div_ceil(4) {
+    let mut runs = Runs::new(4, 2, Duration::from_millis(2300));
+    while runs.goes_on() {
         let folder = folder("interrupts-plan");
         let file = folder.join("plan.json");
         let machine = in_repository("machines/laptop.toml");
@@ -270,18 +171,13 @@ fn plans_are_the_best_so_far() {
             "-o",
             file.to_str().unwrap(),
         ]);
-        let (after, signal) = (
-            Duration::from_secs_f64(2.5 * random.part()),
-            random.signal(),
-        );
+        let (after, signal) = runs.moment();
         let ended = run(dahl(&home, &args), &[(after, signal)]);
-        let how = ended.stopped_by(signal);
+        let how = runs.ended(&ended, signal);
         if how == Some(Stopped::BeforeAnything) {
-            seen[1] += 1;
             assert!(ended.out.is_empty() && !file.exists());
             continue;
         }
-        seen[usize::from(how.is_some()) * 2] += 1;
         assert_eq!(
             how.is_some(),
             ended.err.contains("the best plan so far"),
@@ -302,10 +198,6 @@ fn plans_are_the_best_so_far() {
         let simulated = run(dahl(&home, &again), &[]);
         assert!(simulated.status.success(), "{}", simulated.err);
     }
-    let [done, before, cleanly] = seen;
-    println!(
-        "plan: {cleanly} stopped with the best so far, {before} before anything, {done} completed"
-    );
 }
 
 /// Without a file the plan is printed, and the exit code says that the search was not completed.
@@ -352,19 +244,17 @@ fn calibration_keeps_what_it_has_measured() {
     ]);
     let unbroken = run(dahl(&folder("interrupts-calibrated"), &args), &[]);
     assert!(unbroken.status.success(), "{}", unbroken.err);
-    let (mut random, mut seen) = (Random(3), [0; 3]);
-    for _ in 0..moments().div_ceil(4) {
+    let mut runs = Runs::new(4, 3, unbroken.took);
+    while runs.goes_on() {
         let home = folder("interrupts-calibrate");
-        let (after, signal) = (unbroken.took.mul_f64(1.1 * random.part()), random.signal());
+        let (after, signal) = runs.moment();
         let ended = run(dahl(&home, &args), &[(after, signal)]);
-        match ended.stopped_by(signal) {
-            None => seen[0] += 1,
+        match runs.ended(&ended, signal) {
+            None => runs.took = runs.took.min(ended.took),
             Some(Stopped::BeforeAnything) => {
-                seen[1] += 1;
                 assert_eq!(home.read_dir().unwrap().count(), 0);
             }
             Some(Stopped::Cleanly) => {
-                seen[2] += 1;
                 assert!(
                     ended.err.contains("of 2 models calibrated"),
                     "{}",
@@ -392,8 +282,6 @@ fn calibration_keeps_what_it_has_measured() {
             assert!(ended.status.success(), "{next:?}: {}", ended.err);
         }
     }
-    let [done, before, cleanly] = seen;
-    println!("calibrate: {cleanly} stopped, {before} before anything, {done} completed");
 }
 
 /// A second signal does not wait for anything: whatever it meets, the process ends, and a checkpoint is whole.
@@ -401,7 +289,7 @@ fn calibration_keeps_what_it_has_measured() {
 fn a_second_signal_ends_it_at_once() {
     let home = folder("interrupts-twice-home");
     let mut random = Random(4);
-    for _ in 0..moments().div_ceil(4) {
+    for _ in 0..moments(4) {
         let files = Files {
             folder: folder("interrupts-twice"),
         };

@@ -14,6 +14,17 @@ pub fn alike(a: &str, b: &str) -> bool {
     words(a) == words(b)
 }
 
+/// Of a line about training, what was learnt: figures that follow from data, seed and instruction level.
+pub fn learnt(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match *words.first()? {
+        "loss" | "accuracy" => Some(words),
+        // The time comes after the losses.
+        "epoch" => Some(line.rsplit_once("; ")?.0.split_whitespace().collect()),
+        _ => None,
+    }
+}
+
 fn words(line: &str) -> Vec<String> {
     let all: Vec<&str> = line.split_whitespace().collect();
     let bare = |word: &str| word.trim_matches([',', ';', ':', '(', ')']).to_owned();
@@ -75,4 +86,15 @@ fn lines_are_alike_but_for_what_a_machine_decides() {
     ] {
         assert_eq!(alike(line, other), is_alike, "{other}");
     }
+}
+
+#[test]
+fn what_is_learnt_is_told_from_how_long_it_took() {
+    let line = "epoch   8: loss 0.1, 92.8 %; val 0.3, 89.1 %; 0.2 s, 41552/s, 944 mJ";
+    let later = "epoch   8: loss 0.1, 92.8 %; val 0.3, 89.1 %; 0.9 s, 1552/s, 1.94 J";
+    let other = "epoch   8: loss 0.2, 92.8 %; val 0.3, 89.1 %; 0.2 s, 41552/s, 944 mJ";
+    assert!(learnt(line).is_some() && learnt(line) == learnt(later));
+    assert_ne!(learnt(line), learnt(other));
+    assert_eq!(learnt("  time       0.7 s, 80000 images"), None);
+    assert_ne!(learnt("  loss 0.19  █▁"), learnt("  loss 0.18  █▁"));
 }
