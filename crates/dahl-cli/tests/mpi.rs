@@ -48,6 +48,72 @@ fn mpich_gives_the_bits_of_one() {
 }
 
 #[test]
+fn before_the_first_step_it_says_whether_the_second_node_pays() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("expected");
+    let mut args = TRAIN.to_vec();
+    args.retain(|a| *a != "--quiet");
+    args.push("--epochs=6");
+    args.retain(|a| *a != "--epochs=2");
+    let said = run(on_nodes(OPEN.0, &[&args, &args], &folder));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let line = |start: &str| {
+        let found: Vec<&str> = said.out.lines().filter(|l| l.starts_with(start)).collect();
+        assert_eq!(found.len(), 1, "{start}, once: {}", said.out);
+        found[0].to_string()
+    };
+    for text in [line("expected: "), line("seen: ")] {
+        for part in [" a step on 2 nodes, ", " on node 0 alone: the second node", "pay"] {
+            assert!(text.contains(part), "{text}");
+        }
+        // Nobody has calibrated here.
+        assert!(text.contains("a guess"), "{text}");
+    }
+}
+
+fn traces_of_all_nodes_become_one(name: &str, launcher: &str) {
+    let folder = folder(name);
+    let args = [&TRAIN[..], &["--trace=run.trace"]].concat();
+    let said = run(on_nodes(launcher, &vec![&args[..]; 3], &folder));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let files = fs::read_dir(&folder).unwrap().flatten();
+    let traces = files.filter(|f| f.file_name().to_string_lossy().contains("trace"));
+    assert_eq!(traces.count(), 1, "one file of all nodes");
+    let file = folder.join("run.trace").display().to_string();
+    let summary: serde_json::Value =
+        serde_json::from_str(&dahl(&["trace", "summary", "--json", &file])).unwrap();
+    let nodes = summary["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 3);
+    let sum = |key: &str| nodes.iter().map(|n| n[key].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("sent") > 0, "{summary}");
+    assert_eq!(sum("sent"), sum("received"));
+    assert_eq!(sum("sent_bytes"), sum("received_bytes"));
+    assert_eq!(nodes[0]["uncertainty_ns"], 0);
+    assert!(nodes[1]["uncertainty_ns"].as_u64().unwrap() > 0);
+    assert_eq!(summary["units"].as_array().unwrap().len(), 3);
+    let text = dahl(&["trace", "summary", &file]);
+    assert!(text.contains("waiting for messages"), "{text}");
+}
+
+#[test]
+fn traces_of_all_nodes_become_one_under_open_mpi() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    traces_of_all_nodes_become_one("trace-open", OPEN.0);
+}
+
+#[test]
+fn traces_of_all_nodes_become_one_under_mpich() {
+    if !is_there(MPICH.0) {
+        skip!("no MPICH", MPICH.1);
+    }
+    traces_of_all_nodes_become_one("trace-mpich", MPICH.0);
+}
+
+#[test]
 fn nodes_that_were_told_different_things_are_refused() {
     if !is_there(OPEN.0) {
         skip!("no Open MPI", OPEN.1);
@@ -69,6 +135,12 @@ fn nodes_that_were_told_different_things_are_refused() {
             assert!(said.err.contains(part), "{change}: {}", said.err);
         }
         assert!(!folder.join("nodes.safetensors").exists(), "{change}");
+    }
+    let recorded = [&TRAIN[..], &["--trace=run.trace"]].concat();
+    let said = run(on_nodes(OPEN.0, &[&TRAIN, &recorded], &folder));
+    assert_ne!(said.code, Some(0), "a trace of one node");
+    for part in ["agree on the trace", "none", "tasks per unit", "node 1"] {
+        assert!(said.err.contains(part), "{}", said.err);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The runtime implements it, and anything else that can run a graph may.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::array::Handle;
@@ -161,6 +162,12 @@ pub trait Executor {
         _facts: &mut dyn FnMut() -> Vec<(&'static str, String)>,
     ) -> Result<(), ExecError> {
         Ok(())
+    }
+
+    /// The elements of an array, from the first to the last, that tasks here touch when the graph is launched next; on
+    /// computers that share a graph that may be a part. What a program writes elsewhere nobody reads.
+    fn touched(&mut self, _graph: &Arc<Graph>, array: &Handle) -> Range<usize> {
+        0..array.storage.shape.len()
     }
 
     /// Whether this computer writes files for all that work together.

@@ -158,6 +158,12 @@ impl<T: Element> Batches<T> {
         }
     }
 
+    /// Samples of a batch, where they are known before it is made.
+    pub(crate) fn samples_of(&self, batch: usize) -> Option<usize> {
+        let left = self.source.samples()?.checked_sub(batch * self.batch)?;
+        Some(left.min(self.batch))
+    }
+
     /// Makes batch `batch` of epoch `epoch` and returns how many samples it has. Afterwards `inputs` holds
     /// the samples and `targets` their labels, a class number or some values each, and nothing else.
     pub fn fill(

@@ -93,7 +93,7 @@ pub use normalise::Normalise;
 pub use order::Order;
 #[cfg(feature = "images")]
 pub use picture::read_picture;
-pub use prefetch::{Prefetch, Prefetcher, Prepared};
+pub use prefetch::{Part, Prefetch, Prefetcher, Prepared};
 pub use samples::{Expects, Labels, Samples};
 pub use source::{Batch, Generated, Source};
 pub use spec::DataSpec;

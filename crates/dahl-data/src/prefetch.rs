@@ -9,6 +9,7 @@
 //!
 //! The order and content of batches do not depend on the number of threads. Waiting threads sleep.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -50,8 +51,32 @@ impl Default for Prefetch {
     }
 }
 
+/// Which samples of a batch are needed: a range of so many; of smaller batches the same part, rounded up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// The samples.
+    pub samples: Range<usize>,
+    /// Of so many; of none, all are needed.
+    pub of: usize,
+}
+
+impl Part {
+    /// The samples of a batch of so many.
+    fn of(&self, batch: usize) -> Range<usize> {
+        match self.of {
+            0 => 0..batch,
+            of => {
+                let end = (self.samples.end * batch).div_ceil(of).min(batch);
+                (self.samples.start * batch / of).min(end)..end
+            }
+        }
+    }
+}
+
 struct Buffer<T> {
     samples: usize,
+    /// Which samples have been made.
+    made: Range<usize>,
     inputs: Vec<T>,
     targets: Vec<T>,
 }
@@ -60,6 +85,7 @@ impl<T> Buffer<T> {
     fn new() -> Buffer<T> {
         Buffer {
             samples: 0,
+            made: 0..0,
             inputs: Vec::new(),
             targets: Vec::new(),
         }
@@ -76,6 +102,8 @@ struct State<T> {
     /// Finished batches, number `n` at place `n % ahead`.
     window: Vec<Option<Result<Buffer<T>, DataError>>>,
     free: Vec<Buffer<T>>,
+    /// What of each batch is made ahead.
+    part: Part,
     stop: bool,
 }
 
@@ -100,6 +128,8 @@ pub struct Prefetcher<T: Element> {
     shared: Arc<Shared<T>>,
     threads: Vec<JoinHandle<()>>,
     course: Course,
+    /// For samples that turn out to be needed.
+    batches: Batches<T>,
 }
 
 /// From a number to an epoch and a batch of it.
@@ -122,8 +152,47 @@ impl Course {
 }
 
 impl<T: Element> Prefetcher<T> {
-    /// Starts making batches.
+    /// Makes only this part of each batch from now on; samples that are needed nevertheless are made when they are
+    /// asked for ([`Prefetcher::complete`]).
+    pub fn want(&self, part: Part) {
+        self.shared.lock().part = part;
+    }
+
+    /// Makes what a batch lacks of some samples.
+    pub fn complete(
+        &mut self,
+        batch: &mut Prepared<T>,
+        samples: Range<usize>,
+    ) -> Result<(), DataError> {
+        let (epoch, number) = (batch.epoch, batch.batch);
+        let buffer = &mut batch.buffer;
+        let made = buffer.made.clone();
+        if samples.start >= made.start && samples.end <= made.end {
+            return Ok(());
+        }
+        // From the first to the last: what lies between two parts is made, too.
+        let all = match made.is_empty() {
+            true => samples,
+            false => samples.start.min(made.start)..samples.end.max(made.end),
+        };
+        let (inputs, targets) = (&mut buffer.inputs, &mut buffer.targets);
+        self.batches
+            .fill_part(epoch, number, all.clone(), inputs, targets)?;
+        buffer.made = all;
+        Ok(())
+    }
+
+    /// Starts making batches; [`Prefetcher::start_part`] makes a part of each.
     pub fn start(batches: &Batches<T>, options: Prefetch) -> Result<Prefetcher<T>, DataError> {
+        Self::start_part(batches, options, Part::default())
+    }
+
+    /// Starts making a part of every batch.
+    pub fn start_part(
+        batches: &Batches<T>,
+        options: Prefetch,
+        part: Part,
+    ) -> Result<Prefetcher<T>, DataError> {
         let per_epoch = batches.per_epoch();
         if per_epoch == 0 {
             return Err(DataError::Empty {
@@ -152,6 +221,7 @@ impl<T: Element> Prefetcher<T> {
             end,
             window: (0..ahead).map(|_| None).collect(),
             free: Vec::with_capacity(ahead + 1),
+            part,
             stop: false,
         };
         let (room, ready) = (Condvar::new(), Condvar::new());
@@ -164,6 +234,7 @@ impl<T: Element> Prefetcher<T> {
             shared,
             threads: Vec::new(),
             course,
+            batches: batches.clone(),
         };
         for i in 0..threads {
             let (shared, batches) = (Arc::clone(&this.shared), batches.clone());
@@ -243,13 +314,19 @@ fn work<T: Element>(shared: &Shared<T>, mut batches: Batches<T>, course: Course)
                 .unwrap_or_else(PoisonError::into_inner);
         };
         state.next += 1;
-        let buffer = state.free.pop();
+        let (buffer, part) = (state.free.pop(), state.part.clone());
         drop(state);
 
         let (epoch, batch) = course.place(number);
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut made = buffer.unwrap_or_else(Buffer::new);
-            made.samples = batches.fill(epoch, batch, &mut made.inputs, &mut made.targets)?;
+            let (inputs, targets) = (&mut made.inputs, &mut made.targets);
+            // What is generated is there whole.
+            let whole = batches.samples_of(batch);
+            let wanted = whole.map_or(0..usize::MAX, |samples| part.of(samples));
+            let filled = batches.fill_part(epoch, batch, wanted.clone(), inputs, targets)?;
+            made.samples = whole.unwrap_or(filled);
+            made.made = wanted.start..wanted.start + filled;
             Ok(made)
         }));
         let made = made.unwrap_or_else(|panic| {
@@ -293,7 +370,12 @@ impl<T: Element> Prepared<T> {
         self.buffer.samples
     }
 
-    /// The samples, one after another.
+    /// Which of them are here.
+    pub fn made(&self) -> Range<usize> {
+        self.buffer.made.clone()
+    }
+
+    /// The samples that are here, one after another.
     pub fn inputs(&self) -> &[T] {
         &self.buffer.inputs
     }

@@ -1,12 +1,16 @@
 //! Training on several nodes ends with the bits of one, whatever the shares.
 
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dahl_core::DType;
 use dahl_core::graph::partition::{Holders, pairwise, part, place_by_rows};
+use dahl_data::{DataError, Dataset, Source};
+use dahl_nn::train::{Session, Training};
 use dahl_nn::{Step, models};
 use dahl_runtime::Runtime;
-use dahl_runtime::network::{LinkSpeed, Member, local_cluster};
+use dahl_runtime::network::{LinkSpeed, LocalNode, Member, local_cluster};
 use dahl_test_support::runs::{Case, How, Run, case, run, run_on, session};
 
 /// Trains on nodes with these shares, each a runtime of its own, and returns what each ended with.
@@ -160,4 +164,99 @@ fn a_node_needs_memory_for_its_share_only() {
             );
         }
     }
+}
+
+/// Images made of their number; notes which were read.
+struct Noted {
+    read: Mutex<Vec<usize>>,
+}
+
+impl Dataset for Noted {
+    fn name(&self) -> &str {
+        "noted"
+    }
+
+    fn len(&self) -> usize {
+        64
+    }
+
+    fn classes(&self) -> usize {
+        10
+    }
+
+    fn shape(&self) -> [usize; 3] {
+        [1, 28, 28]
+    }
+
+    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
+        self.read.lock().unwrap().push(index);
+        let pixel = |(i, p): (usize, &mut u8)| *p = ((i + 1) * (index + 7) % 251) as u8;
+        pixels.iter_mut().enumerate().for_each(pixel);
+        Ok(index % 10)
+    }
+
+    fn content(&self) -> u64 {
+        1
+    }
+}
+
+#[test]
+fn each_node_reads_the_samples_of_its_share_alone() {
+    let model = models::by_name("lenet5").expect("a shipped model");
+    let step = Step::new(model)
+        .batch(16)
+        .grain("sample=4".parse().unwrap());
+    let training = Training {
+        epochs: 2,
+        ..Training::default()
+    };
+    let node = |transport: Option<LocalNode>| {
+        let builder = Runtime::builder().workers(1).pin(false);
+        let shares = Some(vec![3.0, 1.0]);
+        let mut member = match transport {
+            None => Member::alone(builder.build().unwrap()),
+            Some(t) => {
+                let builder = builder.network(Box::new(t), Duration::from_secs(600));
+                Member::with_shares(builder.build().unwrap(), shares, Box::new(|_| ())).unwrap()
+            }
+        };
+        let data = Arc::new(Noted {
+            read: Mutex::default(),
+        });
+        let mut session = Session::new(step.clone(), training.clone()).unwrap();
+        session.initialise(&mut member).unwrap();
+        let source: Source = data.clone().into();
+        let went_on = &mut |_: &mut _| ControlFlow::Continue(());
+        session.run(&mut member, source, None, went_on).unwrap();
+        let weights = session.weights(&mut member).unwrap();
+        member.finish().unwrap();
+        let mut read = data.read.lock().unwrap().clone();
+        read.sort_unstable();
+        (weights, read)
+    };
+    let (want, _) = node(None);
+    let nodes: Vec<_> = std::thread::scope(|scope| {
+        let cluster = local_cluster(2, LinkSpeed::UNLIMITED).into_iter();
+        let threads: Vec<_> = cluster.map(|t| scope.spawn(|| node(Some(t)))).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    // Two epochs of 64, and batches made ahead of a third that never came: 12 of 16 samples, and 4 of 16.
+    for ((weights, read), share) in nodes.iter().zip([12, 4]) {
+        assert!(*weights == want, "other weights");
+        let batches = read.len() / share;
+        assert_eq!(
+            read.len() % share,
+            0,
+            "whole shares of batches: {}",
+            read.len()
+        );
+        assert!((8..=8 + 5).contains(&batches), "{batches} batches");
+    }
+    let mut both = [&nodes[0].1[..], &nodes[1].1].concat();
+    both.sort_unstable();
+    both.dedup();
+    assert!(
+        both.into_iter().eq(0..64),
+        "every sample was read by one of them"
+    );
 }

@@ -347,9 +347,10 @@ impl Builder {
         #[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
         let policy: Box<dyn Policy> = Box::new(crate::helgrind::Handover(policy));
         let id = crate::runtime::fresh_id();
+        let (brings, connected) = (!devices.is_empty(), self.network.is_some());
         let tracer = self
             .events
-            .map(|n| Arc::new(Tracer::new(units.len(), n, !devices.is_empty())));
+            .map(|n| Arc::new(Tracer::new(units.len(), n, brings, connected)));
         let (on_loss, on_no_room) = (self.on_loss, self.on_no_room);
         let memories = (!devices.is_empty()).then(|| {
             let memories = Memories::new(devices, id, tracer.clone(), on_loss);

@@ -24,14 +24,14 @@ pub(crate) struct Completion {
 
 impl Completion {
     pub(crate) fn new(unit: Option<UnitId>, shared: &Shared) -> Self {
-        let tracer = shared.tracer.as_ref().zip(unit);
+        let tracer = shared.tracer.as_ref();
         Completion {
             unit,
             released: Vec::with_capacity(64),
             ended: 0,
             ended_of: 0,
             serial: 0,
-            writer: tracer.map(|(t, unit)| t.writer(usize::from(unit.0))),
+            writer: tracer.and_then(|t| t.writer(unit.map(|u| usize::from(u.0)))),
         }
     }
 

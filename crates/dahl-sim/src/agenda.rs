@@ -69,6 +69,13 @@ impl Agenda {
         self.heap.push(Entry { turn, event });
     }
 
+    /// When the next event happens.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<f64> {
+        let next = self.heap.peek()?;
+        Some(f64::from_bits((next.turn >> 64) as u64))
+    }
+
     /// The next event and when it happens.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(f64, Event)> {

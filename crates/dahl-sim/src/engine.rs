@@ -6,6 +6,7 @@ use super::agenda::{Agenda, Event};
 use super::launches::Launches;
 use super::marks::Marks;
 use super::memories::Memories;
+use super::messages::Client;
 use super::prediction::{MemoryUse, Prediction, UnitUse};
 use super::times::Times;
 use super::turn::UnitState;
@@ -27,6 +28,9 @@ pub(super) struct Engine<'a> {
     /// Room for tasks that become ready and units that may try again: nothing is allocated per task.
     pub released: Vec<TaskRef>,
     pub again: Vec<u16>,
+    /// Messages under way, and those that the network has yet to take up.
+    pub clients: Vec<Option<Client>>,
+    pub outbox: Vec<TaskRef>,
     pub marks: Option<Marks>,
     pub timed: bool,
     pub out: Prediction,
@@ -62,6 +66,8 @@ impl<'a> Engine<'a> {
             units: vec![UnitState::FREE; machine.units.len()],
             released: Vec::new(),
             again: Vec::new(),
+            clients: Vec::new(),
+            outbox: Vec::new(),
             marks: options.record.then(|| Marks::new(graph.len(), ring)),
             launches,
             timed: policy.needs_time(),
@@ -70,6 +76,16 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn run(mut self) -> Result<Prediction, SimError> {
+        self.start()?;
+        while self.happen()? {}
+        if !self.launches.is_done() {
+            return Err(self.stuck());
+        }
+        Ok(self.finish(None))
+    }
+
+    /// Begins the first launches.
+    pub(crate) fn start(&mut self) -> Result<(), SimError> {
         let launcher = self.options.launcher.map(|u| u.0);
         for unit in (0..self.units.len() as u16).filter(|u| Some(*u) != launcher) {
             self.facts.sleep(unit);
@@ -79,25 +95,29 @@ impl<'a> Engine<'a> {
             self.go_on(unit, None)?;
             self.look()?;
         }
-        while let Some((at, event)) = self.agenda.next() {
-            self.now = at;
-            match event {
-                Event::End(unit) => self.end(unit)?,
-                Event::Arrived(id) => {
-                    let mut again = std::mem::take(&mut self.again);
-                    if let Some(memories) = &self.facts.memories {
-                        let mut memories = memories.borrow_mut();
-                        memories.arrived(id, at, &mut self.agenda, &mut again);
-                    }
-                    self.try_again(again)?;
+        Ok(())
+    }
+
+    /// Lets the next event happen; false if there is none.
+    #[inline]
+    pub(crate) fn happen(&mut self) -> Result<bool, SimError> {
+        let Some((at, event)) = self.agenda.next() else {
+            return Ok(false);
+        };
+        self.now = at;
+        match event {
+            Event::End(unit) => self.end(unit)?,
+            Event::Arrived(id) => {
+                let mut again = std::mem::take(&mut self.again);
+                if let Some(memories) = &self.facts.memories {
+                    let mut memories = memories.borrow_mut();
+                    memories.arrived(id, at, &mut self.agenda, &mut again);
                 }
+                self.try_again(again)?;
             }
-            self.look()?;
         }
-        if !self.launches.is_done() {
-            return Err(self.stuck());
-        }
-        Ok(self.finish())
+        self.look()?;
+        Ok(true)
     }
 
     /// Begins the launches that have a place.
@@ -120,6 +140,7 @@ impl<'a> Engine<'a> {
             if let Some(marks) = &mut self.marks {
                 marks.ready(&roots, None, now);
             }
+            self.take_messages(&mut roots)?;
             let handed = self.policy.ready(&self.facts, None, &roots, now);
             debug_assert!(handed.is_none(), "nobody is there to run it at once");
             self.look()?;
@@ -155,7 +176,7 @@ impl<'a> Engine<'a> {
 
     /// Lets units that were woken look for work.
     #[inline]
-    fn look(&mut self) -> Result<(), SimError> {
+    pub(super) fn look(&mut self) -> Result<(), SimError> {
         let mut done = 0;
         while let Some(unit) = self.facts.next_woken(done) {
             done += 1;
@@ -171,7 +192,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn stuck(&self) -> SimError {
+    pub(super) fn stuck(&self) -> SimError {
         let waiting = self.launches.waiting();
         SimError::Stuck {
             task: waiting.map_or_else(String::new, |t| self.graph.describe(t.task)),
@@ -180,10 +201,17 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn finish(mut self) -> Prediction {
+    /// When the last launch ended.
+    pub(crate) fn ended(&self) -> f64 {
+        self.out.launches.iter().fold(0.0, |m, l| l.1.0.max(m))
+    }
+
+    /// What came of it; `until` is when the run was over, if that was not with this node's last launch.
+    pub(crate) fn finish(mut self, until: Option<Seconds>) -> Prediction {
+        let makespan = until.unwrap_or(Seconds(self.ended()));
         let mut out = self.out;
         out.runs = self.marks.map_or_else(Vec::new, Marks::into_runs);
-        out.makespan = Seconds(out.launches.iter().fold(0.0, |m, l| l.1.0.max(m)));
+        out.makespan = makespan;
         if let Some(memories) = self.facts.memories.take() {
             let memories = memories.into_inner();
             out.links = memories.lanes.used;

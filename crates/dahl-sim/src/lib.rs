@@ -25,6 +25,7 @@
 //! | `noise` | durations that vary, and interruptions |
 //! | `planned` | the transfers of a schedule decided beforehand |
 //! | [`simgrid`] | machines from and to SimGrid platform files |
+//! | `cluster`, `messages` | several nodes at once, and what they send each other |
 //! | `prediction`, `marks`, `trace` | what came of it |
 
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@
 
 mod agenda;
 pub mod cells;
+mod cluster;
 mod copies;
 mod engine;
 mod estimate;
@@ -40,6 +42,7 @@ mod launches;
 mod links;
 mod marks;
 mod memories;
+mod messages;
 mod moves;
 mod needs;
 mod noise;
@@ -61,8 +64,11 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, Graph, Machine, UnitId};
 
+pub use cluster::{ClusterPrediction, NodeRun, simulate_cluster};
 pub use noise::{Interruptions, Noise};
-pub use prediction::{LinkUse, MemoryUse, Prediction, TaskSpan, TransferSpan, UnitUse};
+pub use prediction::{
+    LinkUse, MemoryUse, MessageSpan, Prediction, TaskSpan, TransferSpan, UnitUse,
+};
 pub use times::{TimeSource, Times};
 
 use dahl_sched::policy::Policy;
@@ -249,7 +255,8 @@ fn check(
         *able = units().find(|&u| times.get(class as u32, u).is_some());
     }
     for (i, task) in graph.tasks.iter().enumerate() {
-        if able[task.class as usize].is_none() {
+        let is_message = graph.message(i as u32).is_some();
+        if able[task.class as usize].is_none() && !is_message {
             return Err(SimError::NoUnit(graph.describe(i as u32)));
         }
     }

@@ -130,8 +130,10 @@ impl<'a> Memories<'a> {
         }
     }
 
+    /// The memory of a unit; messages, which come after all units, are in the host's.
     pub(super) fn memory(&self, unit: u16) -> usize {
-        usize::from(self.machine.units[usize::from(unit)].memory.0)
+        let unit = self.machine.units.get(usize::from(unit));
+        unit.map_or(HOST, |u| usize::from(u.memory.0))
     }
 
     /// Brings a task's operands to its unit; true once they are all there. Else the unit is told by

@@ -91,6 +91,17 @@ pub struct TransferSpan {
     pub end: Seconds,
 }
 
+/// An end of a message to or from another node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageSpan {
+    /// Which task.
+    pub task: TaskRef,
+    /// When it was ready.
+    pub start: Seconds,
+    /// When it had been sent or received.
+    pub end: Seconds,
+}
+
 /// The whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prediction {
@@ -114,6 +125,8 @@ pub struct Prediction {
     pub runs: Vec<TaskSpan>,
     /// Every transfer, by the end of its batch, if that was asked for.
     pub transfers: Vec<TransferSpan>,
+    /// Every message to or from other nodes, if that was asked for.
+    pub messages: Vec<MessageSpan>,
 }
 
 impl Prediction {

@@ -22,6 +22,7 @@ impl Prediction {
                 step: i as u64 + 1,
                 graph: 0,
                 at: nanos(*begun),
+                node: 0,
             });
         }
         for run in &self.runs {
@@ -54,6 +55,12 @@ impl Prediction {
                 end: nanos(t.end),
             });
         }
+        out.messages
+            .extend(self.messages.iter().map(|m| trace::MessageRun {
+                id: id(m.task),
+                start: nanos(m.start),
+                end: nanos(m.end),
+            }));
         for (m, memory) in self.memories.iter().enumerate().skip(1) {
             out.memory
                 .extend(memory.curve.iter().map(|(at, bytes)| MemorySample {

@@ -86,7 +86,9 @@ impl Engine<'_> {
 
     pub(super) fn try_again(&mut self, mut again: Vec<u16>) -> Result<(), SimError> {
         for unit in again.drain(..) {
-            if self.units[usize::from(unit)].waiting {
+            if let Some(client) = usize::from(unit).checked_sub(self.units.len()) {
+                self.bring_message(client)?;
+            } else if self.units[usize::from(unit)].waiting {
                 self.bring(unit)?;
             }
         }
@@ -157,6 +159,7 @@ impl Engine<'_> {
         if self.timed {
             self.policy.ended(&self.facts, UnitId(unit), task, now);
         }
+        self.take_messages(&mut released)?;
         let mut next = None;
         if !released.is_empty() {
             next = self
@@ -175,6 +178,12 @@ impl Engine<'_> {
             next = self.launch_after(unit, next)?;
         }
         self.go_on(unit, next)
+    }
+
+    /// Whether the thread that launches is not busy with a task.
+    pub(super) fn launcher_is_free(&self) -> bool {
+        let launcher = self.options.launcher;
+        launcher.is_none_or(|u| self.units[usize::from(u.0)].task == NONE)
     }
 
     /// Launches, if that is for a unit to do that has just ended a task; returns what it runs next, if it
@@ -198,7 +207,7 @@ impl Engine<'_> {
                 Ok(None)
             }
             // It is busy, and launches when its task has ended.
-            Some(launcher) if self.units[usize::from(launcher.0)].task != NONE => Ok(next),
+            Some(_) if !self.launcher_is_free() => Ok(next),
             _ => self.launch().map(|()| next),
         }
     }

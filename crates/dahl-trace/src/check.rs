@@ -4,7 +4,9 @@
 //! Files are checked when they are read and when they are written, so that everything else may index and add
 //! without looking. Whether the events are *plausible* is not asked.
 
-use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceEnd, TraceGraph, Transfer};
+use dahl_core::trace::{
+    MessageRun, NOBODY, TaskId, TaskRun, Trace, TraceEnd, TraceGraph, Transfer,
+};
 
 /// The most nanoseconds of all units together, of all transfers, and bytes of these. Twice as much still is a number:
 /// 146 years.
@@ -12,6 +14,10 @@ const MOST: u128 = 1 << 62;
 
 /// Finds the first thing that does not hold, as a text that says where and what.
 pub fn check(trace: &Trace) -> Result<(), String> {
+    for (i, m) in trace.memories.iter().enumerate() {
+        below(m.node.into(), trace.nodes.len(), "node")
+            .map_err(|e| format!("memories[{i}] ({}): {e}", m.name))?;
+    }
     for (i, u) in trace.units.iter().enumerate() {
         below(u.memory.into(), trace.memories.len(), "memory")
             .map_err(|e| format!("units[{i}] ({}): {e}", u.name))?;
@@ -21,6 +27,7 @@ pub fn check(trace: &Trace) -> Result<(), String> {
     }
     for (i, l) in trace.launches.iter().enumerate() {
         below(l.graph as usize, trace.graphs.len(), "graph")
+            .and_then(|()| below(l.node.into(), trace.nodes.len(), "node"))
             .map_err(|e| format!("launches[{i}]: {e}"))?;
     }
     let mut units = vec![0; trace.units.len()];
@@ -31,6 +38,10 @@ pub fn check(trace: &Trace) -> Result<(), String> {
     let mut last = 0;
     for (i, t) in trace.transfers.iter().enumerate() {
         transfer(trace, t, &mut last).map_err(|e| format!("transfers[{i}]: {e}"))?;
+    }
+    let mut last = 0;
+    for (i, m) in trace.messages.iter().enumerate() {
+        message(trace, m, &mut last).map_err(|e| format!("messages[{i}]: {e}"))?;
     }
     let mut last = 0;
     for (i, m) in trace.memory.iter().enumerate() {
@@ -52,6 +63,7 @@ pub fn check(trace: &Trace) -> Result<(), String> {
 fn sums(trace: &Trace) -> Result<(), String> {
     let ends = trace.tasks.iter().map(|t| t.end);
     let ends = ends.chain(trace.transfers.iter().map(|t| t.end));
+    let ends = ends.chain(trace.messages.iter().map(|m| m.end));
     let ends = ends.chain(trace.launches.iter().map(|l| l.at));
     let ends = ends.chain(trace.memory.iter().map(|m| m.at));
     let ends = ends.chain(trace.power.iter().map(|p| p.at));
@@ -64,6 +76,10 @@ fn sums(trace: &Trace) -> Result<(), String> {
         ("ns of all units", latest * trace.units.len().max(1) as u128),
         ("ns of all transfers", moved(|t| t.end - t.start)),
         ("bytes of all transfers", moved(|t| t.bytes)),
+        ("ns of all messages", {
+            let ends = trace.messages.iter();
+            ends.map(|m| u128::from(m.end - m.start)).sum()
+        }),
     ] {
         if sum > MOST {
             return Err(format!("{sum} {what} are more than {MOST}"));
@@ -122,6 +138,16 @@ fn graph(g: &TraceGraph) -> Result<(), String> {
                 )),
             })
             .map_err(|e| format!("tasks[{i}]: {e}"))?;
+    }
+    let mut next = 0;
+    for (i, m) in g.messages.iter().enumerate() {
+        below(m.task as usize, g.tasks.len(), "task")
+            .and_then(|()| match m.task >= next {
+                true => Ok(()),
+                false => Err("not by task".into()),
+            })
+            .map_err(|e| format!("messages[{i}]: {e}"))?;
+        next = m.task + 1;
     }
     ends(g, &g.inlets).map_err(|e| format!("inlets{e}"))?;
     ends(g, &g.outlets).map_err(|e| format!("outlets{e}"))?;
@@ -242,6 +268,17 @@ fn transfer(trace: &Trace, t: &Transfer, last: &mut u64) -> Result<(), String> {
         return Err("in a batch of 0 copies".into());
     }
     ordered(last, t.start)
+}
+
+fn message(trace: &Trace, m: &MessageRun, last: &mut u64) -> Result<(), String> {
+    exists(trace, m.id)?;
+    if !crate::network::is_message(trace, m.id) {
+        return Err(format!("task {} of its graph is no message", m.id.task));
+    }
+    if m.start > m.end {
+        return Err(format!("start at {} and end at {} ns", m.start, m.end));
+    }
+    ordered(last, m.start)
 }
 
 #[cfg(test)]

@@ -73,10 +73,10 @@ impl Index {
         }
     }
 
-    /// All dependencies between two tasks that ran, as numbers of runs: the graphs' edges, and from
-    /// launch to launch the task that released the other.
+    /// All dependencies between two tasks that ran, as numbers of runs: the graphs' edges, from
+    /// launch to launch the task that released the other, and from node to node those that a message joins.
     pub fn edges(&self, trace: &Trace) -> Vec<(u32, u32)> {
-        let mut edges = vec![];
+        let mut edges = crate::network::joined(trace, self);
         for &r in &self.order {
             let run = &trace.tasks[r as usize];
             let launch = run.id.launch;

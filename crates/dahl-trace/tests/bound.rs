@@ -21,6 +21,7 @@ fn two_memories(mut trace: Trace) -> Trace {
     trace.memories.push(TraceMemory {
         name: "gpu:0".into(),
         capacity: None,
+        node: 0,
     });
     trace
 }
@@ -93,6 +94,7 @@ fn each_verdict_has_its_trace() {
         step: 2,
         graph: 0,
         at: 800,
+        node: 0,
     });
     late.tasks.push(run(1, 0, NOBODY, 0, [800, 800, 800, 1000]));
     late.tasks.push(run(1, 1, NOBODY, 1, [800, 800, 800, 1000]));

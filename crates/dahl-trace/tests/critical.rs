@@ -6,7 +6,9 @@ mod common;
 use std::sync::Arc;
 
 use common::run;
-use dahl_core::trace::{Launch, NOBODY, TaskId, Trace, TraceGraph, TraceMemory, TraceUnit};
+use dahl_core::trace::{
+    Launch, NOBODY, TaskId, Trace, TraceGraph, TraceMemory, TraceNode, TraceUnit,
+};
 use dahl_core::{Arena, DType, Graph, UnitKind};
 use dahl_test_support::program::{Dice, Program, Use, elements, record};
 use dahl_test_support::scaled;
@@ -98,9 +100,11 @@ impl Joined {
                 step: i as u64 + 1,
                 graph: g as u32,
                 at,
+                node: 0,
             }
         };
         let mut trace = Trace {
+            nodes: vec![TraceNode::default()],
             units: vec![
                 TraceUnit {
                     name: "u".into(),
@@ -112,6 +116,7 @@ impl Joined {
             memories: vec![TraceMemory {
                 name: "host".into(),
                 capacity: None,
+                node: 0,
             }],
             graphs: self
                 .graphs

@@ -95,6 +95,7 @@ fn impossible_traces_are_not_written() {
         step: 9,
         graph: 77,
         at: 0,
+        node: 0,
     });
     let path = std::env::temp_dir().join(format!("dahl-impossible-{}.trace", std::process::id()));
     let problem = save(&trace, &path).expect_err("refused").to_string();

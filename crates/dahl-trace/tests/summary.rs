@@ -177,7 +177,7 @@ fn temporaries_live_from_first_use_to_last() {
         run(0, 1, 0, 0, [10, 10, 20, 30]),
         run(0, 2, 1, 0, [30, 30, 30, 40]),
     ];
-    let curve = dahl_trace::summary::memory::host_curve(&trace, &Index::of(&trace));
+    let curve = dahl_trace::summary::memory::host_curve(&trace, &Index::of(&trace), 0);
     assert_eq!(curve, [(0, 200), (20, 500), (30, 700), (40, 0)]);
     let peak = &Summary::of(&trace).memory[0];
     assert_eq!(

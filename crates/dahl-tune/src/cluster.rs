@@ -15,6 +15,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dahl_core::Executor;
 use dahl_ops::KernelIdentity;
 use dahl_ops::simd::{self, Level};
 use dahl_runtime::Builder;
@@ -138,7 +139,21 @@ impl ResolvedRun {
         if config.bits == Bits::Strict {
             same_kernels(&mut member, config)?;
         }
+        self.record_together(&mut member)?;
         Ok(member)
+    }
+
+    /// Makes sure that all nodes record, or none, and compares their clocks; that itself is no part of the record.
+    fn record_together(&self, member: &mut Member) -> Result<(), TuneError> {
+        let text = || match self.recorded() {
+            None => "none".to_string(),
+            Some(tasks) => format!("{tasks} tasks per unit"),
+        };
+        let compared = member.compare(&mut || vec![("trace", text())]);
+        compared.map_err(TuneError::Execution)?;
+        member.compare_clocks().map_err(TuneError::Execution)?;
+        member.runtime_mut().take_trace();
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use dahl_core::file::read_text;
-use dahl_core::{Graph, Machine};
+use dahl_core::{Graph, Machine, NodeId};
 use dahl_runtime::perf_store::{self, Warning};
 use dahl_sched::model::PerfModel;
 use dahl_sim::Times;
@@ -138,6 +138,19 @@ impl MachineModel {
             times: Some(times),
             overheads,
             assume: false,
+        }
+    }
+
+    /// One of its nodes, with what is known of it.
+    pub(crate) fn of_node(&self, node: NodeId) -> MachineModel {
+        self.of(self.machine.of_node(node))
+    }
+
+    /// What is known, held to be true of another machine.
+    pub(crate) fn of(&self, machine: Machine) -> MachineModel {
+        MachineModel {
+            machine,
+            ..self.clone()
         }
     }
 

@@ -147,7 +147,12 @@ impl ResolvedRun {
 
     /// Whether it records a trace.
     pub(crate) fn records(&self) -> bool {
-        self.config.trace_events.is_some()
+        self.recorded().is_some()
+    }
+
+    /// Tasks per unit that its trace keeps.
+    pub(crate) fn recorded(&self) -> Option<usize> {
+        self.config.trace_events
     }
 
     /// Whether its policy estimates durations.

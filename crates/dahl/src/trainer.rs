@@ -502,9 +502,10 @@ impl Trainer {
         Ok(self.open()?.sampler.snapshot())
     }
 
-    /// What has run where and when since recording began; none unless [`Trainer::record`] was asked for.
+    /// What has run where and when since recording began; none unless [`Trainer::record`] was asked for. On several
+    /// nodes the first gets one trace of all, the others none, and all must ask.
     pub fn take_trace(&mut self) -> Result<Option<Trace>, Error> {
         let opened = self.open()?;
-        Ok(opened.member.runtime_mut().take_trace())
+        Ok(dahl_tune::take_trace(&mut opened.member, |_| ())?)
     }
 }

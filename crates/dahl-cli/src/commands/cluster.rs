@@ -3,11 +3,13 @@
 mod check;
 mod run;
 
-use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use dahl::core::Joules;
+use dahl::core::{Joules, Seconds};
 use dahl::energy::Energy;
+use dahl::nn::Step;
 use dahl::runtime::network::{Member, launched};
+use dahl::tune::{self, Expectation, ResolvedRun};
 
 use super::Exit;
 
@@ -121,14 +123,49 @@ pub fn energy(member: &mut Member, own: &Energy) -> anyhow::Result<Option<String
     Ok(Some(format!("{together}; {}", lines.join("; "))))
 }
 
-/// Where this node writes its trace: the others add their number to the name that node 0 has.
-pub fn trace_file(path: &Path) -> PathBuf {
-    match launched() {
-        Some(here) if here.rank > 0 => {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".node{}", here.rank));
-            name.into()
+/// Whether this process writes the files that all nodes have in common.
+pub fn is_first() -> bool {
+    launched().is_none_or(|here| here.rank == 0)
+}
+
+/// Steps that are timed to correct what was expected: after so many, until so many.
+const TIMED: (u32, u32) = (10, 40);
+
+/// What steps are expected to take, and what the first ones take.
+pub struct Expected {
+    expected: Expectation,
+    steps: u32,
+    since: Instant,
+}
+
+impl Expected {
+    /// Asks all nodes and prints the answer on the first; nothing for a computer alone. All nodes must ask.
+    pub fn of(
+        member: &mut Member,
+        step: &Step,
+        run: &ResolvedRun,
+    ) -> anyhow::Result<Option<Expected>> {
+        let expected = tune::expect(member, step, run)?;
+        if let Some(expected) = &expected {
+            println!("expected: {expected}");
         }
-        _ => path.to_path_buf(),
+        Ok(expected.map(|expected| Expected {
+            expected,
+            steps: 0,
+            since: Instant::now(),
+        }))
+    }
+
+    /// A step was launched; the correction, once enough of them were.
+    pub fn step(&mut self) -> Option<String> {
+        self.steps += 1;
+        if self.steps == TIMED.0 {
+            self.since = Instant::now();
+        }
+        (self.steps == TIMED.1).then(|| {
+            let steps = f64::from(TIMED.1 - TIMED.0);
+            let seen = Seconds(self.since.elapsed().as_secs_f64() / steps);
+            format!("seen: {}", self.expected.corrected(seen))
+        })
     }
 }

@@ -111,8 +111,8 @@ impl Ready {
 
     /// Writes the trace, if one was asked for.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        let trace = self.run.finish(self.member.runtime_mut());
-        let saved = self.run.save(trace.as_ref());
+        let trace = self.run.finish_together(&mut self.member, |_| ());
+        let saved = trace.and_then(|trace| self.run.save(trace.as_ref()));
         cluster::leave(&mut self.member, saved)
     }
 }

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod predict;
 mod run_args;
 pub mod simulate;
+mod simulate_cluster;
 mod step_args;
 pub mod trace;
 pub mod train;

@@ -139,7 +139,7 @@ impl RunArgs {
         graph: &GraphArgs,
         record: Option<usize>,
     ) -> anyhow::Result<Run> {
-        if let Some(path) = &self.trace {
+        if let Some(path) = self.trace.as_ref().filter(|_| super::cluster::is_first()) {
             super::check_writable(path)?;
         }
         let plan = self.plan.as_deref().map(StepPlan::load).transpose()?;
@@ -180,7 +180,7 @@ impl RunArgs {
             step,
             run,
             plan,
-            trace: self.trace.as_deref().map(super::cluster::trace_file),
+            trace: self.trace.clone(),
         })
     }
 }
@@ -216,22 +216,54 @@ impl Run {
         Ok(member)
     }
 
-    /// The end of a run: keeps what policies have learnt, and returns what was recorded.
-    pub fn finish(&self, runtime: &mut Runtime) -> Option<Trace> {
+    /// The end of a run: keeps what policies have learnt, and returns what was recorded, with what `complete` adds.
+    pub fn finish(
+        &self,
+        runtime: &mut Runtime,
+        complete: impl FnOnce(&mut Trace),
+    ) -> Option<Trace> {
+        self.keep_times(runtime);
+        let mut trace = runtime.take_trace()?;
+        self.describe(&mut trace, units_text(runtime.machine()));
+        complete(&mut trace);
+        Some(trace)
+    }
+
+    /// The same of all nodes; of this one alone, if no file was asked for. None on nodes that write no files.
+    pub fn finish_together(
+        &self,
+        member: &mut Member,
+        complete: impl FnOnce(&mut Trace),
+    ) -> anyhow::Result<Option<Trace>> {
+        if self.trace.is_none() || member.nodes() == 1 {
+            return Ok(self.finish(member.runtime_mut(), complete));
+        }
+        self.keep_times(member.runtime_mut());
+        let units = units_text(member.runtime().machine());
+        let units = format!("{} nodes, {units} on the first", member.nodes());
+        let trace = dahl::tune::take_trace(member, |trace| {
+            self.describe(trace, units);
+            complete(trace);
+        });
+        Ok(trace?)
+    }
+
+    fn keep_times(&self, runtime: &mut Runtime) {
         if self.run.needs_times()
             && let Err(error) = runtime.save_perf_model()
         {
             print::warning(&error.to_string());
         }
-        let mut trace = runtime.take_trace()?;
+    }
+
+    fn describe(&self, trace: &mut Trace, units: String) {
         let facts = [
             ("model", self.step.model.name.clone()),
             ("policy", self.run.policy().to_string()),
             ("dtype", self.step.dtype.to_string()),
-            ("units", units_text(runtime.machine())),
+            ("units", units),
         ];
-        about(&mut trace, facts);
-        Some(trace)
+        about(trace, facts);
     }
 
     /// Writes a trace, where a file was asked for.

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use dahl::core::trace::Trace;
 use dahl::core::{Bytes, DType, Joules, Seconds, UnitKind, several};
 use dahl::nn::Step;
 use dahl::sim::TimeSource;
-use dahl::tune::{self, NoiseFrom, Prediction, SimulateOptions, StepPlan, ThisMachine};
+use dahl::tune::{
+    self, ClusterConfig, NoiseFrom, Prediction, SimulateOptions, StepPlan, ThisMachine,
+};
 
 use super::machine::MachineArgs;
 use super::run_args::about;
@@ -27,9 +30,15 @@ pub struct Args {
     /// Follow a plan that `dahl plan … -o F` wrote for this step and machine
     #[arg(long, value_name = "F", conflicts_with_all = ["policy", "grain"])]
     plan: Option<PathBuf>,
-    /// Steps in a row
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    steps: u32,
+    /// Each node's part of the batch, as in 3:1, where the machine has several [default: by speed]
+    #[arg(long, value_name = "A:B:…", conflicts_with_all = ["plan", "as_one"])]
+    shares: Option<String>,
+    /// Let one policy decide for the units of all nodes, as for one computer with several memories; plans are made so
+    #[arg(long)]
+    as_one: bool,
+    /// Steps in a row [default: 1, of a cluster 12]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    steps: Option<u32>,
     /// Steps in flight at a time [default: two, or one if their temporaries are large]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
@@ -74,26 +83,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => step,
     };
+    let cluster = machine.machine.nodes.len() > 1 && plan.is_none() && !args.as_one;
+    if let (Some(_), false) = (&args.shares, cluster) {
+        anyhow::bail!("--shares: {} is one computer", machine.machine.name);
+    }
     let options = SimulateOptions {
         policy: args.policy.clone(),
         plan: plan.as_ref().map(|p| &p.file),
-        steps: args.steps as usize,
+        steps: args.steps(cluster) as usize,
         in_flight: args.in_flight.map(|n| n as usize),
         noise: args.noise,
         noise_seed: args.noise_seed,
         record: args.trace.is_some(),
     };
+    if cluster {
+        let shares = args.shares.as_deref().map(ClusterConfig::parse_shares);
+        let shares = shares
+            .transpose()
+            .map_err(|e| anyhow::anyhow!("--shares: {e}"))?;
+        let shares = shares.flatten();
+        let forecast = tune::simulate_cluster(&step, &machine, shares.as_deref(), &options)?;
+        return super::simulate_cluster::report(args, &step, &forecast);
+    }
     let prediction = tune::simulate(&step, &machine, &options)?;
-    if let Some(path) = &args.trace {
-        let mut trace = prediction.trace();
-        let facts = [
-            ("model", step.model.name.clone()),
-            ("machine", prediction.machine.name.clone()),
-            ("policy", prediction.policy.clone()),
-            ("dtype", step.dtype.to_string()),
-        ];
-        about(&mut trace, facts);
-        dahl::trace::save(&trace, path)?;
+    if args.trace.is_some() {
+        let named = (&*prediction.machine.name, &*prediction.policy);
+        args.save(&step, named, prediction.trace())?;
     }
     let report = Report::new(args, &step, &prediction);
     if args.json {
@@ -102,6 +117,41 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     report.show();
     Ok(())
 }
+
+impl Args {
+    fn steps(&self, cluster: bool) -> u32 {
+        self.steps
+            .unwrap_or(if cluster { CLUSTER_STEPS } else { 1 })
+    }
+
+    /// Whether the answer is one line of JSON.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes a trace, if it was asked for; of which machine, and who decided.
+    pub fn save(
+        &self,
+        step: &Step,
+        (machine, policy): (&str, &str),
+        mut trace: Trace,
+    ) -> anyhow::Result<()> {
+        let Some(path) = &self.trace else {
+            return Ok(());
+        };
+        let facts = [
+            ("model", step.model.name.clone()),
+            ("machine", machine.into()),
+            ("policy", policy.into()),
+            ("dtype", step.dtype.to_string()),
+        ];
+        about(&mut trace, facts);
+        Ok(dahl::trace::save(&trace, path)?)
+    }
+}
+
+/// Steps of a cluster: the first ones differ, since nothing is on its way before them.
+const CLUSTER_STEPS: u32 = 12;
 
 #[derive(serde::Serialize)]
 struct Report {
@@ -171,7 +221,8 @@ impl Report {
     fn new(args: &Args, step: &Step, prediction: &Prediction) -> Report {
         let (machine, out) = (&prediction.machine, &prediction.outcome);
         let batch = args.step.graph.batch;
-        let images = f64::from(batch) * f64::from(args.steps);
+        let steps = args.steps(false);
+        let images = f64::from(batch) * f64::from(steps);
         let makespan = out.makespan.0;
         let per = |amount: f64, of: f64| if of > 0.0 { amount / of } else { 0.0 };
         let memory = |m: dahl::core::MemoryId| machine.memories[usize::from(m.0)].name.clone();
@@ -183,7 +234,7 @@ impl Report {
             dtype: step.dtype,
             grain: step.grain.to_string(),
             policy: prediction.policy.clone(),
-            steps: args.steps,
+            steps,
             tasks_per_step: prediction.graph.len(),
             makespan_seconds: out.makespan,
             step_seconds: prediction.step_seconds(),

@@ -194,7 +194,51 @@ impl Machine {
         Ok(links)
     }
 
-    fn node_of(&self, memory: MemoryId) -> NodeId {
+    /// One node as a machine of its own: its units, memories and the links between these.
+    pub fn of_node(&self, node: NodeId) -> Machine {
+        let here = |m: MemoryId| self.node_of(m) == node;
+        let all = (0..self.memories.len() as u16).map(MemoryId);
+        let own: Vec<MemoryId> = all.filter(|&m| here(m)).collect();
+        let place = |m: MemoryId| {
+            let at = own.iter().position(|o| *o == m);
+            MemoryId(at.unwrap_or(0) as u16)
+        };
+        let within = self.links.iter().filter(|l| here(l.from) && here(l.to));
+        let links = within.map(|l| Link {
+            from: place(l.from),
+            to: place(l.to),
+            via: Vec::new(),
+            ..l.clone()
+        });
+        let units = self.units.iter().filter(|u| here(u.memory));
+        Machine {
+            name: self.name.clone(),
+            nodes: self
+                .nodes
+                .get(usize::from(node.0))
+                .cloned()
+                .into_iter()
+                .collect(),
+            memories: own
+                .iter()
+                .map(|m| super::Memory {
+                    node: NodeId(0),
+                    ..self.memories[usize::from(m.0)].clone()
+                })
+                .collect(),
+            units: units
+                .map(|u| super::Unit {
+                    memory: place(u.memory),
+                    ..u.clone()
+                })
+                .collect(),
+            links: links.collect(),
+            switches: Vec::new(),
+            kernels: self.kernels.clone(),
+        }
+    }
+
+    pub(super) fn node_of(&self, memory: MemoryId) -> NodeId {
         self.memories
             .get(usize::from(memory.0))
             .map_or(NodeId::default(), |m| m.node)

@@ -1,9 +1,11 @@
 //! Phases: the steps that may be in flight, and the order in which results come.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use dahl_core::{ExecError, Executor, Graph, Shown};
+use dahl_data::{DataError, Part, Prefetcher, Prepared};
 
 use super::TrainError;
 use crate::lower::state::Io;
@@ -31,6 +33,8 @@ struct Phase {
 pub(super) struct Input<'a, T> {
     /// How many samples.
     pub samples: usize,
+    /// Which of them are given; nobody here needs the others.
+    pub given: Range<usize>,
     /// Their values.
     pub inputs: &'a [T],
     /// Their targets; nothing for predictions.
@@ -39,6 +43,20 @@ pub(super) struct Input<'a, T> {
     pub values: &'a [f64],
     /// The step's number.
     pub step: u64,
+}
+
+impl<'a, T: Shown> Input<'a, T> {
+    /// A batch.
+    pub(super) fn of(batch: &'a Prepared<T>, values: &'a [f64], step: u64) -> Self {
+        Input {
+            samples: batch.samples(),
+            given: batch.made(),
+            inputs: batch.inputs(),
+            targets: batch.targets(),
+            values,
+            step,
+        }
+    }
 }
 
 /// As many phases as steps are in flight for every batch size met, and the steps in flight.
@@ -78,10 +96,13 @@ impl Phases {
         let io = &phase.lowered.io;
         for (array, values) in [(&io.inputs, input.inputs), (&io.targets, input.targets)] {
             exec.write(array, &mut |v| {
-                if let Some(v) = T::values_mut(v)
-                    && v.len() == values.len()
-                {
-                    v.copy_from_slice(values);
+                let Some(v) = T::values_mut(v) else {
+                    return;
+                };
+                let each = v.len() / batch;
+                let given = input.given.start * each..input.given.end * each;
+                if given.len() == values.len() && given.end <= v.len() {
+                    v[given].copy_from_slice(values);
                 }
             })?;
         }
@@ -90,6 +111,56 @@ impl Phases {
         exec.launch(&phase.lowered.graph)?;
         phase.pending = true;
         self.flight.push_back((batch, place));
+        Ok(())
+    }
+
+    /// The samples of a batch of so many that are needed here; all, where no step of that size has been made.
+    pub(super) fn samples(&self, exec: &mut dyn Executor, batch: usize) -> Range<usize> {
+        let Some(phase) = self.by_batch.get(&batch).and_then(|p| p.0.first()) else {
+            return 0..batch;
+        };
+        let Lowered { graph, io, .. } = &phase.lowered;
+        let mut needed = [&io.inputs, &io.targets].map(|array| {
+            let each = (array.storage.shape.len() / batch).max(1);
+            let touched = exec.touched(graph, array);
+            touched.start / each..touched.end.div_ceil(each)
+        });
+        needed.sort_by_key(|r: &Range<usize>| r.is_empty());
+        match &needed {
+            [a, b] if b.is_empty() => a.clone(),
+            [a, b] => a.start.min(b.start)..a.end.max(b.end),
+        }
+    }
+
+    /// Makes what a batch lacks of the samples that are needed here, and lets no others be made from now on.
+    pub(super) fn complete<T: Shown>(
+        &self,
+        exec: &mut dyn Executor,
+        source: &mut Prefetcher<T>,
+        batch: &mut Prepared<T>,
+    ) -> Result<(), DataError> {
+        let of = batch.samples();
+        let samples = self.samples(exec, of);
+        source.want(Part {
+            samples: samples.clone(),
+            of,
+        });
+        source.complete(batch, samples)
+    }
+
+    /// Makes the first phase of a batch size, if there is none.
+    pub(super) fn prepare(
+        &mut self,
+        batch: usize,
+        make: impl FnOnce(usize) -> Result<Lowered, StepError>,
+    ) -> Result<(), StepError> {
+        let (phases, _) = self.by_batch.entry(batch).or_default();
+        if phases.is_empty() {
+            phases.push(Phase {
+                lowered: make(batch)?,
+                pending: false,
+            });
+        }
         Ok(())
     }
 

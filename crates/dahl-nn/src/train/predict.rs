@@ -210,6 +210,7 @@ impl Session {
     ) -> Result<(), TrainError> {
         let input = Input {
             samples,
+            given: 0..samples,
             inputs,
             targets: &[],
             values: &[],

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use dahl_core::{DType, Executor, Shown};
-use dahl_data::{Batches, DataError, Expects, Prefetch, Prefetcher, Source};
+use dahl_data::{Batches, DataError, Expects, Part, Prefetch, Prefetcher, Prepared, Source};
 
 use super::events::{EpochReport, Event, Progress};
 use super::phase::Input;
@@ -66,7 +66,8 @@ impl Session {
             threads: batches.source().loaders(),
             ..Prefetch::default()
         };
-        let mut source = Prefetcher::start(&batches, prefetch)?;
+        let part = self.own_part(exec, &batches)?;
+        let mut source = Prefetcher::start_part(&batches, prefetch, part)?;
         let mut history = Vec::new();
         let (mut stop, mut saved) = (false, None);
         self.interrupted = false;
@@ -89,9 +90,9 @@ impl Session {
                 break;
             }
             let Some(batch) = source.next() else { break };
-            let batch = batch?;
-            let input = (batch.samples(), batch.inputs(), batch.targets());
-            self.launch(exec, input, steps, total)?;
+            let mut batch = batch?;
+            self.steps.complete(exec, &mut source, &mut batch)?;
+            self.launch(exec, &batch, steps, total)?;
             drop(batch);
             self.batch_in_epoch += 1;
             let event = Event::Step {
@@ -117,6 +118,23 @@ impl Session {
         }
         exec.wait()?;
         Ok(history)
+    }
+
+    /// What of each batch is needed on this computer.
+    fn own_part<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        batches: &Batches<T>,
+    ) -> Result<Part, TrainError> {
+        let samples = batches.source().samples();
+        let of = samples.map_or(self.step.batch, |n| n.min(self.step.batch));
+        if of == 0 || samples.is_none() {
+            return Ok(Part::default());
+        }
+        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
+        self.steps.prepare(of, make)?;
+        let samples = self.steps.samples(exec, of);
+        Ok(Part { samples, of })
     }
 
     /// Whether somebody has asked the run to stop, on any of the computers that work on it.
@@ -181,20 +199,14 @@ impl Session {
     fn launch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
-        (samples, inputs, targets): (usize, &[T], &[T]),
+        batch: &Prepared<T>,
         steps: u64,
         total: u64,
     ) -> Result<(), TrainError> {
         let schedule = &self.training.schedule;
         let rate = schedule.lr(self.launched, steps, total, self.rate);
         let values = self.step.optimizer.values(rate, self.launched + 1);
-        let input = Input {
-            samples,
-            inputs,
-            targets,
-            values: &values,
-            step: self.launched,
-        };
+        let input = Input::of(batch, &values, self.launched);
         let before = self.totals.loss;
         let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
         self.steps.launch(exec, &input, &mut self.totals, make)?;
@@ -279,19 +291,15 @@ impl Session {
     ) -> Result<Option<Totals>, TrainError> {
         let mut totals = Totals::default();
         self.evaluations.forget();
-        for batch in self.once(batches)? {
+        let mut source = self.once(batches)?;
+        while let Some(batch) = source.next() {
             if stops && self.is_stopped(exec)? {
                 self.evaluations.drain(exec, &mut totals)?;
                 return Ok(None);
             }
-            let batch = batch?;
-            let input = Input {
-                samples: batch.samples(),
-                inputs: batch.inputs(),
-                targets: batch.targets(),
-                values: &[],
-                step: 0,
-            };
+            let mut batch = batch?;
+            self.evaluations.complete(exec, &mut source, &mut batch)?;
+            let input = Input::of(&batch, &[], 0);
             let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state);
             self.evaluations.launch(exec, &input, &mut totals, make)?;
         }

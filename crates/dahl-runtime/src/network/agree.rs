@@ -35,8 +35,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Rows of so many numbers.
-    pub(super) fn new(nodes: u16, width: usize) -> Result<Rows, ExecError> {
+    /// Rows of so many numbers, which the first of the nodes read.
+    pub(super) fn new(nodes: u16, width: usize, readers: u16) -> Result<Rows, ExecError> {
         let arena = Arena::new();
         let array = arena
             .zeros::<f64, 2>([usize::from(nodes), width])?
@@ -55,14 +55,14 @@ impl Rows {
             let row = array.part(&row.ok_or("rows without numbers")?);
             recorder.submit(Task::new(&tell, &[row.with(Mode::Write)]));
         }
-        for _ in 0..nodes {
+        for _ in 0..readers {
             recorder.submit(Task::new(&super::member::TOUCH, &[array.with(Mode::Read)]));
         }
         Ok(Rows {
             _arena: arena,
             array,
             graph: recorder.finish()?,
-            placement: (0..nodes).chain(0..nodes).collect(),
+            placement: (0..nodes).chain(0..readers).collect(),
             own,
         })
     }
@@ -115,7 +115,7 @@ pub(super) struct Meetings {
 impl Meetings {
     pub(super) fn new(nodes: u16) -> Result<Meetings, ExecError> {
         Ok(Meetings {
-            rows: Rows::new(nodes, WIDTH)?,
+            rows: Rows::new(nodes, WIDTH, nodes)?,
             calls: 0,
             every: 1,
             since: Instant::now(),

@@ -8,6 +8,7 @@
 //! A computer alone is a member, too: its part is the whole graph, and it agrees with itself.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use dahl_core::graph::partition::{
@@ -18,8 +19,10 @@ use dahl_core::{
     ValuesMut,
 };
 
-use super::agree::{Meetings, Rows, Told};
+use super::agree::{Meetings, Told};
 use super::balance::Balance;
+use super::clocks::Round;
+use super::exchange::read_rows;
 use super::{LAUNCHES_APART, Network};
 use crate::error::RunError;
 use crate::runtime::Runtime;
@@ -32,7 +35,7 @@ pub type OnShares = Box<dyn FnMut(&[f64])>;
 
 /// A node of a cluster, or a computer alone.
 pub struct Member {
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     cluster: Option<Cluster>,
 }
 
@@ -45,6 +48,10 @@ struct Cluster {
     /// By state and event, what follows.
     known: HashMap<(usize, Event), Follows>,
     meetings: Meetings,
+    /// How the clocks of all nodes compared, first and last.
+    clocks: Option<(Vec<Round>, Vec<Round>)>,
+    /// What this node touches of arrays, by graph and array.
+    touched: HashMap<(u64, u64), Range<usize>>,
     /// Launches so far.
     launches: u64,
 }
@@ -115,6 +122,8 @@ impl Member {
                 state: 0,
                 known: HashMap::new(),
                 meetings,
+                clocks: None,
+                touched: HashMap::new(),
                 launches: 0,
             }),
         };
@@ -168,47 +177,17 @@ impl Member {
         }
     }
 
-    /// Every node gives some bytes and gets those of all, by number. All nodes must call it at the same place.
-    pub fn gather(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>, ExecError> {
-        if self.cluster.is_none() {
-            return Ok(vec![own.to_vec()]);
+    /// Notes how the clocks of all nodes compare now.
+    pub(super) fn note_clocks(&mut self, rounds: Vec<Round>) {
+        if let Some(cluster) = &mut self.cluster {
+            let first = cluster.clocks.take().map(|c| c.0);
+            cluster.clocks = Some((first.unwrap_or_else(|| rounds.clone()), rounds));
         }
-        let lengths = self.exchange(&[own.len() as f64])?;
-        let longest = lengths.iter().map(|l| l[0] as usize).max().unwrap_or(0);
-        let mut words: Vec<f64> = own
-            .chunks(8)
-            .map(|chunk| {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                f64::from_le_bytes(word)
-            })
-            .collect();
-        words.resize(longest.div_ceil(8).max(1), 0.0);
-        let all = self.exchange(&words)?;
-        let bytes = |(row, len): (Vec<f64>, &Vec<f64>)| {
-            let mut bytes: Vec<u8> = row.into_iter().flat_map(f64::to_le_bytes).collect();
-            bytes.truncate(len[0] as usize);
-            bytes
-        };
-        Ok(all.into_iter().zip(&lengths).map(bytes).collect())
     }
 
-    /// Every node gives as many numbers and gets those of all.
-    fn exchange(&mut self, own: &[f64]) -> Result<Vec<Vec<f64>>, ExecError> {
-        let rows = Rows::new(self.nodes(), own.len())?;
-        rows.give(own.iter().copied());
-        self.launch_placed(&rows.graph, rows.placement.clone())?;
-        self.rows(&rows.array, own.len())
-    }
-
-    fn rows(&mut self, array: &Handle, width: usize) -> Result<Vec<Vec<f64>>, ExecError> {
-        let mut all = Vec::new();
-        self.read(array, &mut |v| {
-            if let Values::F64(v) = v {
-                all = v.chunks(width).map(<[f64]>::to_vec).collect();
-            }
-        })?;
-        Ok(all)
+    /// How the clocks of all nodes compared, first and last.
+    pub(super) fn clocks(&self) -> Option<&(Vec<Round>, Vec<Round>)> {
+        self.cluster.as_ref()?.clocks.as_ref()
     }
 
     /// All nodes have come to the end: waits for the others, and leaves the cluster together with them. A member that
@@ -259,7 +238,11 @@ impl Member {
         Ok(run)
     }
 
-    fn launch_placed(&mut self, graph: &Arc<Graph>, placement: Placement) -> Result<(), ExecError> {
+    pub(super) fn launch_placed(
+        &mut self,
+        graph: &Arc<Graph>,
+        placement: Placement,
+    ) -> Result<(), ExecError> {
         self.launch_by(graph, |_, graph| Ok((graph.clone(), placement)))
     }
 
@@ -305,8 +288,7 @@ impl Member {
         let (array, given) = (cluster.meetings.rows.array.clone(), cluster.meetings.given);
         let all: Vec<Told> = match given {
             true => {
-                let width = array.shape[1];
-                let rows = self.rows(&array, width)?;
+                let rows = read_rows(self, &array)?;
                 rows.iter().map(|row| Told::read(row)).collect()
             }
             false => Vec::new(),
@@ -329,6 +311,7 @@ impl Member {
 impl Cluster {
     /// Where tasks run has changed.
     fn forget_parts(&mut self) {
+        self.touched.clear();
         let meeting = Event::Launch(self.meetings.rows.graph.id);
         self.known
             .retain(|(_, event), _| *event == meeting || !matches!(event, Event::Launch(_)));
@@ -447,6 +430,19 @@ impl Executor for Member {
             }
         }
         Ok(())
+    }
+
+    fn touched(&mut self, graph: &Arc<Graph>, array: &Handle) -> Range<usize> {
+        if let Some(cluster) = &mut self.cluster
+            && let Place::Shares(balance, _) = &cluster.place
+        {
+            let (shares, node) = (balance.shares(), cluster.node);
+            let key = (graph.id, array.storage.id);
+            let known = cluster.touched.entry(key);
+            let find = || super::own_rows::touched(graph, array, shares, node);
+            return known.or_insert_with(find).clone();
+        }
+        0..array.storage.shape.len()
     }
 
     fn is_first(&self) -> bool {

@@ -13,10 +13,13 @@
 
 mod agree;
 mod balance;
+mod clocks;
+mod exchange;
 mod launcher;
 mod links;
 mod local;
 mod member;
+mod own_rows;
 mod talk;
 
 use std::sync::Arc;
@@ -32,7 +35,9 @@ use crate::instance::Instance;
 use crate::memory::{Hold, Refusal};
 use crate::shared::Shared;
 use crate::sync::{Mutex, lock};
+use crate::tracer::Times;
 
+pub use clocks::LinkFigures;
 pub use launcher::{Launched, launched};
 pub use links::MeasuredLink;
 pub use local::{LinkSpeed, LocalNode, local_cluster};
@@ -218,6 +223,8 @@ struct UnderWay<'s> {
     task: TaskRef,
     peer: u16,
     since: Instant,
+    /// The same in ticks, if it is recorded.
+    begun: u64,
     hold: Option<Hold<'s>>,
 }
 
@@ -304,9 +311,27 @@ impl<'s> Server<'s> {
             if let Some(hold) = under_way.hold {
                 hold.release(true);
             }
+            self.record(under_way.task, under_way.begun);
             self.completion.complete(self.shared, under_way.task);
         }
         self.check_patience(transport)
+    }
+
+    fn ticks(&self) -> u64 {
+        let writer = self.completion.writer();
+        writer.map_or(0, |w| w.clock.ticks())
+    }
+
+    /// Records a message that has ended.
+    fn record(&mut self, task: TaskRef, begun: u64) {
+        let times = Times {
+            taken: begun,
+            start: begun,
+            end: self.ticks(),
+        };
+        // SAFETY: the task has not completed, so its launch has not ended.
+        let instance = unsafe { Instance::of(task) };
+        self.completion.record(instance, task.task, times, false);
     }
 
     fn start(&mut self, transport: &mut dyn Transport, task: TaskRef) -> Result<(), RunError> {
@@ -351,6 +376,7 @@ impl<'s> Server<'s> {
             task,
             peer: message.peer,
             since: Instant::now(),
+            begun: self.ticks(),
             hold,
         });
         // SAFETY: the region is one run of elements (partition packs what is not). The task is ready and does not

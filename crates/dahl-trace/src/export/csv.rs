@@ -48,10 +48,16 @@ pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
             NOBODY => String::new(),
             _ => trace.launches[t.for_task.launch as usize].step.to_string(),
         };
+        let node = |m: u16| trace.memories[usize::from(m)].node;
+        let kind = if node(t.from) == node(t.to) {
+            "transfer"
+        } else {
+            "message"
+        };
         let memory = |m: u16| cell(&trace.memories[usize::from(m)].name);
         writeln!(
             out,
-            "transfer,{step},{},,,,,,,{},{},{},,,{},{},{},{},{},{},{},{},{},",
+            "{kind},{step},{},,,,,,,{},{},{},,,{},{},{},{},{},{},{},{},{},",
             task_cells(t.for_task),
             t.start,
             t.end,

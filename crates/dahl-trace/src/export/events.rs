@@ -6,7 +6,8 @@ use std::collections::{BinaryHeap, HashMap};
 use dahl_core::trace::{Nanos, Trace};
 
 use crate::Index;
-use crate::summary::memory::host_curve;
+use crate::summary::memory::{host_curve, hosts};
+use crate::summary::timeline::message_waits;
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +16,10 @@ pub(super) enum What {
     TaskBegin(u32),
     /// It ends.
     TaskEnd(u32),
+    /// A unit begins to wait for messages of other nodes.
+    WaitBegin(u16),
+    /// It ends.
+    WaitEnd(u16),
     /// A transfer, by its number, begins.
     TransferBegin(u32),
     /// It ends.
@@ -28,7 +33,12 @@ pub(super) enum What {
 /// All events by time. At one time, what ends on a unit or lane comes before what begins there.
 pub(super) fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
     let mut events = Vec::with_capacity(2 * (trace.tasks.len() + trace.transfers.len()) + 1024);
+    let mut waits = message_waits(trace, index).into_iter().peekable();
     for (i, t) in trace.tasks.iter().enumerate() {
+        if let Some((_, from, to)) = waits.next_if(|w| w.0 == i as u32) {
+            events.push((from, What::WaitBegin(t.unit)));
+            events.push((to, What::WaitEnd(t.unit)));
+        }
         events.push((t.start, What::TaskBegin(i as u32)));
         events.push((t.end, What::TaskEnd(i as u32)));
     }
@@ -36,10 +46,14 @@ pub(super) fn by_time(trace: &Trace, index: &Index) -> Vec<(Nanos, What)> {
         events.push((t.start, What::TransferBegin(i as u32)));
         events.push((t.end, What::TransferEnd(i as u32)));
     }
-    for (at, bytes) in host_curve(trace, index) {
-        events.push((at, What::Memory(0, bytes)));
+    let hosts = hosts(trace);
+    for &(memory, node) in &hosts {
+        for (at, bytes) in host_curve(trace, index, node) {
+            events.push((at, What::Memory(memory, bytes)));
+        }
     }
-    for m in trace.memory.iter().filter(|m| m.memory > 0) {
+    let is_host = |memory: u16| hosts.iter().any(|h| h.0 == memory);
+    for m in trace.memory.iter().filter(|m| !is_host(m.memory)) {
         events.push((m.at, What::Memory(m.memory, m.bytes)));
     }
     // A sample is the mean of the time before it: it holds from the sample before. The last is repeated

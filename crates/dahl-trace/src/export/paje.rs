@@ -1,7 +1,8 @@
 //! Paje, which ViTE shows and `pj_dump` of PajeNG turns into tables (L. Schnorr, "Paje trace file
 //! format").
 //!
-//! Containers: the program, its units, its memories and its meters. A state of a unit is a task, with
+//! Containers: the program, its units, its memories and its meters; of a cluster also its nodes, which have the units
+//! and memories. A state of a unit is a task, with
 //! its codelet as value; layer, implementation, step and number are extra fields. A transfer is a link
 //! between memories, a dependency that made a task ready on another unit a link between units. Memory
 //! and power are variables. Times are seconds with nine digits.
@@ -99,9 +100,22 @@ const HEADER: &str = "\
 % Key string
 %EndEventDef
 0 P 0 \"Program\"
+0 W P \"Meter\"
+";
+
+/// What is inside what, on one node and on several.
+const ONE: &str = "\
 0 U P \"Unit\"
 0 M P \"Memory\"
-0 W P \"Meter\"
+";
+const SEVERAL: &str = "\
+0 N P \"Node\"
+0 U N \"Unit\"
+0 M N \"Memory\"
+";
+
+/// What containers can show.
+const SHOWN: &str = "\
 1 T U \"Task\"
 2 B M \"Bytes\" \"0.4 0.6 0.9\"
 2 J W \"Watts\" \"0.9 0.5 0.3\"
@@ -112,7 +126,8 @@ const HEADER: &str = "\
 /// Writes a trace in the Paje format.
 pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
     let index = Index::of(trace);
-    out.write_all(HEADER.as_bytes())?;
+    let inside = if trace.nodes.len() > 1 { SEVERAL } else { ONE };
+    out.write_all([HEADER, inside, SHOWN].concat().as_bytes())?;
     let codelets = values(trace, &mut out)?;
     containers(trace, &mut out)?;
     for (at, what) in events(trace, &index) {
@@ -134,6 +149,10 @@ pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
             Line::Happened(What::TaskEnd(r)) => {
                 writeln!(out, "8 {at} T u{}", trace.tasks[r as usize].unit)?;
             }
+            Line::Happened(What::WaitBegin(unit)) => {
+                writeln!(out, "7 {at} T u{unit} wait \"\" \"\" 0 0")?;
+            }
+            Line::Happened(What::WaitEnd(unit)) => writeln!(out, "8 {at} T u{unit}")?,
             Line::Happened(What::TransferBegin(i)) => {
                 let t = &trace.transfers[i as usize];
                 let value = if t.ahead { "ahead" } else { "copy" };
@@ -178,18 +197,32 @@ fn values<'a>(trace: &'a Trace, out: &mut impl Write) -> io::Result<HashMap<&'a 
             Quoted(name)
         )?;
     }
+    if !trace.messages.is_empty() {
+        writeln!(out, "4 wait T \"waiting for messages\" \"0.85 0.85 0.85\"")?;
+    }
     Ok(codelets)
 }
 
 fn containers(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let start = Time(0);
     writeln!(out, "5 {start} p P 0 dahl")?;
+    let several = trace.nodes.len() > 1;
+    if several {
+        for (i, n) in trace.nodes.iter().enumerate() {
+            writeln!(out, "5 {start} n{i} N p {}", Quoted(&n.name))?;
+        }
+    }
+    let inside = |node: u16| match several {
+        true => format!("n{node}"),
+        false => "p".into(),
+    };
     for (i, u) in trace.units.iter().enumerate() {
-        writeln!(out, "5 {start} u{i} U p {}", Quoted(&u.name))?;
+        let inside = inside(trace.node_of(i as u16));
+        writeln!(out, "5 {start} u{i} U {inside} {}", Quoted(&u.name))?;
     }
     for (i, m) in trace.memories.iter().enumerate() {
         let name = format!("memory {}", m.name);
-        writeln!(out, "5 {start} m{i} M p {}", Quoted(&name))?;
+        writeln!(out, "5 {start} m{i} M {} {}", inside(m.node), Quoted(&name))?;
     }
     for (i, d) in trace.domains.iter().enumerate() {
         writeln!(out, "5 {start} w{i} W p {}", Quoted(d))?;

@@ -1,6 +1,7 @@
 //! Perfetto's own format: a stream of `TracePacket`s (protos/perfetto/trace in Perfetto's sources).
 //!
-//! One process; a thread for each unit with a slice for each task; a track for each pair of memories,
+//! A process for each node; a thread for each unit with a slice for each task, and one for each time it waited for
+//! messages of other nodes; a track for each pair of memories,
 //! and more where copies overlap; a counter for each memory and each power domain. A flow for each
 //! dependency between two tasks that ran: the graph's edges, and from launch to launch the task that
 //! released the other. Texts are interned: written once, then referred to.
@@ -16,6 +17,7 @@ use super::events::{self, What};
 use super::protobuf::Message;
 use super::regions;
 use crate::Index;
+use crate::summary::memory::hosts;
 
 /// Numbers of fields, by message.
 mod field {
@@ -57,11 +59,20 @@ mod field {
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
-const PROCESS: u64 = 1;
+
+/// The number and track of a node's process.
+fn process(node: u16) -> u64 {
+    1 + u64::from(node)
+}
 
 /// The track of a unit.
 fn unit_track(unit: u16) -> u64 {
     1 << 20 | u64::from(unit)
+}
+
+/// The number of a unit's thread, after those of all processes.
+fn thread(unit: u16) -> u64 {
+    (1 << 17) + u64::from(unit)
 }
 
 fn lane_track(lane: u32) -> u64 {
@@ -121,6 +132,11 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
                 let unit = trace.tasks[run as usize].unit;
                 w.begin_or_end(END, unit_track(unit));
             }
+            What::WaitBegin(unit) => {
+                w.begin_or_end(BEGIN, unit_track(unit));
+                w.named("wait", "waiting for messages");
+            }
+            What::WaitEnd(unit) => w.begin_or_end(END, unit_track(unit)),
             What::TransferBegin(t) => w.transfer(t, lane_track(lane_of[t as usize])),
             What::TransferEnd(t) => w.begin_or_end(END, lane_track(lane_of[t as usize])),
             What::Memory(m, bytes) => {
@@ -149,25 +165,34 @@ impl<W: Write> Writer<'_, W> {
         let trace = self.trace;
         let command = trace.about.iter().find(|a| a.0 == "command");
         let name = command.map_or("dahl".into(), |c| format!("dahl: {}", c.1));
-        self.track(true, |t| {
-            t.number(field::track::UUID, PROCESS);
-            t.message(field::track::PROCESS, |p| {
-                p.number(1, PROCESS);
-                p.text(6, &name);
-            });
-        })?;
+        let several = trace.nodes.len() > 1;
+        for node in 0..trace.nodes.len().max(1) as u16 {
+            let name = match several {
+                true => format!("{}: {name}", trace.nodes[usize::from(node)].name),
+                false => name.clone(),
+            };
+            self.track(node == 0, |t| {
+                t.number(field::track::UUID, process(node));
+                t.message(field::track::PROCESS, |p| {
+                    p.number(1, process(node));
+                    p.text(6, &name);
+                });
+            })?;
+        }
         for (u, unit) in trace.units.iter().enumerate() {
             self.track(false, |t| {
                 t.number(field::track::UUID, unit_track(u as u16));
-                t.number(field::track::PARENT, PROCESS);
+                let process = process(trace.node_of(u as u16));
+                t.number(field::track::PARENT, process);
                 t.message(field::track::THREAD, |p| {
-                    p.number(1, PROCESS);
-                    p.number(2, u as u64 + 2);
+                    p.number(1, process);
+                    p.number(2, thread(u as u16));
                     p.text(5, &unit.name);
                 });
             })?;
         }
         let memory = |m: u16| &trace.memories[usize::from(m)].name;
+        let node = |m: u16| trace.memories[usize::from(m)].node;
         for (l, &(from, to, number)) in lanes.iter().enumerate() {
             let mut name = format!("{} → {}", memory(from), memory(to));
             if number > 0 {
@@ -175,27 +200,37 @@ impl<W: Write> Writer<'_, W> {
             }
             self.track(false, |t| {
                 t.number(field::track::UUID, lane_track(l as u32));
-                t.number(field::track::PARENT, PROCESS);
+                t.number(field::track::PARENT, process(node(to)));
                 t.text(field::track::NAME, &name);
             })?;
         }
+        let hosts = hosts(trace);
         for m in 0..trace.memories.len() as u16 {
-            let what = if m == 0 { "temporaries" } else { "copies" };
+            let is_host = m == 0 || hosts.iter().any(|h| h.0 == m);
+            let what = if is_host { "temporaries" } else { "copies" };
             let name = format!("memory {}: {what}", memory(m));
             // 3 is bytes.
-            self.counter(memory_track(m), &name, |c| c.number(3, 3))?;
+            let process = process(node(m));
+            self.counter(memory_track(m), process, &name, |c| c.number(3, 3))?;
         }
         for (d, domain) in trace.domains.iter().enumerate() {
             let name = format!("power: {domain}");
-            self.counter(power_track(d as u16), &name, |c| c.text(6, "W"))?;
+            let process = process(0);
+            self.counter(power_track(d as u16), process, &name, |c| c.text(6, "W"))?;
         }
         Ok(())
     }
 
-    fn counter(&mut self, track: u64, name: &str, unit: impl Fn(&mut Message)) -> io::Result<()> {
+    fn counter(
+        &mut self,
+        track: u64,
+        process: u64,
+        name: &str,
+        unit: impl Fn(&mut Message),
+    ) -> io::Result<()> {
         self.track(false, |t| {
             t.number(field::track::UUID, track);
-            t.number(field::track::PARENT, PROCESS);
+            t.number(field::track::PARENT, process);
             t.text(field::track::NAME, name);
             t.message(field::track::COUNTER, unit);
         })
@@ -303,7 +338,13 @@ impl<W: Write> Writer<'_, W> {
     fn transfer(&mut self, transfer: u32, track: u64) {
         let t = &self.trace.transfers[transfer as usize];
         self.begin_or_end(BEGIN, track);
-        self.named("transfer", if t.ahead { "copy ahead" } else { "copy" });
+        let node = |m: u16| self.trace.memories[usize::from(m)].node;
+        let name = match t.ahead {
+            _ if node(t.from) != node(t.to) => "message",
+            true => "copy ahead",
+            false => "copy",
+        };
+        self.named("transfer", name);
         self.annotate("bytes", t.bytes, field::annotation::NUMBER);
         self.annotate_text("carries", t.load.choice());
         self.annotate("asked bytes", t.load.asked, field::annotation::NUMBER);

@@ -19,7 +19,7 @@ use super::columns::Columns;
 
 const MAGIC: &[u8; 8] = b"DAHLTRC\n";
 /// The version of the format: older and newer ones are refused.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Deflate cannot pack better than this; a section that claims to is damaged.
 const BEST_RATIO: u64 = 1032;
 /// Kind, raw and packed bytes.
@@ -36,6 +36,7 @@ pub(super) enum Section {
     Transfers = 6,
     Memory = 7,
     Power = 8,
+    Messages = 9,
 }
 
 impl Section {
@@ -49,6 +50,7 @@ impl Section {
             Section::Transfers => "transfers",
             Section::Memory => "memory samples",
             Section::Power => "power samples",
+            Section::Messages => "messages",
         }
     }
 }

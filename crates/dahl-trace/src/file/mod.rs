@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use dahl_core::trace::{
-    Nanos, Trace, TraceClass, TraceGraph, TraceMemory, TraceStorage, TraceUnit,
+    Nanos, Trace, TraceClass, TraceGraph, TraceMemory, TraceNode, TraceStorage, TraceUnit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,7 @@ pub enum TraceError {
 struct Head {
     about: Vec<(String, String)>,
     simulated: bool,
+    nodes: Vec<TraceNode>,
     units: Vec<TraceUnit>,
     memories: Vec<TraceMemory>,
     domains: Vec<String>,
@@ -85,6 +86,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> Result<(), TraceError> {
     let head = Head {
         about: trace.about.clone(),
         simulated: trace.simulated,
+        nodes: trace.nodes.clone(),
         units: trace.units.clone(),
         memories: trace.memories.clone(),
         domains: trace.domains.clone(),
@@ -92,7 +94,7 @@ pub fn write(trace: &Trace, mut out: impl Write) -> Result<(), TraceError> {
         end: trace.end,
         graphs: trace.graphs.len() as u32,
     };
-    container::begin(&mut out, 6 + 2 * trace.graphs.len() as u32)?;
+    container::begin(&mut out, 7 + 2 * trace.graphs.len() as u32)?;
     container::put(&mut out, Section::Head, &json(&head)?)?;
     for g in &trace.graphs {
         let names = Names {
@@ -114,6 +116,11 @@ pub fn write(trace: &Trace, mut out: impl Write) -> Result<(), TraceError> {
         &mut out,
         Section::Transfers,
         &tables::transfers(&trace.transfers),
+    )?;
+    container::put(
+        &mut out,
+        Section::Messages,
+        &tables::messages(&trace.messages),
     )?;
     container::put(&mut out, Section::Memory, &tables::memory(&trace.memory))?;
     container::put(&mut out, Section::Power, &tables::power(&trace.power))?;
@@ -145,6 +152,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
     let mut trace = Trace {
         about: head.about,
         simulated: head.simulated,
+        nodes: head.nodes,
         units: head.units,
         memories: head.memories,
         domains: head.domains,
@@ -168,6 +176,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
     trace.launches = file.table(Section::Launches, tables::read_launches)?;
     trace.tasks = file.table(Section::Tasks, tables::read_tasks)?;
     trace.transfers = file.table(Section::Transfers, tables::read_transfers)?;
+    trace.messages = file.table(Section::Messages, tables::read_messages)?;
     trace.memory = file.table(Section::Memory, tables::read_memory)?;
     trace.power = file.table(Section::Power, tables::read_power)?;
     file.finish()?;

@@ -6,8 +6,8 @@
 use dahl_core::graph::deps::Edge;
 use dahl_core::region::Region;
 use dahl_core::trace::{
-    Launch, Load, MemorySample, PowerSample, TaskId, TaskRun, TraceAccess, TraceEnd, TraceGraph,
-    TraceTask, Transfer,
+    Launch, Load, MemorySample, MessageRun, PowerSample, TaskId, TaskRun, TraceAccess, TraceEnd,
+    TraceGraph, TraceMessage, TraceTask, Transfer,
 };
 use dahl_core::{Mode, Shape};
 
@@ -46,6 +46,12 @@ pub(super) fn graph(g: &TraceGraph) -> Vec<u8> {
     t.near(g.successors.iter().map(|&x| x.into()));
     ends(&mut t, &g.inlets);
     ends(&mut t, &g.outlets);
+    t.rows(g.messages.len(), 8);
+    t.near(g.messages.iter().map(|x| x.task.into()));
+    t.near(g.messages.iter().map(|x| x.transfer.into()));
+    t.plain(g.messages.iter().map(|x| x.peer.into()));
+    t.plain(g.messages.iter().map(|x| x.sends.into()));
+    t.plain(g.messages.iter().map(|x| x.bytes));
     t.done()
 }
 
@@ -141,6 +147,19 @@ pub(super) fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph>
     c.near(&mut g.successors, |x, v| *x = v)?;
     g.inlets = read_ends(c)?;
     g.outlets = read_ends(c)?;
+    let message = TraceMessage {
+        task: 0,
+        transfer: 0,
+        peer: 0,
+        sends: false,
+        bytes: 0,
+    };
+    g.messages = vec![message; c.rows(5)?];
+    c.near(&mut g.messages, |x, v| x.task = v)?;
+    c.near(&mut g.messages, |x, v| x.transfer = v)?;
+    c.plain(&mut g.messages, |x, v| x.peer = v)?;
+    c.plain(&mut g.messages, |x, v: u8| x.sends = v != 0)?;
+    c.plain(&mut g.messages, |x, v| x.bytes = v)?;
     Ok(g)
 }
 
@@ -151,6 +170,7 @@ pub(super) fn launches(rows: &[Launch]) -> Vec<u8> {
     t.near(rows.iter().map(|x| x.step));
     t.near(rows.iter().map(|x| x.graph.into()));
     t.near(rows.iter().map(|x| x.at));
+    t.plain(rows.iter().map(|x| x.node.into()));
     t.done()
 }
 
@@ -160,11 +180,13 @@ pub(super) fn read_launches(c: &mut Columns) -> Read<Vec<Launch>> {
         step: 0,
         graph: 0,
         at: 0,
+        node: 0,
     };
-    let mut rows = vec![empty; c.rows(3)?];
+    let mut rows = vec![empty; c.rows(4)?];
     c.near(&mut rows, |x, v| x.step = v)?;
     c.near(&mut rows, |x, v| x.graph = v)?;
     c.near(&mut rows, |x, v| x.at = v)?;
+    c.plain(&mut rows, |x, v| x.node = v)?;
     Ok(rows)
 }
 
@@ -257,6 +279,32 @@ pub(super) fn read_transfers(c: &mut Columns) -> Read<Vec<Transfer>> {
     c.plain(&mut rows, |x, v| x.load.wanted = v)?;
     c.plain(&mut rows, |x, v: u8| x.load.whole = v != 0)?;
     c.plain(&mut rows, |x, v| x.batch = v)?;
+    c.near(&mut rows, |x, v| x.start = v)?;
+    c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
+    Ok(rows)
+}
+
+/// The ends of messages.
+pub(super) fn messages(rows: &[MessageRun]) -> Vec<u8> {
+    let mut t = Table::default();
+    t.rows(rows.len(), 8);
+    t.near(rows.iter().map(|x| x.id.launch.into()));
+    t.near(rows.iter().map(|x| x.id.task.into()));
+    t.near(rows.iter().map(|x| x.start));
+    t.plain(rows.iter().map(|x| x.end - x.start));
+    t.done()
+}
+
+/// Reads what [`messages`] wrote.
+pub(super) fn read_messages(c: &mut Columns) -> Read<Vec<MessageRun>> {
+    let empty = MessageRun {
+        id: NO_TASK,
+        start: 0,
+        end: 0,
+    };
+    let mut rows = vec![empty; c.rows(4)?];
+    c.near(&mut rows, |x, v| x.id.launch = v)?;
+    c.near(&mut rows, |x, v| x.id.task = v)?;
     c.near(&mut rows, |x, v| x.start = v)?;
     c.plain(&mut rows, |x, v: u64| x.end = x.start.wrapping_add(v))?;
     Ok(rows)

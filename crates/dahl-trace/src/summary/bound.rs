@@ -1,7 +1,8 @@
 //! What bounds a run.
 //!
-//! A unit's time, on average over the units, falls into four parts that sum to the span: **work** (the
-//! tasks' bodies), **transfers** (bringing operands, and waiting for them), **overhead** (a task was ready,
+//! A unit's time, on average over the units, falls into five parts that sum to the span: **work** (the
+//! tasks' bodies), **transfers** (bringing operands, and waiting for them), **messages** (waiting for what
+//! other nodes send), **overhead** (a task was ready,
 //! and the unit had not begun it), and waiting for work, of which there are three kinds:
 //!
 //! - **launching**: most of it was for tasks that nothing but their launch released: the program that
@@ -30,7 +31,7 @@ const EXPLAINS: f64 = 2.0 / 3.0;
 /// What bounds a run, and by how much.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bound {
-    /// `work`, `critical_path`, `waiting_for_work`, `transfers`, `overhead` or `launching`.
+    /// `work`, `critical_path`, `waiting_for_work`, `transfers`, `messages`, `overhead` or `launching`.
     pub by: &'static str,
     /// That, as a share of the span; of the critical path its whole length.
     pub share: f64,
@@ -42,6 +43,8 @@ pub struct Bound {
     pub work_ns: Nanos,
     /// Mean of transferring and waiting for data.
     pub data_ns: Nanos,
+    /// Mean waiting for messages.
+    pub messages_ns: Nanos,
     /// Mean overhead.
     pub overhead_ns: Nanos,
     /// Mean waiting for launches.
@@ -63,7 +66,7 @@ pub(super) fn of(
         g.next
             .is_some_and(|n| trace.tasks[n as usize].released_by.task == NOBODY)
     };
-    let launching = gaps.iter().filter(late).map(|g| g.ready - g.from).sum();
+    let launching = gaps.iter().filter(late).map(|g| g.ready - g.messages).sum();
     let mut bound = Bound {
         by: "work",
         share: 0.0,
@@ -71,6 +74,7 @@ pub(super) fn of(
         critical_path_ns,
         work_ns: each(all.busy_ns),
         data_ns: each(all.transferring_ns + all.waiting_for_data_ns),
+        messages_ns: each(all.waiting_for_messages_ns),
         overhead_ns: each(all.overhead_ns),
         launching_ns: each(launching),
         waiting_ns: each(all.waiting_for_work_ns),
@@ -91,13 +95,17 @@ impl Bound {
             ("waiting_for_work", self.waiting_ns)
         };
         // Of equals the first.
-        for part in [("transfers", self.data_ns), ("overhead", self.overhead_ns)] {
+        for part in [
+            ("transfers", self.data_ns),
+            ("messages", self.messages_ns),
+            ("overhead", self.overhead_ns),
+        ] {
             if part.1 > largest.1 {
                 largest = part;
             }
         }
         let busy = share(self.work_ns);
-        let hardly = share(self.waiting_ns) < HARDLY;
+        let hardly = share(self.waiting_ns + self.messages_ns) < HARDLY;
         if busy >= MOSTLY || hardly && self.work_ns >= largest.1 {
             largest = ("work", self.work_ns);
         }
@@ -128,6 +136,10 @@ fn says(by: &str, share: f64, hardly: bool) -> String {
         "transfers" => format!(
             "transfers: units spend {percent} of the time bringing data; larger tasks, or fewer \
              moves between memories, help"
+        ),
+        "messages" => format!(
+            "messages: units wait {percent} of the time for what other nodes send; a faster network, \
+             fewer nodes, other shares or larger batches help"
         ),
         "overhead" => format!(
             "overhead: for {percent} of the time a task is ready and its unit has not begun it; \

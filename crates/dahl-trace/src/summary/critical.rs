@@ -4,16 +4,23 @@
 //! the two graphs make wait, whichever task ended last. What counts is how long the bodies took:
 //! waiting and overhead are not on the path, so no number of units and no scheduler can run these tasks,
 //! at these speeds, in less. Tasks whose events were lost take no time, but chains lead through them.
+//!
+//! From node to node chains lead along messages, which take as long as they were under way. Nodes run the same step
+//! together, so their launches are looked at together: whoever waits for a message goes on when the sender has come
+//! as far.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use dahl_core::trace::{Nanos, Trace};
+use dahl_core::trace::{Nanos, TaskId, Trace};
 use serde::Serialize;
 
+use super::groups::launches_by_step;
 use super::labels::Labels;
 use super::stats::ratio;
 use super::task::TaskRef;
 use crate::Index;
+use crate::network::{Crossing, crossings};
 
 /// A chain of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +29,10 @@ pub struct Path {
     pub length_ns: Nanos,
     /// Their numbers, in order.
     pub runs: Vec<u32>,
+    /// How many messages lie between them.
+    pub messages: u64,
+    /// How long these were under way, which is part of the length.
+    pub network_ns: Nanos,
 }
 
 /// The critical path in figures.
@@ -33,6 +44,10 @@ pub struct CriticalPath {
     pub share: f64,
     /// How many tasks it has.
     pub tasks: u64,
+    /// How many messages between nodes.
+    pub messages: u64,
+    /// And how long these took.
+    pub network_ns: Nanos,
     /// What it is made of, by time.
     pub codelets: Vec<OnPath>,
     /// Its longest tasks, longest first.
@@ -63,26 +78,40 @@ type Side = (u32, u32);
 
 /// Finds the critical path. Linear in tasks and edges.
 pub fn critical_path(trace: &Trace, index: &Index) -> Path {
+    let crossings = crossings(trace);
+    let end = |end: u32| trace.messages[end as usize].id;
     let mut search = Search {
         trace,
-        before: vec![NONE; trace.tasks.len()],
+        before: vec![NONE; trace.tasks.len() + crossings.len()],
         ends: trace.graphs.iter().map(|_| vec![]).collect(),
         touched: HashMap::new(),
         edges: HashMap::new(),
+        sender: (0..)
+            .zip(&crossings)
+            .map(|(i, c)| (end(c.receive), (end(c.send), i)))
+            .collect(),
+        crossings: &crossings,
+        sent: HashMap::new(),
     };
     let mut best = (0, NONE);
-    let lost = |l: &u32| index.of_launch(*l).is_empty();
-    for launch in (0..trace.launches.len() as u32).skip_while(lost) {
-        best = best.max(search.launch(launch, index.of_launch(launch)));
+    let lost = |step: &Range<u32>| step.clone().all(|l| index.of_launch(l).is_empty());
+    for step in launches_by_step(trace).skip_while(lost) {
+        best = best.max(search.step(step, index));
     }
     let mut path = Path {
         length_ns: best.0,
-        runs: vec![],
+        ..Path::default()
     };
-    let mut run = best.1;
-    while run != NONE {
-        path.runs.push(run);
-        run = search.before[run as usize];
+    let mut link = best.1;
+    while link != NONE {
+        match (link as usize).checked_sub(trace.tasks.len()) {
+            None => path.runs.push(link),
+            Some(message) => {
+                path.messages += 1;
+                path.network_ns += crossings[message].end - crossings[message].start;
+            }
+        }
+        link = search.before[link as usize];
     }
     path.runs.reverse();
     path
@@ -90,7 +119,7 @@ pub fn critical_path(trace: &Trace, index: &Index) -> Path {
 
 struct Search<'a> {
     trace: &'a Trace,
-    /// The run before each on the longest chain that ends with it.
+    /// What comes before each run on the longest chain that ends with it; messages come after all runs.
     before: Vec<u32>,
     /// Of each graph, the longest chain to each of its tasks, over all launches so far; empty before the
     /// first. What waits for a task of one launch waits for the same task of those before it, where it
@@ -101,19 +130,64 @@ struct Search<'a> {
     touched: HashMap<u64, Vec<Side>>,
     /// Edges between graphs by some data.
     edges: HashMap<[Side; 2], Vec<(u32, u32)>>,
+    crossings: &'a [Crossing],
+    /// Of each receive, its send and the number of the message.
+    sender: HashMap<TaskId, (TaskId, u32)>,
+    /// Chains to sends that were looked at.
+    sent: HashMap<TaskId, Chain>,
+}
+
+/// A launch that is being looked at.
+struct Open<'i> {
+    launch: u32,
+    /// Chains to its tasks, as far as they are known.
+    chains: Vec<Chain>,
+    /// The next task.
+    task: u32,
+    /// The runs from there on, by task.
+    runs: &'i [u32],
 }
 
 impl Search<'_> {
-    /// Extends chains by the tasks of a launch, whose runs are by task; returns the longest.
-    fn launch(&mut self, launch: u32, runs: &[u32]) -> Chain {
+    /// Extends chains by the tasks of all launches of a step; returns the longest.
+    fn step(&mut self, launches: Range<u32>, index: &Index) -> Chain {
+        let mut best = (0, NONE);
+        let mut open: Vec<Open> = launches
+            .map(|launch| Open {
+                launch,
+                chains: self.chains_before(launch),
+                task: 0,
+                runs: index.of_launch(launch),
+            })
+            .collect();
+        // In turns, as far as each gets; senders of lost messages are not waited for.
+        while !open.is_empty() {
+            let mut moved = false;
+            for launch in &mut open {
+                moved |= self.advance(launch, &mut best, false);
+            }
+            if !moved {
+                self.advance(&mut open[0], &mut best, true);
+            }
+            let whole = |o: &mut Open| o.task as usize == o.chains.len();
+            for done in open.extract_if(.., whole) {
+                let number = self.trace.launches[done.launch as usize].graph;
+                let ends = &mut self.ends[number as usize];
+                ends.resize(done.chains.len(), (0, NONE));
+                for (end, chain) in ends.iter_mut().zip(done.chains) {
+                    extend(end, chain);
+                }
+            }
+        }
+        self.sent.clear();
+        best
+    }
+
+    /// Chains from earlier launches to the tasks of one.
+    fn chains_before(&mut self, launch: u32) -> Vec<Chain> {
         let number = self.trace.launches[launch as usize].graph;
         let graph = self.trace.graph_of(launch);
         let mut chains = vec![(0, NONE); graph.tasks.len()];
-        let extend = |chain: &mut Chain, from: Chain| {
-            if from.1 != NONE && (chain.1 == NONE || from.0 > chain.0) {
-                *chain = from;
-            }
-        };
         let kept = (0..).zip(&graph.storages).filter(|s| !s.1.temporary);
         for (storage, s) in kept {
             let later = (number, storage);
@@ -135,29 +209,69 @@ impl Search<'_> {
                 touched.push(later);
             }
         }
-        // Tasks by number: edges lead to higher ones, so each is reached after all before it.
-        let mut runs = runs.iter().copied().peekable();
-        let mut best = (0, NONE);
-        for task in 0..graph.tasks.len() as u32 {
-            let mut chain = chains[task as usize];
-            let id = |r: &u32| self.trace.tasks[*r as usize].id.task;
-            if let Some(r) = runs.next_if(|r| id(r) == task) {
-                let run = &self.trace.tasks[r as usize];
-                self.before[r as usize] = chain.1;
-                chain = (chain.0 + (run.end - run.start), r);
-                chains[task as usize] = chain;
-                best = best.max(chain);
+        chains
+    }
+
+    /// Goes on with a launch until it waits for a message whose sender has not come so far; with `anyway` past that
+    /// one. Whether it got anywhere. Tasks by number: edges lead to higher ones, so each is reached after all before it.
+    fn advance(&mut self, open: &mut Open, best: &mut Chain, mut anyway: bool) -> bool {
+        let (trace, before) = (self.trace, open.task);
+        let graph = trace.graph_of(open.launch);
+        while (open.task as usize) < open.chains.len() {
+            let task = open.task;
+            let id = TaskId {
+                launch: open.launch,
+                task,
+            };
+            let mut chain = open.chains[task as usize];
+            if let Some(&(send, message)) = self.sender.get(&id) {
+                let Some(sent) = self
+                    .sent
+                    .get(&send)
+                    .copied()
+                    .or(anyway.then_some((0, NONE)))
+                else {
+                    break;
+                };
+                anyway = false;
+                extend(&mut chain, sent);
+                let crossing = &self.crossings[message as usize];
+                chain = self.link(
+                    chain,
+                    trace.tasks.len() as u32 + message,
+                    crossing.end - crossing.start,
+                );
+            }
+            if let Some((&r, rest)) = open.runs.split_first()
+                && trace.tasks[r as usize].id.task == task
+            {
+                let run = &trace.tasks[r as usize];
+                open.runs = rest;
+                chain = self.link(chain, r, run.end - run.start);
+                *best = (*best).max(chain);
+            }
+            open.chains[task as usize] = chain;
+            if graph.message(task).is_some_and(|m| m.sends) {
+                self.sent.insert(id, chain);
             }
             for &s in graph.successors_of(task) {
-                extend(&mut chains[s as usize], chain);
+                extend(&mut open.chains[s as usize], chain);
             }
+            open.task += 1;
         }
-        let ends = &mut self.ends[number as usize];
-        ends.resize(chains.len(), (0, NONE));
-        for (end, chain) in ends.iter_mut().zip(chains) {
-            extend(end, chain);
-        }
-        best
+        open.task > before
+    }
+
+    /// A chain with one more link.
+    fn link(&mut self, chain: Chain, link: u32, time: Nanos) -> Chain {
+        self.before[link as usize] = chain.1;
+        (chain.0 + time, link)
+    }
+}
+
+fn extend(chain: &mut Chain, from: Chain) {
+    if from.1 != NONE && (chain.1 == NONE || from.0 > chain.0) {
+        *chain = from;
     }
 }
 
@@ -196,6 +310,8 @@ pub(super) fn describe(
         length_ns: path.length_ns,
         share: ratio(path.length_ns as f64, span as f64),
         tasks: path.runs.len() as u64,
+        messages: path.messages,
+        network_ns: path.network_ns,
         codelets,
         longest: longest.iter().map(|&r| TaskRef::of(trace, r)).collect(),
     }

@@ -54,9 +54,23 @@ pub(super) fn by_domain(trace: &Trace, labels: &Labels) -> Vec<DomainEnergy> {
         .collect()
 }
 
+/// The node that a domain is of, where there are several.
+fn node(trace: &Trace, source: &str) -> Option<u16> {
+    let of = |n: &dahl_core::trace::TraceNode| {
+        let rest = source.strip_prefix(&n.name);
+        rest.is_some_and(|rest| rest.starts_with(": "))
+    };
+    let place = trace.nodes.iter().position(of)?;
+    (trace.nodes.len() > 1).then_some(place as u16)
+}
+
 fn domain(trace: &Trace, labels: &Labels, samples: &[(Nanos, f64)], source: &str) -> DomainEnergy {
     let kind = kind(trace, source);
-    let counts = |t: &&TaskRun| kind.is_none_or(|k| trace.units[usize::from(t.unit)].kind == k);
+    let node = node(trace, source);
+    let counts = |t: &&TaskRun| {
+        kind.is_none_or(|k| trace.units[usize::from(t.unit)].kind == k)
+            && node.is_none_or(|n| trace.node_of(t.unit) == n)
+    };
     let mut slots = Slots::of(samples);
     trace.tasks.iter().filter(counts).for_each(|t| slots.add(t));
     slots.finish();

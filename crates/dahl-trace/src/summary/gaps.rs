@@ -25,6 +25,8 @@ pub struct Gap {
     pub length_ns: Nanos,
     /// Before the next task was ready.
     pub waiting_for_work_ns: Nanos,
+    /// Before that, while a message that led to it was missing.
+    pub waiting_for_messages_ns: Nanos,
     /// After it was.
     pub overhead_ns: Nanos,
     /// The unit's next task; none after its last.
@@ -35,6 +37,8 @@ pub struct Gap {
     pub launch: Option<u64>,
     /// Of the tasks that led to the next one, that which filled most of the gap.
     pub straggler: Option<TaskRef>,
+    /// The node whose message released the next one, or one before it.
+    pub message_from: Option<String>,
     /// All this in words.
     pub says: String,
 }
@@ -85,16 +89,35 @@ fn gap(trace: &Trace, index: &Index, g: &Idle, last: Option<u32>) -> Gap {
         from_ns: g.from,
         to_ns: g.to,
         length_ns: g.to - g.from,
-        waiting_for_work_ns: g.ready - g.from,
+        waiting_for_work_ns: g.ready - g.messages,
+        waiting_for_messages_ns: g.messages - g.from,
         overhead_ns: g.to - g.ready,
         next: refer(g.next),
         released_by: refer(released_by),
         launch,
         straggler: refer(straggler),
+        message_from: sender(trace, index, g),
         says: String::new(),
     };
     gap.says = says(&gap);
     gap
+}
+
+/// Who sent the message that led to the task after a gap.
+fn sender(trace: &Trace, index: &Index, g: &Idle) -> Option<String> {
+    let mut chain = g.next.filter(|_| g.messages > g.from);
+    while let Some(r) = chain {
+        let by = trace.tasks[r as usize].released_by;
+        if by.task == NOBODY {
+            return None;
+        }
+        if let Some(message) = trace.graph_of(by.launch).message(by.task) {
+            let node = trace.nodes.get(usize::from(message.peer))?;
+            return Some(node.name.clone());
+        }
+        chain = index.find(trace, by);
+    }
+    None
 }
 
 fn says(gap: &Gap) -> String {
@@ -106,10 +129,16 @@ fn says(gap: &Gap) -> String {
         };
         format!("{}{layer} (step {}, task {})", t.codelet, t.step, t.task)
     };
-    if gap.overhead_ns > gap.waiting_for_work_ns
+    let waiting = gap.waiting_for_work_ns + gap.waiting_for_messages_ns;
+    if gap.overhead_ns > waiting
         && let Some(next) = &gap.next
     {
         return format!("{} was ready, but no unit took it", name(next));
+    }
+    if gap.waiting_for_messages_ns > gap.waiting_for_work_ns
+        && let (Some(next), Some(node)) = (&gap.next, &gap.message_from)
+    {
+        return format!("{} waited for a message from {node}", name(next));
     }
     if let Some(step) = gap.launch {
         return format!("step {step} had not been launched");

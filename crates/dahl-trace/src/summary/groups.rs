@@ -116,17 +116,29 @@ pub(super) fn layers(trace: &Trace, labels: &Labels) -> Vec<LayerTime> {
 
 /// Steps of which a task ran, in order.
 pub(super) fn steps(trace: &Trace, index: &Index) -> Vec<StepTime> {
-    let step = |(l, launch): (usize, &dahl_core::trace::Launch)| {
-        let runs = index.of_launch(l as u32);
-        let tasks = || runs.iter().map(|&r| &trace.tasks[r as usize]);
+    let step = |launches: std::ops::Range<u32>| {
+        let first = &trace.launches[launches.start as usize];
+        let runs = || launches.clone().flat_map(|l| index.of_launch(l));
+        let tasks = || runs().map(|&r| &trace.tasks[r as usize]);
         Some(StepTime {
-            step: launch.step,
-            launched_ns: launch.at,
+            step: first.step,
+            launched_ns: first.at,
             start_ns: tasks().map(|t| t.start).min()?,
             end_ns: tasks().map(|t| t.end).max()?,
-            tasks: runs.len() as u64,
+            tasks: runs().count() as u64,
             busy_ns: tasks().map(|t| t.end - t.start).sum(),
         })
     };
-    trace.launches.iter().enumerate().filter_map(step).collect()
+    launches_by_step(trace).filter_map(step).collect()
+}
+
+/// Launches of the same step, which nodes run together.
+pub(super) fn launches_by_step(trace: &Trace) -> impl Iterator<Item = std::ops::Range<u32>> {
+    let steps = trace.launches.chunk_by(|a, b| a.step == b.step);
+    let mut next = 0;
+    steps.map(move |launches| {
+        let first = next;
+        next += launches.len() as u32;
+        first..next
+    })
 }

@@ -24,13 +24,26 @@ pub struct MemoryPeak {
     pub capacity_bytes: Option<u64>,
 }
 
-/// Bytes of live temporaries in the host, whenever that changed.
-pub fn host_curve(trace: &Trace, index: &Index) -> Vec<(Nanos, u64)> {
+/// Memories in which temporaries are: the first of every node that launches, each with its node.
+pub fn hosts(trace: &Trace) -> Vec<(u16, u16)> {
+    let mut nodes: Vec<u16> = trace.launches.iter().map(|l| l.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let host = |node: &u16| {
+        let place = trace.memories.iter().position(|m| m.node == *node)?;
+        Some((place as u16, *node))
+    };
+    nodes.iter().filter_map(host).collect()
+}
+
+/// Bytes of live temporaries in a node's host, whenever that changed.
+pub fn host_curve(trace: &Trace, index: &Index, node: u16) -> Vec<(Nanos, u64)> {
     let storages = trace.graphs.iter().map(|g| g.storages.len()).max();
     let mut lives: Vec<Option<(Nanos, Nanos)>> = vec![None; storages.unwrap_or(0)];
     let mut touched = vec![];
     let mut changes: Vec<(Nanos, i64)> = vec![];
-    for launch in 0..trace.launches.len() as u32 {
+    let own = |l: &u32| trace.launches[*l as usize].node == node;
+    for launch in (0..trace.launches.len() as u32).filter(own) {
         let graph = trace.graph_of(launch);
         for &r in index.of_launch(launch) {
             let run = &trace.tasks[r as usize];
@@ -77,17 +90,19 @@ pub(super) fn peaks(trace: &Trace, index: &Index) -> Vec<MemoryPeak> {
             peaks[memory] = (at, bytes);
         }
     };
-    for m in trace.memory.iter().filter(|m| m.memory > 0) {
+    let hosts = hosts(trace);
+    let is_host = |memory: usize| hosts.iter().any(|h| usize::from(h.0) == memory);
+    for m in trace.memory.iter().filter(|m| !is_host(m.memory.into())) {
         higher(m.memory.into(), m.at, m.bytes);
     }
-    if !trace.memories.is_empty() {
-        for (at, bytes) in host_curve(trace, index) {
-            higher(0, at, bytes);
+    for &(memory, node) in &hosts {
+        for (at, bytes) in host_curve(trace, index, node) {
+            higher(memory.into(), at, bytes);
         }
     }
     let peak = |(i, (at_ns, peak_bytes)): (usize, (Nanos, u64))| MemoryPeak {
         memory: trace.memories[i].name.clone(),
-        what: if i == 0 { "temporaries" } else { "copies" },
+        what: if is_host(i) { "temporaries" } else { "copies" },
         peak_bytes,
         at_ns,
         capacity_bytes: trace.memories[i].capacity,

@@ -15,6 +15,7 @@ pub mod gaps;
 pub mod groups;
 mod labels;
 pub mod memory;
+pub mod nodes;
 mod stats;
 mod task;
 pub mod timeline;
@@ -32,6 +33,7 @@ pub use gaps::Gap;
 pub use groups::{CodeletTime, LayerTime, StepTime};
 use labels::Labels;
 pub use memory::MemoryPeak;
+pub use nodes::NodeTime;
 pub use stats::Spread;
 pub use task::TaskRef;
 pub use timeline::UnitTime;
@@ -43,7 +45,7 @@ pub use variation::{Factor, Variation};
 pub const TOP: usize = 10;
 
 /// Version of the fields.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a trace says.
 #[derive(Clone, Debug, Serialize)]
@@ -56,7 +58,7 @@ pub struct Summary {
     pub simulated: bool,
     /// Tasks that ran.
     pub tasks: u64,
-    /// Launches.
+    /// Launches; those of several nodes for the same step count once.
     pub launches: u64,
     /// Events that were given up.
     pub dropped: u64,
@@ -70,6 +72,8 @@ pub struct Summary {
     pub units: Vec<UnitTime>,
     /// Time of all units together.
     pub all_units: UnitTime,
+    /// The nodes of a cluster; empty for a computer alone.
+    pub nodes: Vec<NodeTime>,
     /// Busy time of all units, divided by the span and the number of units.
     pub parallel_efficiency: f64,
     /// The longest chain of tasks that had to run one after another.
@@ -107,18 +111,20 @@ impl Summary {
         let labels = Labels::of(trace);
         let (from, to) = extent(trace);
         let lines = timeline::lines(trace);
-        let (units, gaps) = timeline::times(trace, &lines, from, to);
+        let (units, gaps) = timeline::times(trace, &index, &lines, from, to);
         let all = timeline::total(&units);
         let path = critical::critical_path(trace, &index);
         let span = to - from;
         let capacity = span as f64 * units.len() as f64;
         let bound = bound::of(trace, &all, &gaps, units.len(), span, path.length_ns);
+        let nodes = nodes::of(trace, &units, &gaps);
         Summary {
+            nodes,
             version: VERSION,
             about: trace.about.clone(),
             simulated: trace.simulated,
             tasks: trace.tasks.len() as u64,
-            launches: trace.launches.len() as u64,
+            launches: groups::launches_by_step(trace).count() as u64,
             dropped: trace.dropped,
             from_ns: from,
             to_ns: to,
@@ -151,6 +157,7 @@ pub fn extent(trace: &Trace) -> (Nanos, Nanos) {
         transfers.chain(trace.tasks.iter().map(|t| t.taken)).min()
     };
     let ends = trace.tasks.iter().map(|t| t.end);
+    let ends = ends.chain(trace.messages.iter().map(|m| m.end));
     let to = ends.chain(trace.transfers.iter().map(|t| t.end)).max();
     let from = from.unwrap_or(0);
     (from, to.unwrap_or(from).max(from))

@@ -11,7 +11,9 @@ mod schedule;
 
 use dahl_core::UnitKind;
 use dahl_core::random::Random;
-use dahl_core::trace::{MemorySample, Nanos, PowerSample, Trace, TraceMemory, TraceUnit};
+use dahl_core::trace::{
+    MemorySample, Nanos, PowerSample, Trace, TraceMemory, TraceNode, TraceUnit,
+};
 
 use network::Network;
 
@@ -27,10 +29,12 @@ pub fn synthetic(tasks: usize, units: u16, seed: u64) -> Trace {
     let mut trace = Trace {
         about: about(tasks, seed),
         simulated: true,
+        nodes: vec![TraceNode::default()],
         units: machine(units),
         memories: vec![TraceMemory {
             name: "host".into(),
             capacity: None,
+            node: 0,
         }],
         graphs: vec![network.graph.clone()],
         ..Trace::default()
@@ -39,6 +43,7 @@ pub fn synthetic(tasks: usize, units: u16, seed: u64) -> Trace {
         trace.memories.push(TraceMemory {
             name: "gpu:0".into(),
             capacity: Some(GPU_BYTES),
+            node: 0,
         });
     }
     schedule::run(&mut trace, &network, tasks, Random::new(seed, 0));

@@ -100,6 +100,7 @@ impl Scheduler<'_> {
             step: u64::from(launch) + 1,
             graph: 0,
             at,
+            node: 0,
         });
         let mut missing = self.waiting.clone();
         // Weights that the previous step has yet to update; of the ones it will never update, because

@@ -3,7 +3,7 @@
 use dahl_core::trace::{Nanos, Trace};
 
 use crate::Index;
-use crate::summary::memory::host_curve;
+use crate::summary::memory::{host_curve, hosts};
 
 use super::encode::{Columns, step};
 
@@ -16,12 +16,14 @@ pub(super) struct Curve {
 
 /// The curves of a trace; memories that nothing is known about have none.
 pub(super) fn curves(trace: &Trace, index: &Index) -> Vec<Curve> {
+    let hosts = hosts(trace);
+    let node = |i: usize| hosts.iter().find(|h| usize::from(h.0) == i).map(|h| h.1);
     let of = |(i, memory): (usize, &dahl_core::trace::TraceMemory)| Curve {
         name: format!("{} memory", memory.name),
         capacity: memory.capacity,
-        points: match i {
-            0 => host_curve(trace, index),
-            _ => samples(trace, i),
+        points: match node(i) {
+            Some(node) => host_curve(trace, index, node),
+            None => samples(trace, i),
         },
     };
     let mut out: Vec<Curve> = trace.memories.iter().enumerate().map(of).collect();

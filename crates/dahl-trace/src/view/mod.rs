@@ -14,6 +14,7 @@ use dahl_core::trace::Trace;
 use serde_json::{Value, json};
 
 use crate::Index;
+use crate::summary::timeline::has_to_fetch;
 use crate::summary::{Summary, critical};
 
 const PAGE: &str = include_str!("page.html");
@@ -53,7 +54,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     let critical = critical::critical_path(trace, &index).runs;
     let order = pack::order(trace);
     let curves = memory::curves(trace, &index);
-    let mut blocks = pack::blocks(trace, &order, &critical);
+    let mut blocks = pack::blocks(trace, &index, &order, &critical);
     blocks.push(("memory".into(), memory::pack(&curves)));
     let mut summary = serde_json::to_value(&summary)?;
     // A figure per step and nothing that shows them: the chart does.
@@ -100,16 +101,25 @@ fn meta(trace: &Trace, curves: &[memory::Curve], summary: Value) -> Value {
         let classes: Vec<Value> = g.classes.iter().map(class).collect();
         json!({ "sections": g.sections, "classes": classes })
     };
-    let unit =
-        |u: &dahl_core::trace::TraceUnit| json!({ "name": u.name, "kind": u.kind.to_string() });
+    let unit = |(i, u): (usize, &dahl_core::trace::TraceUnit)| {
+        let fetches = has_to_fetch(trace, i as u16);
+        json!({ "name": u.name, "kind": u.kind.to_string(), "node": trace.node_of(i as u16), "fetches": fetches })
+    };
+    let node = |n: &dahl_core::trace::TraceNode| json!({ "name": n.name, "uncertainty_ns": n.uncertainty });
+    // From, to, and whether that is between nodes.
+    let link = |&(from, to): &(u16, u16)| {
+        let node = |m: u16| trace.memories[usize::from(m)].node;
+        json!([from, to, node(from) != node(to)])
+    };
     let names: Vec<&str> = trace.memories.iter().map(|m| m.name.as_str()).collect();
     json!({
         "about": trace.about,
         "simulated": trace.simulated,
         "dropped": trace.dropped,
-        "units": trace.units.iter().map(unit).collect::<Vec<_>>(),
+        "nodes": trace.nodes.iter().map(node).collect::<Vec<_>>(),
+        "units": trace.units.iter().enumerate().map(unit).collect::<Vec<_>>(),
         "memories": names,
-        "links": pack::links(trace),
+        "links": pack::links(trace).iter().map(link).collect::<Vec<_>>(),
         "domains": trace.domains,
         "curves": curves.iter().map(|c| json!({ "name": c.name, "capacity": c.capacity })).collect::<Vec<_>>(),
         "graphs": trace.graphs.iter().map(graph).collect::<Vec<_>>(),

@@ -8,6 +8,8 @@ use dahl_core::access::Mode;
 use dahl_core::trace::{NOBODY, TaskId, TaskRun, Trace, TraceGraph};
 
 use super::encode::{Columns, step, varint};
+use crate::Index;
+use crate::summary::timeline::message_waits;
 
 /// A block and the name under which the page asks for it.
 pub(super) type Block = (String, Columns);
@@ -20,10 +22,11 @@ pub(super) fn order(trace: &Trace) -> Vec<u32> {
 }
 
 /// All blocks of a trace.
-pub(super) fn blocks(trace: &Trace, order: &[u32], critical: &[u32]) -> Vec<Block> {
+pub(super) fn blocks(trace: &Trace, index: &Index, order: &[u32], critical: &[u32]) -> Vec<Block> {
     let mut out = vec![
         ("launches".to_string(), launches(trace)),
-        ("runs".to_string(), runs(trace, order)),
+        ("runs".to_string(), runs(trace, index, order)),
+        ("messages".to_string(), messages(trace, index, order)),
         ("transfers".to_string(), transfers(trace)),
         ("power".to_string(), power(trace)),
         ("critical".to_string(), path(order, critical)),
@@ -50,7 +53,7 @@ fn steps(values: impl ExactSizeIterator<Item = u64>) -> impl ExactSizeIterator<I
     values.map(move |v| step(std::mem::replace(&mut last, v), v))
 }
 
-fn runs(trace: &Trace, order: &[u32]) -> Columns {
+fn runs(trace: &Trace, index: &Index, order: &[u32]) -> Columns {
     let sorted = || order.iter().map(|&i| &trace.tasks[i as usize]);
     let mut out = Columns::default();
     let mut counts = vec![0; trace.units.len()];
@@ -80,6 +83,20 @@ fn runs(trace: &Trace, order: &[u32]) -> Columns {
         task => step(u64::from(task), u64::from(r.id.task)),
     }));
     out.numbers(sorted().map(|r| u64::from(r.fell_back)));
+    // How long its unit waited for messages before.
+    let mut waited = vec![
+        0;
+        if trace.messages.is_empty() {
+            0
+        } else {
+            trace.tasks.len()
+        }
+    ];
+    for (run, from, to) in message_waits(trace, index) {
+        waited[run as usize] = to - from;
+    }
+    let waited = |&run: &u32| waited.get(run as usize).copied().unwrap_or(0);
+    out.numbers(order.iter().map(waited));
     out
 }
 
@@ -136,12 +153,31 @@ fn power(trace: &Trace) -> Columns {
     out
 }
 
-/// The critical path as places on the page.
-fn path(order: &[u32], critical: &[u32]) -> Columns {
+/// Where each run of the trace stands on the page.
+fn places(order: &[u32]) -> Vec<u32> {
     let mut place = vec![0u32; order.len()];
     for (at, &run) in order.iter().enumerate() {
         place[run as usize] = at as u32;
     }
+    place
+}
+
+/// The runs that messages join, as places on the page, by the end of the first.
+fn messages(trace: &Trace, index: &Index, order: &[u32]) -> Columns {
+    let place = places(order);
+    let mut joined = crate::network::joined(trace, index);
+    joined.sort_by_key(|j| trace.tasks[j.0 as usize].end);
+    let mut out = Columns::default();
+    for side in [|j: &(u32, u32)| j.0, |j: &(u32, u32)| j.1] {
+        let at = |j: &(u32, u32)| u64::from(place[side(j) as usize]);
+        out.numbers(joined.iter().map(at));
+    }
+    out
+}
+
+/// The critical path as places on the page.
+fn path(order: &[u32], critical: &[u32]) -> Columns {
+    let place = places(order);
     let mut out = Columns::default();
     out.numbers(steps(
         critical.iter().map(|&run| u64::from(place[run as usize])),

@@ -4,7 +4,7 @@
 use dahl_core::random::Random;
 use dahl_core::trace::{
     Launch, Load, NOBODY, TaskId, TaskRun, Trace, TraceAccess, TraceClass, TraceGraph, TraceMemory,
-    TraceStorage, TraceTask, TraceUnit, Transfer,
+    TraceNode, TraceStorage, TraceTask, TraceUnit, Transfer,
 };
 use dahl_core::{Mode, Region, UnitKind};
 
@@ -66,6 +66,7 @@ pub fn graph(tasks: u32, edges: &[(u32, u32)]) -> TraceGraph {
 pub fn chain(tasks: u32, units: u16) -> Trace {
     let edges: Vec<(u32, u32)> = (1..tasks).map(|t| (t - 1, t)).collect();
     Trace {
+        nodes: vec![TraceNode::default()],
         units: (0..units)
             .map(|u| TraceUnit {
                 name: format!("u{u}"),
@@ -76,12 +77,14 @@ pub fn chain(tasks: u32, units: u16) -> Trace {
         memories: vec![TraceMemory {
             name: "host".into(),
             capacity: None,
+            node: 0,
         }],
         graphs: vec![graph(tasks, &edges)],
         launches: vec![Launch {
             step: 1,
             graph: 0,
             at: 0,
+            node: 0,
         }],
         ..Trace::default()
     }
@@ -117,6 +120,7 @@ pub fn lopsided() -> Trace {
     trace.memories.push(TraceMemory {
         name: "gpu:0".into(),
         capacity: Some(1 << 20),
+        node: 0,
     });
     trace.tasks = vec![
         run(0, 0, NOBODY, 0, [0, 10, 10, 1010]),

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut bench = StepBench::new(&run.step, &run.run)?;
     interrupt::cancels(bench.runtime.canceller());
     let measured = measure(args, &run, &mut bench)?;
-    let trace = run.finish(&mut bench.runtime);
+    let trace = run.finish(&mut bench.runtime, |_| ());
     run.save(trace.as_ref())?;
     let followed = match (&run.plan, &trace) {
         (Some(plan), Some(trace)) => {

@@ -99,6 +99,7 @@ fn compare(old: &Summary, new: &Summary) -> Report {
         for (name, nanos) in [
             ("transferring", u.transferring_ns),
             ("waiting for data", u.waiting_for_data_ns),
+            ("waiting for messages", u.waiting_for_messages_ns),
             ("waiting for work", u.waiting_for_work_ns),
             ("overhead", u.overhead_ns),
         ] {

@@ -16,6 +16,9 @@ pub fn show(s: &Summary, top: usize) {
         println!("no task ran");
         return;
     }
+    if !s.nodes.is_empty() {
+        println!("{}\n", nodes(s));
+    }
     println!("{}\n", units(s));
     println!("{}\n", codelets(s, top));
     println!("{}\n", layers(s, top));
@@ -64,8 +67,38 @@ fn heading(s: &Summary) {
     }
 }
 
-fn units(s: &Summary) -> Table {
+/// The nodes of a cluster. Times of clocks that were compared are right to within what is said here.
+fn nodes(s: &Summary) -> Table {
     let mut table = print::table(&[
+        "node",
+        "busy",
+        "waiting for messages",
+        "sent",
+        "received",
+        "network",
+        "hidden",
+        "clock ±",
+    ]);
+    for n in &s.nodes {
+        let traffic = |count: u64, bytes: u64| format!("{} in {count}", Bytes(bytes));
+        table.add_row([
+            n.node.clone(),
+            percent(n.busy),
+            percent(n.waiting_for_messages),
+            traffic(n.sent, n.sent_bytes),
+            traffic(n.received, n.received_bytes),
+            time(n.network_ns),
+            percent(n.hidden),
+            time(n.uncertainty_ns),
+        ]);
+    }
+    print::align_right(&mut table, 1..=7);
+    table
+}
+
+fn units(s: &Summary) -> Table {
+    let cluster = !s.nodes.is_empty();
+    let mut heads = vec![
         "unit",
         "tasks",
         "█ busy ▓ data ▒ overhead · idle",
@@ -74,11 +107,13 @@ fn units(s: &Summary) -> Table {
         "waiting for data",
         "overhead",
         "waiting for work",
-    ]);
+    ];
+    heads.extend(cluster.then_some("waiting for messages"));
+    let mut table = print::table(&heads);
     let all = (s.units.len() > 1).then_some(&s.all_units);
     for u in s.units.iter().chain(all) {
         let share = |ns: u64| percent(ns as f64 / u.span_ns.max(1) as f64);
-        table.add_row([
+        let mut row = vec![
             u.unit.clone(),
             u.tasks.to_string(),
             bar(u),
@@ -87,10 +122,12 @@ fn units(s: &Summary) -> Table {
             share(u.waiting_for_data_ns),
             share(u.overhead_ns),
             share(u.waiting_for_work_ns),
-        ]);
+        ];
+        row.extend(cluster.then(|| share(u.waiting_for_messages_ns)));
+        table.add_row(row);
     }
     print::align_right(&mut table, 1..=1);
-    print::align_right(&mut table, 3..=7);
+    print::align_right(&mut table, 3..=heads.len() - 1);
     table
 }
 

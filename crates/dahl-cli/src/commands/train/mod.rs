@@ -169,6 +169,8 @@ struct Prepared {
     validation: Option<Arc<dyn Dataset>>,
     metrics: Option<Metrics>,
     failed: Failed,
+    /// What steps on all nodes are expected to take, where this one prints it.
+    expected: Option<cluster::Expected>,
 }
 
 /// Runs the command.
@@ -188,6 +190,10 @@ fn train_on(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<()> {
     let mut prepared = prepare(args, run, member)?;
     if !prepared.quiet {
         announce(args, &prepared, member);
+    }
+    if !args.quiet() {
+        let run = &prepared.run;
+        prepared.expected = cluster::Expected::of(member, &run.step, &run.run)?;
     }
     let (report, work) = train(args, &mut prepared, member)?;
     finish(args, prepared, member, &report, &work)
@@ -274,6 +280,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
         validation,
         metrics,
         failed: Failed::default(),
+        expected: None,
     })
 }
 
@@ -324,6 +331,7 @@ fn train(
         validation,
         metrics,
         failed,
+        expected,
         ..
     } = prepared;
     let machine = args.machine.as_deref().map(load_machine).transpose()?;
@@ -347,6 +355,11 @@ fn train(
             Some(m) => m.epoch(epoch),
             None => Ok(()),
         });
+        if let (Event::Step { .. }, Some(expected)) = (progress.event, expected.as_mut())
+            && let Some(text) = expected.step()
+        {
+            report.say(&text);
+        }
         if let Some(Err(error)) = told {
             failed.note(&report, "metrics", &error);
         }
@@ -404,16 +417,19 @@ fn finish(
         }
         complete &= m.is_complete();
     }
-    let mut trace = run.finish(member.runtime_mut());
-    if let (Some(trace), Some(measured)) = (&mut trace, &report.measured) {
-        measured.enter(trace);
-    }
+    let trace = run.finish_together(member, |trace| {
+        if let Some(measured) = &report.measured {
+            measured.enter(trace);
+        }
+    })?;
     if let Err(error) = run.save(trace.as_ref()) {
         print::warning(&format!("trace: {error:#}"));
         complete = false;
     }
     let mut followed = None;
-    if let (Some(plan), Some(graph), Some(trace)) = (&run.plan, session.graph(), &trace) {
+    if let (Some(plan), Some(graph), Some(trace), 1) =
+        (&run.plan, session.graph(), &trace, member.nodes())
+    {
         let measured = MeasuredRun {
             pipelined: trace,
             seconds: None,

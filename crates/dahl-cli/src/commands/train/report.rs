@@ -77,7 +77,15 @@ impl Report {
         ended.or((self.partial.samples > 0).then_some((self.partial, None)))
     }
 
-    /// Something that does not stop the run, above the bar.
+    /// Something worth knowing, above the bar.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{text}")),
+            None => println!("{text}"),
+        }
+    }
+
+    /// The same of something that is wrong.
     pub fn warn(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| print::warning(text)),

@@ -1,6 +1,6 @@
 // Over the lanes: the selected task with its neighbours, and the critical path.
 
-const MOST_ARROWS = 300, MOST_LINKS = 4000;
+const MOST_ARROWS = 300, MOST_LINKS = 4000, MOST_MESSAGES = 600;
 
 /** Where a run is drawn, in CSS pixels; possibly out of sight. */
 function boxOf(place, view, trace, run) {
@@ -68,4 +68,24 @@ function drawPath(c, ink, place, view, trace) {
     before = box;
   }
   c.stroke();
+}
+
+/** Messages from node to node: from the end of the task that made the values to the start of the one that reads them. */
+function drawMessages(c, ink, place, view, trace) {
+  const { messages, runs } = trace, count = messages.from.length;
+  // Those that end in sight begin at most a view earlier, or they would cover everything else.
+  const first = lowerBound(0, count, (i) => runs.end[messages.from[i]] > view.from - view.size);
+  const last = lowerBound(first, count, (i) => runs.end[messages.from[i]] > view.to);
+  if (last - first > MOST_MESSAGES) return;
+  c.strokeStyle = ink.messages;
+  c.lineWidth = 1.2;
+  c.globalAlpha = 0.75;
+  c.beginPath();
+  for (let i = first; i < last; i++) {
+    const from = boxOf(place, view, trace, messages.from[i]), to = boxOf(place, view, trace, messages.to[i]);
+    c.moveTo(from.b, from.middle);
+    c.lineTo(to.a, to.middle);
+  }
+  c.stroke();
+  c.globalAlpha = 1;
 }

@@ -65,6 +65,7 @@ function makeChart(app, canvas, overviewCanvas) {
     c.beginPath();
     c.rect(place.plot.x, place.top, place.plot.width, place.lanesEnd - place.top);
     c.clip();
+    if (trace.messages.from.length) drawMessages(c, ink, place, view, trace);
     if (app.critical) drawPath(c, ink, place, view, trace);
     if (app.near) drawSelection(c, ink, place, view, trace, app.near);
     if (app.hover?.run >= 0) outline(c, boxOf(place, view, trace, app.hover.run), ink.text, 1.5);

@@ -6,6 +6,10 @@
 // How many pixels make a span wide, and how many spans to a pixel are too many to look at each.
 const WIDE = 2, MANY = 2;
 
+/** What a unit without a task waits for. */
+const REASONS = new Map([[NONE, "waiting for work"], [MESSAGES, "waiting for messages"], [DATA, "waiting for data"],
+  [OVERHEAD, "runtime overhead"]]);
+
 /** Paints one lane. All widths are in device pixels; `scale` is how many of them make a CSS pixel. */
 function drawLane(paint, row) {
   const { c, ink, view, plot, scale, shares, rasterise } = paint;
@@ -56,6 +60,7 @@ function collect(lane, row, view, box, shares, wide, first, last) {
   for (let i = first; i < last; i++) {
     if (row.kind === "unit") {
       const wait = idleBefore(lane, i);
+      if (wait.work > wait.messages) put(wait.messages, wait.work, MESSAGES, ~i);
       if (wait.overhead - wait.work >= narrow) put(wait.work, wait.overhead, NONE, i);
       if (wait.data > wait.overhead) put(wait.overhead, wait.data, OVERHEAD, ~i);
       if (wait.over > wait.data) put(wait.data, wait.over, lane.fetch, ~i);
@@ -77,9 +82,9 @@ function drawWide(paint, row, box, wide) {
   for (const { from, to, slot, index } of wide) {
     const a = Math.max(-8, Math.round((from - view.from) / box.pixel));
     const b = Math.min(box.width + 8, Math.round((to - view.from) / box.pixel));
-    const idle = slot === NONE || ((slot === OVERHEAD || slot === DATA) && index < 0);
+    const idle = slot === NONE || ((slot === OVERHEAD || slot === DATA || slot === MESSAGES) && index < 0);
     const seam = !idle && b - a > 5 * scale ? Math.max(1, scale >> 1) : 0;
-    c.fillStyle = slot === NONE ? ink.work : idle ? (slot === DATA ? ink.waitData : ink.waitRuntime) : ink.slots[slot];
+    c.fillStyle = slot === NONE ? ink.work : idle ? ink.waits[slot] : ink.slots[slot];
     c.fillRect(box.x + a, box.y, b - a - seam, box.height);
     const left = Math.max(0, a), room = Math.min(b, box.width) - left - 8 * scale;
     if (room < 22 * scale || box.height < 12 * scale) continue;
@@ -98,8 +103,7 @@ function drawWide(paint, row, box, wide) {
 }
 
 function idleName(slot, time) {
-  const reason = slot === NONE ? "waiting for work" : slot === DATA ? "waiting for data" : "runtime overhead";
-  return `${reason} ${duration(time)}`;
+  return `${REASONS.get(slot)} ${duration(time)}`;
 }
 
 const widths = new Map();

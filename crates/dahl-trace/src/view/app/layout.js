@@ -17,15 +17,18 @@ function layout(trace, width, height, scroll, textWidth) {
   const room = Math.max(60, height - AXIS - below);
 
   const linkGap = links.length ? SECTION : 0;
+  const nodes = units.filter((lane, i) => i > 0 && lane.node !== units[i - 1].node).length;
+  const nodeGap = nodes ? SECTION / 2 : 0;
   const count = units.length + links.length / 2 || 1;
-  const laneHeight = Math.floor(Math.min(260, Math.max(13, (room - linkGap) / count - GAP)));
+  const laneHeight = Math.floor(Math.min(260, Math.max(13, (room - linkGap - nodes * nodeGap) / count - GAP)));
   const linkHeight = Math.max(11, Math.round(Math.min(40, laneHeight / 2)));
-  const full = units.length * (laneHeight + GAP) + linkGap + links.length * (linkHeight + GAP);
+  const full = units.length * (laneHeight + GAP) + nodes * nodeGap + linkGap + links.length * (linkHeight + GAP);
   const most = Math.max(0, full - room);
   const offset = Math.min(scroll, most);
 
   let y = AXIS - offset;
-  const rows = units.map((lane) => {
+  const rows = units.map((lane, i) => {
+    if (i > 0 && lane.node !== units[i - 1].node) y += nodeGap;
     const row = { lane, kind: "unit", y, height: laneHeight };
     y += laneHeight + GAP;
     return row;

@@ -12,7 +12,7 @@ async function start() {
     theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
     colourBy: "codelet", critical: false, query: "", found: null,
     hover: null, near: null, dragging: false, scroll: 0,
-    slots: null, transferSlots: Uint8Array.from(trace.transfers.ahead, (a) => (a ? AHEAD : DATA)), painted: 0,
+    slots: null, transferSlots: transferSlots(trace), painted: 0,
     ink: null, place: null, scale: 1, undrawn: false, drawn: 0, frames: 0, drawTime: 0, openedIn: null,
   };
   app.label = (run) => {
@@ -183,10 +183,11 @@ function expose(app, began) {
 
 /** A unit's time as the chart draws it, to compare with the summary's. */
 function unitTimes(trace, lane) {
-  const sums = { busy: 0, work: trace.end - freeBefore(lane, lane.last), overhead: 0, data: 0 };
+  const sums = { busy: 0, messages: 0, work: trace.end - freeBefore(lane, lane.last), overhead: 0, data: 0 };
   for (let i = lane.first; i < lane.last; i++) {
     const wait = idleBefore(lane, i);
     sums.busy += Math.max(0, trace.runs.end[i] - wait.over);
+    sums.messages += wait.work - wait.messages;
     sums.work += wait.overhead - wait.work;
     sums.overhead += wait.data - wait.overhead;
     sums[lane.fetch === DATA ? "data" : "overhead"] += wait.over - wait.data;

@@ -7,7 +7,7 @@
 // differ in lightness too.
 
 const GROUP_SLOTS = 11;
-const OTHER = 11, DIM = 12, OVERHEAD = 13, DATA = 14, AHEAD = 15, SLOTS = 16;
+const OTHER = 11, DIM = 12, OVERHEAD = 13, DATA = 14, AHEAD = 15, MESSAGES = 16, SLOTS = 17;
 
 const HUES = {
   light: ["#5f74c4", "#7cc0df", "#3f9e8d", "#dcc36a", "#c9697a", "#8c4a86", "#a3a047", "#2f7d4f", "#e39b62",
@@ -21,14 +21,16 @@ function readInk(theme) {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue("--" + name).trim();
   const names = ["bg", "lane", "text", "muted", "faint", "line", "accent", "dim", "overhead", "data", "ahead",
-    "other", "hatch", "curve", "shade"];
+    "messages", "other", "hatch", "curve", "shade"];
   const ink = Object.fromEntries(names.map((n) => [n, get(n)]));
-  ink.slots = [...HUES[theme], ink.other, ink.dim, ink.overhead, ink.data, ink.ahead];
+  ink.slots = [...HUES[theme], ink.other, ink.dim, ink.overhead, ink.data, ink.ahead, ink.messages];
   ink.packed = Uint32Array.from([...ink.slots, ink.lane], packed);
   ink.labels = ink.slots.map((c) => (lightness(c) > 0.58 ? "#10151c" : "#ffffff"));
   ink.work = hatched(ink.lane, ink.hatch, 1);
-  ink.waitData = hatched(ink.lane, ink.data, -1);
-  ink.waitRuntime = hatched(ink.lane, ink.overhead, 0);
+  ink.waits = [];
+  ink.waits[DATA] = hatched(ink.lane, ink.data, -1);
+  ink.waits[OVERHEAD] = hatched(ink.lane, ink.overhead, 0);
+  ink.waits[MESSAGES] = hatched(ink.lane, ink.messages, -1);
   return ink;
 }
 

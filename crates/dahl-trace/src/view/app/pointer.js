@@ -55,10 +55,10 @@ function gapTip(trace, { row, gap, time }) {
     return ["waiting for work", [["idle", duration(trace.end - freeBefore(lane, gap))], ["until", "the end of the trace"]]];
   }
   const wait = idleBefore(lane, gap), { runs } = trace;
-  const reason = time < wait.overhead ? "waiting for work" : time < wait.data || lane.fetch === OVERHEAD ? "runtime overhead" : "waiting for data";
+  const reason = time < wait.work ? "waiting for messages" : time < wait.overhead ? "waiting for work" : time < wait.data || lane.fetch === OVERHEAD ? "runtime overhead" : "waiting for data";
   const releaser = trace.find(runs.fromLaunch[gap], runs.fromTask[gap]);
-  const lines = [["idle", duration(wait.over - wait.work)], ["next", nameOf(trace, gap)]];
-  if (time < wait.overhead && releaser !== NONE) {
+  const lines = [["idle", duration(wait.over - wait.messages)], ["next", nameOf(trace, gap)]];
+  if (time >= wait.work && time < wait.overhead && releaser !== NONE) {
     lines.push(["which waited for", `${nameOf(trace, releaser)} on ${trace.units[unitOf(trace, releaser)].name}`]);
   }
   return [reason, lines];

@@ -17,6 +17,7 @@ function buildPyramid(lane, slots, begin, length, idle) {
     add(start[i], end[i], slots[i]);
     if (!idle) continue;
     const wait = idleBefore(lane, i);
+    add(wait.messages, wait.work, MESSAGES);
     add(wait.overhead, wait.data, OVERHEAD);
     add(wait.data, wait.over, lane.fetch);
   }

@@ -4,13 +4,14 @@
 /** Parts of a unit's time: field, name, and the colour they have in the chart. */
 const PARTS = [
   ["busy_ns", "Busy", "curve"], ["transferring_ns", "Transferring", "data"], ["waiting_for_data_ns", "Waiting for data", "ahead"],
-  ["overhead_ns", "Overhead", "overhead"], ["waiting_for_work_ns", "Waiting for work", "hatch"],
+  ["overhead_ns", "Overhead", "overhead"], ["waiting_for_messages_ns", "Waiting for messages", "messages"], ["waiting_for_work_ns", "Waiting for work", "hatch"],
 ];
 
 function showSummary(app, element) {
   const s = app.meta.summary;
   element.replaceChildren(
     heading("Run"), figures(s), make("p", { class: "note", id: "bound" }, `Bound by ${s.bound.says}.`),
+    ...s.nodes.length ? [heading("Nodes"), nodeTable(s)] : [],
     heading("Units"), ...unitTable(app, s),
     heading("Codelets"), codeletTable(app, s),
     heading("Layers"), layerTable(app, s),
@@ -54,14 +55,24 @@ function swatch(colour) {
 }
 
 function unitTable(app, s) {
+  const parts = PARTS.filter(([field]) => s.nodes.length || field !== "waiting_for_messages_ns");
   const share = (unit, field) => cell(unit[field], unit.span_ns ? percent(unit[field] / unit.span_ns) : "–", duration(unit[field]));
-  const row = (unit) => make("tr", {}, make("td", { class: "unit" }, unit.unit), ...PARTS.map(([field]) => share(unit, field)));
+  const row = (unit) => make("tr", {}, make("td", { class: "unit" }, unit.unit), ...parts.map(([field]) => share(unit, field)));
   const part = (unit, [field, name, colour]) =>
     make("i", { style: `width:${(unit[field] / unit.span_ns) * 100}%;background:var(--${colour})`, title: `${name} ${duration(unit[field])}` });
-  const bar = make("div", { class: "bar", "aria-hidden": "true" }, ...(s.all_units.span_ns ? PARTS.map((p) => part(s.all_units, p)) : []));
-  const keys = make("div", { class: "keys" }, ...PARTS.map(([, name, colour]) => make("span", {}, swatch(`var(--${colour})`), name)));
+  const bar = make("div", { class: "bar", "aria-hidden": "true" }, ...(s.all_units.span_ns ? parts.map((p) => part(s.all_units, p)) : []));
+  const keys = make("div", { class: "keys" }, ...parts.map(([, name, colour]) => make("span", {}, swatch(`var(--${colour})`), name)));
   const units = s.units.length > 1 ? [...s.units, s.all_units] : s.units;
-  return [bar, keys, table("units", ["Unit", ...PARTS.map((p) => p[1])], units.map(row))];
+  return [bar, keys, table("units", ["Unit", ...parts.map((p) => p[1])], units.map(row))];
+}
+
+/** The nodes of a cluster: what they computed, waited for and moved. */
+function nodeTable(s) {
+  const rows = s.nodes.map((n) => make("tr", {}, make("td", { class: "unit" }, n.node),
+    cell(n.busy, percent(n.busy)), cell(n.waiting_for_messages, percent(n.waiting_for_messages)),
+    cell(n.sent_bytes, bytesText(n.sent_bytes)), cell(n.received_bytes, bytesText(n.received_bytes)),
+    cell(n.hidden, percent(n.hidden)), cell(n.uncertainty_ns, duration(n.uncertainty_ns))));
+  return table("nodes", ["Node", "Busy", "Messages", "Sent", "Received", "Hidden", "Clock ±"], rows);
 }
 
 /** A row that looks for what it is about. */

@@ -16,9 +16,12 @@ async function readTrace(meta) {
   trace.units.forEach((lane) => {
     lane.begin = begin;
     // With one memory there is no data to wait for.
-    lane.fetch = meta.memories.length > 1 ? DATA : OVERHEAD;
+    lane.fetch = meta.units[lane.index].fetches ? DATA : OVERHEAD;
+    lane.node = meta.units[lane.index].node;
   });
   trace.links = lanes(transfers, meta.links.map(([a, b]) => `${meta.memories[a]} → ${meta.memories[b]}`));
+  const joined = columns(await block("messages"));
+  trace.messages = { from: joined.numbers(Int32Array), to: joined.numbers(Int32Array) };
   trace.curves = await readCurves(meta);
   trace.path = columns(await block("critical")).sums(Int32Array);
   trace.onPath = new Uint8Array(runs.count);
@@ -56,8 +59,8 @@ function readRuns(c) {
       fromTask[i] = task[i] - fromTask[i];
     }
   }
-  const fellBack = c.numbers(Uint8Array);
-  return { count: start.length, counts, start, end, taken, ready, launch, task, fromLaunch, fromTask, fellBack };
+  const fellBack = c.numbers(Uint8Array), messages = c.numbers();
+  return { count: start.length, counts, start, end, taken, ready, launch, task, fromLaunch, fromTask, fellBack, messages };
 }
 
 function readTransfers(c) {
@@ -100,6 +103,13 @@ function indexRuns(trace) {
   const place = new Int32Array(base[ran.length]).fill(NONE);
   for (let i = 0; i < runs.count; i++) place[base[runs.launch[i]] + runs.task[i]] = i;
   trace.find = (launch, task) => (task >= 0 && ran[launch] ? place[base[launch] + task] : NONE);
+}
+
+/** The colour of each transfer: between nodes, ahead of time, or when asked. */
+function transferSlots(trace) {
+  const { links, transfers, meta } = trace, slots = Uint8Array.from(transfers.ahead, (a) => (a ? AHEAD : DATA));
+  links.forEach((lane, i) => meta.links[i][2] && slots.fill(MESSAGES, lane.first, lane.last));
+  return slots;
 }
 
 /** What a run was. */
@@ -152,10 +162,10 @@ function freeBefore(lane, run) {
   return lane.reach ? Math.max(lane.begin, lane.reach[run - 1 - lane.first]) : lane.spans.end[run - 1];
 }
 
-/** Why a unit was idle before a run: times at which it began to wait for work, for the runtime, for data. */
+/** Why a unit was idle before a run: times at which it began to wait for messages, for work, for the runtime, for data. */
 function idleBefore(lane, run) {
-  const { ready, taken, start } = lane.spans;
+  const { ready, taken, start, messages } = lane.spans;
   const free = freeBefore(lane, run);
   const turned = Math.max(free, taken[run]);
-  return { work: free, overhead: Math.min(turned, Math.max(free, ready[run])), data: turned, over: Math.max(turned, start[run]) };
+  return { messages: free, work: free + messages[run], overhead: Math.min(turned, Math.max(free, ready[run])), data: turned, over: Math.max(turned, start[run]) };
 }

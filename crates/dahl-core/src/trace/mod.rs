@@ -4,19 +4,21 @@
 //! (summaries, exports, the viewer). Tasks are named by launch and number; what a task *is* stands once
 //! per graph, however often the graph was launched. Nothing here reads a clock or a file: who produces a
 //! trace brings the times, in nanoseconds since the trace began.
+//!
+//! The trace of a cluster is one trace: units and memories say on which node they are, and every node has launches of
+//! its own part of a graph. A message is there twice, as it was seen by its sender and by its receiver.
 
-use std::collections::BTreeMap;
+mod align;
+mod graph;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::Mode;
-use crate::graph::Graph;
-use crate::graph::boundary::meetings;
-use crate::graph::deps::Edge;
-use crate::kernels::DeviceKernels;
 use crate::machine::{Machine, UnitKind};
-use crate::region::Region;
-use crate::shape::Shape;
+
+pub use align::Alignment;
+pub use graph::{
+    TraceAccess, TraceClass, TraceEnd, TraceGraph, TraceMessage, TraceStorage, TraceTask,
+};
 
 /// Nanoseconds since the trace began.
 pub type Nanos = u64;
@@ -40,6 +42,8 @@ pub struct Trace {
     pub about: Vec<(String, String)>,
     /// Whether the times are a simulator's.
     pub simulated: bool,
+    /// The nodes; one for a computer alone.
+    pub nodes: Vec<TraceNode>,
     /// The units.
     pub units: Vec<TraceUnit>,
     /// The memories; the first is the host's.
@@ -52,6 +56,8 @@ pub struct Trace {
     pub tasks: Vec<TaskRun>,
     /// Copies between memories, by start.
     pub transfers: Vec<Transfer>,
+    /// Ends of messages between nodes, by start.
+    pub messages: Vec<MessageRun>,
     /// Bytes of copies in a memory that is not the host's, whenever that changed, by time. What a
     /// graph's temporaries take in the host follows from its tasks.
     pub memory: Vec<MemorySample>,
@@ -63,6 +69,15 @@ pub struct Trace {
     pub dropped: u64,
     /// When recording ended.
     pub end: Nanos,
+}
+
+/// A node of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceNode {
+    /// Its name.
+    pub name: String,
+    /// How far its times may be from those of the first node: half of the shortest way there and back.
+    pub uncertainty: Nanos,
 }
 
 /// A unit of a trace.
@@ -83,6 +98,8 @@ pub struct TraceMemory {
     pub name: String,
     /// Most bytes it holds, where that is limited.
     pub capacity: Option<u64>,
+    /// Index into [`Trace::nodes`].
+    pub node: u16,
 }
 
 /// One execution of a graph: a step.
@@ -94,6 +111,8 @@ pub struct Launch {
     pub graph: u32,
     /// When it was launched.
     pub at: Nanos,
+    /// Who launched it: index into [`Trace::nodes`].
+    pub node: u16,
 }
 
 /// A task that ran. `ready <= taken <= start <= end`.
@@ -140,6 +159,18 @@ pub struct Transfer {
     /// When it began.
     pub start: Nanos,
     /// When it ended.
+    pub end: Nanos,
+}
+
+/// One end of a message between nodes: a task that no unit runs. What it carries, and who is at the other end, the
+/// graph knows ([`TraceGraph::messages`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageRun {
+    /// Which task.
+    pub id: TaskId,
+    /// When it was ready and given to the network.
+    pub start: Nanos,
+    /// When all of it had been sent, or received.
     pub end: Nanos,
 }
 
@@ -202,102 +233,18 @@ pub struct PowerSample {
     pub watts: f64,
 }
 
-/// A graph, as a trace needs it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TraceGraph {
-    /// The graph's fingerprint.
-    pub fingerprint: u64,
-    /// Names of its sections (layers); the first is empty.
-    pub sections: Vec<String>,
-    /// Its kinds of tasks.
-    pub classes: Vec<TraceClass>,
-    /// Its tasks.
-    pub tasks: Vec<TraceTask>,
-    /// What the tasks touch, those of one task next to each other.
-    pub accesses: Vec<TraceAccess>,
-    /// The data behind.
-    pub storages: Vec<TraceStorage>,
-    /// Where each task's successors begin in [`TraceGraph::successors`], and the end of the last.
-    pub successor_start: Vec<u32>,
-    /// The tasks that wait for each.
-    pub successors: Vec<u32>,
-    /// What tasks of a launch may wait for in earlier launches, by storage.
-    pub inlets: Vec<TraceEnd>,
-    /// What tasks of later launches may wait for, by storage.
-    pub outlets: Vec<TraceEnd>,
-}
-
-/// An access at a graph's boundary: the first of a launch, or the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceEnd {
-    /// Index into [`TraceGraph::storages`].
-    pub storage: u32,
-    /// The shape under which the storage is seen.
-    pub shape: Shape,
-    /// Which task, which part, and whether it writes.
-    pub edge: Edge,
-}
-
-/// Tasks that are equal but for the data they touch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TraceClass {
-    /// The codelet's name.
-    pub codelet: String,
-    /// For each kind of unit that can run it, the implementation used there.
-    pub implementations: BTreeMap<UnitKind, String>,
-    /// Operands' shapes and the element type, for people: `f32 [64, 1, 28, 28] [4, 1, 3, 3]`.
-    pub shapes: String,
-    /// Floating-point operations of one task.
-    pub flops: f64,
-    /// Bytes that one task reads and writes.
-    pub bytes: f64,
-}
-
-/// One task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceTask {
-    /// Index into [`TraceGraph::classes`].
-    pub class: u32,
-    /// Index into [`TraceGraph::sections`].
-    pub section: u32,
-    /// First of its accesses.
-    pub first_access: u32,
-    /// How many it has.
-    pub access_count: u16,
-    /// Higher is more urgent.
-    pub priority: i32,
-}
-
-/// What a task does with a part of some data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceAccess {
-    /// Index into [`TraceGraph::storages`].
-    pub storage: u32,
-    /// How it is used.
-    pub mode: Mode,
-    /// Which part.
-    pub region: Region,
-}
-
-/// Data that tasks touch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceStorage {
-    /// Its name.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Whether it lives during one launch only.
-    pub temporary: bool,
-    /// Storages of several graphs with the same number are the same data, unless temporary.
-    pub data: u64,
-    /// Whether a launch leaves no element as it was.
-    pub overwritten: bool,
-}
-
 impl Trace {
     /// An empty trace of a machine.
     pub fn of(machine: &Machine) -> Trace {
         Trace {
+            nodes: machine
+                .nodes
+                .iter()
+                .map(|n| TraceNode {
+                    name: n.name.clone(),
+                    uncertainty: 0,
+                })
+                .collect(),
             units: machine
                 .units
                 .iter()
@@ -313,6 +260,7 @@ impl Trace {
                 .map(|m| TraceMemory {
                     name: m.name.clone(),
                     capacity: m.capacity.map(|b| b.0),
+                    node: m.node.0,
                 })
                 .collect(),
             ..Trace::default()
@@ -322,6 +270,12 @@ impl Trace {
     /// The graph of a launch.
     pub fn graph_of(&self, launch: u32) -> &TraceGraph {
         &self.graphs[self.launches[launch as usize].graph as usize]
+    }
+
+    /// The node of a unit.
+    pub fn node_of(&self, unit: u16) -> u16 {
+        let memory = self.units[usize::from(unit)].memory;
+        self.memories[usize::from(memory)].node
     }
 
     /// The class of a task.
@@ -358,99 +312,8 @@ impl Trace {
             .sort_unstable_by_key(|t| (t.start, t.unit, t.end, t.id));
         self.transfers
             .sort_unstable_by_key(|t| (t.start, t.from, t.to));
+        self.messages.sort_unstable_by_key(|m| (m.start, m.id));
         self.memory.sort_by_key(|m| (m.at, m.memory));
         self.power.sort_by_key(|p| (p.at, p.domain));
     }
-}
-
-impl TraceGraph {
-    /// Takes from a graph what a trace needs, on a machine with these kernels.
-    pub fn of(graph: &Graph, kernels: &DeviceKernels) -> TraceGraph {
-        let class = |(number, c): (usize, &crate::graph::Class)| {
-            let names = kernels.names(graph, number as u32).into_iter();
-            let codelet = &graph.codelets[c.codelet as usize];
-            let mut shapes = c.call.dtype.to_string();
-            for (shape, _) in &c.call.operands {
-                shapes.push_str(&format!(" {shape}"));
-            }
-            TraceClass {
-                codelet: codelet.name.clone(),
-                implementations: names.map(|(kind, name)| (kind, name.into())).collect(),
-                shapes,
-                flops: c.cost.flops,
-                bytes: c.cost.bytes,
-            }
-        };
-        let mut out = TraceGraph {
-            fingerprint: graph.fingerprint(),
-            sections: graph.sections.clone(),
-            classes: graph.classes.iter().enumerate().map(class).collect(),
-            ..TraceGraph::default()
-        };
-        for (i, t) in graph.tasks.iter().enumerate() {
-            out.tasks.push(TraceTask {
-                class: t.class,
-                section: t.section,
-                first_access: t.first_access,
-                access_count: t.access_count,
-                priority: t.priority,
-            });
-            out.successor_start.push(out.successors.len() as u32);
-            out.successors.extend(graph.successors(i as u32));
-        }
-        out.successor_start.push(out.successors.len() as u32);
-        out.accesses
-            .extend(graph.accesses.iter().map(|a| TraceAccess {
-                storage: graph.arrays[a.array as usize].storage,
-                mode: a.mode,
-                region: a.region,
-            }));
-        let storages = (0..).zip(&graph.storages);
-        out.storages.extend(storages.map(|(i, s)| TraceStorage {
-            name: s.storage.label(),
-            bytes: (s.storage.shape.len() * s.storage.dtype.size()) as u64,
-            temporary: s.temporary.is_some(),
-            data: s.storage.id,
-            overwritten: s.temporary.is_none() && graph.boundary.overwrites(i),
-        }));
-        let end = |(storage, shape, edge)| TraceEnd {
-            storage,
-            shape,
-            edge,
-        };
-        let kept = |e: &TraceEnd| graph.storages[e.storage as usize].temporary.is_none();
-        let boundary = &graph.boundary;
-        out.inlets
-            .extend(boundary.all_inlets().map(end).filter(kept));
-        out.outlets
-            .extend(boundary.all_outlets().map(end).filter(kept));
-        out
-    }
-
-    /// Pairs of a task of a launch of this graph and a task of a launch of `later` that must wait for
-    /// it, because of the data that is storage `from` here and `to` there.
-    pub fn edges_to(&self, from: u32, later: &TraceGraph, to: u32) -> Vec<(u32, u32)> {
-        meetings(ends_of(&self.outlets, from), ends_of(&later.inlets, to))
-    }
-
-    /// Tasks that wait for `task` inside the graph.
-    pub fn successors_of(&self, task: u32) -> &[u32] {
-        let t = task as usize;
-        &self.successors[self.successor_start[t] as usize..self.successor_start[t + 1] as usize]
-    }
-
-    /// What a task touches.
-    pub fn accesses_of(&self, task: u32) -> &[TraceAccess] {
-        let t = &self.tasks[task as usize];
-        &self.accesses[t.first_access as usize..][..usize::from(t.access_count)]
-    }
-}
-
-/// The ends of one storage; `ends` are by storage.
-fn ends_of(ends: &[TraceEnd], storage: u32) -> impl Iterator<Item = (&Shape, &Edge)> + Clone {
-    let first = ends.partition_point(|e| e.storage < storage);
-    let of = ends[first..]
-        .iter()
-        .take_while(move |e| e.storage == storage);
-    of.map(|e| (&e.shape, &e.edge))
 }

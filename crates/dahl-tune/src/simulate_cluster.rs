@@ -1,0 +1,226 @@
+//! Predictions of a whole cluster: the nodes of a machine file, each with its share of the batch.
+//!
+//! Placement, transfers and parts are made by the functions that the runtime uses; the simulator drives every node's
+//! part with a policy of its own. What a step sends in the middle of a run differs from the first, when all nodes have
+//! everything: launches are played through until who holds what comes round again.
+
+use std::sync::Arc;
+
+use dahl_core::graph::partition::{Holders, Part, pairwise, part, place_by_rows};
+use dahl_core::trace::{Alignment, Trace};
+use dahl_core::{Graph, Joules, Machine, NodeId, Seconds, UnitId};
+use dahl_nn::Step;
+use dahl_nn::step::Lowered;
+use dahl_sim::{ClusterPrediction, NodeRun, Options};
+
+use crate::error::TuneError;
+use crate::machine_model::{Durations, MachineModel};
+use crate::simulate::{SimulateOptions, as_run, deciding};
+
+/// Launches after which who holds what must have come round; a graph that writes what it reads does so at once.
+const ROUNDS: usize = 8;
+
+/// What a run of a cluster would take.
+pub struct ClusterForecast {
+    /// The graph of a step.
+    pub graph: Arc<Graph>,
+    /// The machine as described.
+    pub machine: Machine,
+    /// Each node's part of the batch.
+    pub shares: Vec<f64>,
+    /// Who decided on each node.
+    pub policy: String,
+    /// Steps that were simulated.
+    pub steps: usize,
+    /// What each node runs in the middle of a run, and on what.
+    pub parts: Vec<(Part, Machine)>,
+    /// Time, energy and use of units and links.
+    pub outcome: ClusterPrediction,
+}
+
+impl ClusterForecast {
+    /// Mean seconds of a step; without the first ones, where there are more.
+    pub fn step_seconds(&self) -> Seconds {
+        let ends = &self.outcome.steps;
+        let first = ends.len() / 4;
+        match ends.len() - first {
+            0 => Seconds(0.0),
+            _ if first == 0 => Seconds(self.outcome.makespan.0 / self.steps as f64),
+            n => Seconds((ends[ends.len() - 1].0 - ends[first - 1].0) / n as f64),
+        }
+    }
+
+    /// What a node used, links left out.
+    pub fn joules(&self, node: usize) -> Joules {
+        self.outcome.nodes[node].joules()
+    }
+
+    /// What ran where and when, and what was sent; empty unless it was recorded.
+    pub fn trace(&self) -> Trace {
+        let nodes = self.machine.nodes.iter().zip(&self.parts);
+        let nodes = nodes.zip(&self.outcome.nodes);
+        let trace = nodes.map(|((node, (part, machine)), outcome)| {
+            let trace = outcome.to_trace(&part.graph, machine);
+            (node.name.clone(), Alignment::default(), trace)
+        });
+        dahl_trace::merge(trace.collect())
+    }
+}
+
+/// Predicts steps on all nodes of a machine, with these shares of the batch or with shares by speed.
+pub fn simulate_cluster(
+    step: &Step,
+    machine: &MachineModel,
+    shares: Option<&[f64]>,
+    options: &SimulateOptions<'_>,
+) -> Result<ClusterForecast, TuneError> {
+    let lowered = step.lower()?;
+    let nodes = machine.machine.nodes.len();
+    let models: Vec<MachineModel> = (0..nodes as u16)
+        .map(|n| machine.of_node(NodeId(n)))
+        .collect();
+    if let Some(name) = without_units(&machine.machine) {
+        return Err(TuneError::Machine(format!(
+            "node {name:?} has no units: it cannot take part"
+        )));
+    }
+    let shares = match shares {
+        Some(shares) if shares.len() != nodes => {
+            return Err(TuneError::Option(format!(
+                "shares for {} of {nodes} nodes: give one number for each node, as in 3:1",
+                shares.len()
+            )));
+        }
+        Some(shares) => shares.to_vec(),
+        None => speeds(&lowered.graph, &models, &options.policy)?,
+    };
+    let cluster = Nodes {
+        network: &machine.machine,
+        models: &models,
+        stretch: &vec![1.0; nodes],
+    };
+    forecast_lowered(lowered, &cluster, &shares, options)
+}
+
+/// The nodes of a cluster, each with what is known of it.
+pub(crate) struct Nodes<'a> {
+    /// All of them, with the links between.
+    pub network: &'a Machine,
+    /// Each by itself.
+    pub models: &'a [MachineModel],
+    /// How much longer than its model says each takes.
+    pub stretch: &'a [f64],
+}
+
+/// Predicts steps on nodes with these shares, in any unit.
+pub(crate) fn forecast(
+    step: &Step,
+    cluster: &Nodes<'_>,
+    shares: &[f64],
+    options: &SimulateOptions<'_>,
+) -> Result<ClusterForecast, TuneError> {
+    forecast_lowered(step.lower()?, cluster, shares, options)
+}
+
+fn forecast_lowered(
+    lowered: Lowered,
+    cluster: &Nodes<'_>,
+    shares: &[f64],
+    options: &SimulateOptions<'_>,
+) -> Result<ClusterForecast, TuneError> {
+    let total: f64 = shares.iter().sum();
+    let shares: Vec<f64> = shares.iter().map(|s| s / total).collect();
+    let parts = steady_parts(&lowered, &shares)?;
+    let models = cluster.models;
+    let mut durations = models
+        .iter()
+        .zip(&parts)
+        .map(|(model, part)| model.durations(&part.graph, &options.policy))
+        .collect::<Result<Vec<Durations>, _>>()?;
+    for (d, &factor) in durations.iter_mut().zip(cluster.stretch) {
+        let units = (0..d.machine.units.len() as u16).map(UnitId);
+        units.for_each(|unit| d.times.stretch(unit, factor));
+    }
+    let policies = models
+        .iter()
+        .zip(&parts)
+        .map(|(model, part)| deciding(None, &options.policy, &part.graph, &model.machine))
+        .collect::<Result<Vec<_>, _>>()?;
+    let run = |n: usize| {
+        let usual = as_run(&parts[n].graph, &models[n].machine);
+        let in_flight = as_run(&lowered.graph, &models[n].machine).in_flight;
+        NodeRun {
+            graph: &parts[n].graph,
+            machine: &durations[n].machine,
+            times: &durations[n].times,
+            policy: &*policies[n],
+            options: Options {
+                steps: options.steps,
+                in_flight: options.in_flight.unwrap_or(in_flight),
+                record: options.record,
+                ..usual
+            },
+        }
+    };
+    let runs: Vec<NodeRun> = (0..models.len()).map(run).collect();
+    let outcome = dahl_sim::simulate_cluster(cluster.network, &runs)?;
+    drop(runs);
+    let machines = models.iter().map(|m| m.machine.clone());
+    Ok(ClusterForecast {
+        graph: lowered.graph,
+        machine: cluster.network.clone(),
+        shares,
+        policy: options.policy.clone(),
+        steps: options.steps,
+        parts: parts.into_iter().zip(machines).collect(),
+        outcome,
+    })
+}
+
+fn without_units(machine: &Machine) -> Option<&String> {
+    let on = |n: u16| {
+        let mut units = machine.units.iter();
+        units.any(|u| machine.memories[usize::from(u.memory.0)].node == NodeId(n))
+    };
+    let idle = (0..).zip(&machine.nodes).find(|(n, _)| !on(*n));
+    idle.map(|(_, node)| &node.name)
+}
+
+/// How fast each node is: what its units could do of a graph in a second, if each worked alone.
+fn speeds(graph: &Graph, models: &[MachineModel], policy: &str) -> Result<Vec<f64>, TuneError> {
+    let speed = |model: &MachineModel| -> Result<f64, TuneError> {
+        let d = model.durations(graph, policy)?;
+        let units = (0..d.machine.units.len() as u16).map(UnitId);
+        let rate = |unit: UnitId| {
+            let times = graph.tasks.iter().map(|t| d.times.get(t.class, unit));
+            let seconds = times.map(|s| s.map(|s| s.0)).sum::<Option<f64>>();
+            seconds.filter(|s| *s > 0.0).map_or(0.0, |s| 1.0 / s)
+        };
+        Ok(units.map(rate).sum())
+    };
+    models.iter().map(speed).collect()
+}
+
+/// What each node runs in the middle of a run: batches are new in every step, and everything else is where the steps
+/// before left it.
+pub(crate) fn steady_parts(lowered: &Lowered, shares: &[f64]) -> Result<Vec<Part>, TuneError> {
+    let failed = |e: String| TuneError::Cluster(e);
+    let graph = &*pairwise(&lowered.graph);
+    let placement = place_by_rows(graph, shares).map_err(|e| failed(e.to_string()))?;
+    let mut holders = Holders::new(shares.len() as u16);
+    let mut transfers = Vec::new();
+    for _ in 0..ROUNDS {
+        let before = holders.clone();
+        let io = &lowered.io;
+        for array in [&io.inputs, &io.targets, &io.values, &io.step] {
+            holders.written(array);
+        }
+        let moved = holders.exchange(graph, &placement);
+        transfers = moved.map_err(|e| failed(e.to_string()))?;
+        if holders == before {
+            break;
+        }
+    }
+    let node = |n| part(graph, &placement, &transfers, n).map_err(|e| failed(e.to_string()));
+    (0..shares.len() as u16).map(node).collect()
+}
