@@ -65,7 +65,11 @@ fn before_the_first_step_it_says_whether_the_second_node_pays() {
         found[0].to_string()
     };
     for text in [line("expected: "), line("seen: ")] {
-        for part in [" a step on 2 nodes, ", " on node 0 alone: the second node", "pay"] {
+        for part in [
+            " a step on 2 nodes, ",
+            " on node 0 alone: the second node",
+            "pay",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         // Nobody has calibrated here.

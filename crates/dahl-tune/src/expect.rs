@@ -107,7 +107,10 @@ pub fn expect(
         let facts = facts(step, &model, run.policy())?;
         Ok((model, facts))
     });
-    let text = own.as_ref().ok().map(|(_, facts)| serde_json::to_vec(facts));
+    let text = own
+        .as_ref()
+        .ok()
+        .map(|(_, facts)| serde_json::to_vec(facts));
     let text = text.and_then(Result::ok).unwrap_or_default();
     let all = member.gather(&text).map_err(TuneError::Execution)?;
     let links = member.measure_links().map_err(TuneError::Execution)?;
@@ -199,11 +202,12 @@ pub fn joined(nodes: &[NodeFacts], links: &[LinkFigures]) -> Machine {
             }),
             ..dahl_core::Node::new("")
         });
-        all.memories.extend(of.memories.iter().map(|m| dahl_core::Memory {
-            name: format!("{n}/{}", m.name),
-            node: NodeId(n as u16),
-            ..m.clone()
-        }));
+        all.memories
+            .extend(of.memories.iter().map(|m| dahl_core::Memory {
+                name: format!("{n}/{}", m.name),
+                node: NodeId(n as u16),
+                ..m.clone()
+            }));
         let moved = |m: MemoryId| MemoryId(m.0 + base);
         all.units.extend(of.units.iter().map(|u| dahl_core::Unit {
             name: format!("{n}/{}", u.name),
@@ -226,7 +230,10 @@ pub fn joined(nodes: &[NodeFacts], links: &[LinkFigures]) -> Machine {
         for b in (0..nodes.len()).filter(|&b| b != a) {
             let ends = [a, b].map(|n| n.checked_sub(1).and_then(|n| links.get(n)));
             let ends = ends.iter().flatten();
-            let bandwidth = ends.clone().map(|l| l.bandwidth).fold(f64::INFINITY, f64::min);
+            let bandwidth = ends
+                .clone()
+                .map(|l| l.bandwidth)
+                .fold(f64::INFINITY, f64::min);
             let latency = ends.map(|l| l.latency).fold(0.0, f64::max);
             between.push(Link::new(host(a), host(b), bandwidth, Seconds(latency)));
         }
@@ -268,6 +275,9 @@ mod tests {
             ..two
         };
         let text = three.to_string();
-        assert!(text.contains("the other nodes together pay (a guess"), "{text}");
+        assert!(
+            text.contains("the other nodes together pay (a guess"),
+            "{text}"
+        );
     }
 }

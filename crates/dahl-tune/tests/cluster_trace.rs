@@ -115,9 +115,9 @@ fn messages_are_where_the_clocks_put_them() {
         }
         // Both ends of the file agree, and the summary adds up.
         let s = dahl_trace::Summary::of(&trace);
-        let [sent, received] = [|n: &dahl_trace::summary::NodeTime| n.sent, |n| n.received];
-        assert_eq!(s.nodes.iter().map(sent).sum::<u64>(), all.len() as u64);
-        assert_eq!(s.nodes.iter().map(received).sum::<u64>(), all.len() as u64);
+        let sent: u64 = s.nodes.iter().map(|n| n.sent).sum();
+        let received: u64 = s.nodes.iter().map(|n| n.received).sum();
+        assert_eq!((sent, received), (all.len() as u64, all.len() as u64));
         for u in &s.units {
             let parts = u.busy_ns + u.transferring_ns + u.waiting_for_data_ns + u.overhead_ns;
             let waits = u.waiting_for_work_ns + u.waiting_for_messages_ns;

@@ -118,7 +118,7 @@ impl Report {
 
     fn show(&self) {
         println!(
-            "{} on {} nodes of {}, batch {}, {}, {}: {} per step, {:.0} images/s\n",
+            "{} on {} nodes of {}, batch {}, {}, {}: {} per step of {} tasks, {:.0} images/s\n",
             self.model,
             self.nodes.len(),
             self.machine,
@@ -126,6 +126,7 @@ impl Report {
             self.dtype,
             self.policy,
             self.step_seconds,
+            self.nodes.iter().map(|n| n.tasks_per_step).sum::<usize>(),
             self.images_per_second
         );
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);

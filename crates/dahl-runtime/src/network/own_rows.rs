@@ -7,7 +7,12 @@ use dahl_core::graph::partition::{pairwise, place_by_rows};
 use dahl_core::{Graph, Handle};
 
 /// The elements of an array, from the first to the last, that a node's tasks touch with these shares.
-pub(super) fn touched(graph: &Arc<Graph>, array: &Handle, shares: &[f64], node: u16) -> Range<usize> {
+pub(super) fn touched(
+    graph: &Arc<Graph>,
+    array: &Handle,
+    shares: &[f64],
+    node: u16,
+) -> Range<usize> {
     let whole = 0..array.storage.shape.len();
     let graph = &*pairwise(graph);
     let Ok(placement) = place_by_rows(graph, shares) else {
