@@ -82,7 +82,7 @@ fn another_version_says_so() {
     file[8] = 3;
     let problem = read(&file).expect_err("refused").to_string();
     assert!(
-        problem.contains("version 5") && problem.contains("version 3"),
+        problem.contains("version 6") && problem.contains("version 3"),
         "{problem}"
     );
     assert!(matches!(read(b"PK\x03\x04"), Err(TraceError::NotATrace)));
