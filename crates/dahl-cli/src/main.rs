@@ -51,6 +51,9 @@ enum Command {
     /// Measure DAHL itself
     #[command(subcommand)]
     Bench(commands::bench::Command),
+    /// Measure what a paper needs: blocks, intervals, figures, one page
+    #[command(subcommand)]
+    Experiment(commands::experiment::Command),
     /// Look at what `--trace` recorded
     #[command(subcommand)]
     Trace(commands::trace::Command),
@@ -127,6 +130,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Bench(command) => commands::bench::run(&command),
+        Command::Experiment(command) => commands::experiment::run(&command),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),

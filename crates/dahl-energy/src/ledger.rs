@@ -116,7 +116,13 @@ impl Ledger {
         self.spent += Seconds(began.elapsed().as_secs_f64());
     }
 
-    fn domains(&self) -> Vec<DomainEnergy> {
+    /// How often all domains were read.
+    pub(crate) fn readings(&self) -> u64 {
+        self.readings
+    }
+
+    /// What each domain has used until the last sample.
+    pub(crate) fn domains(&self) -> Vec<DomainEnergy> {
         let elapsed = self.elapsed();
         let one = |(meter, domain, account): &(usize, usize, Account)| {
             let meter = &self.meters[*meter];

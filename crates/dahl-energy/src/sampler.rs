@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use dahl_core::Seconds;
 
 use super::Tree;
-use super::energy::{Energy, PowerSample, Report};
+use super::energy::{DomainEnergy, Energy, PowerSample, Report};
 use super::ledger::{Ledger, Meters};
 use super::model::{Clock, ModelMeter, WattsModel};
 
@@ -155,6 +155,12 @@ impl Sampler {
     /// Reads the meters: energy from the start until now.
     pub fn snapshot(&self) -> Energy {
         self.shared.sample().energy()
+    }
+
+    /// Reads the meters: every domain from the start until now, and how often all of them were read.
+    pub fn domains(&self) -> (Vec<DomainEnergy>, u64) {
+        let ledger = self.shared.sample();
+        (ledger.domains(), ledger.readings())
     }
 
     /// Power over time until the last sample, in seconds since [`Options::epoch`].

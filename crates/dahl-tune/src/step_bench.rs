@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dahl_core::Graph;
+use dahl_core::exec::Executor;
 use dahl_nn::Step;
 use dahl_nn::step::Lowered;
 use dahl_runtime::{Runtime, Schedule};
@@ -72,6 +73,17 @@ impl StepBench {
         }
         self.runtime.wait()?;
         Ok(start.elapsed().as_secs_f64() / n as f64)
+    }
+
+    /// The mean loss of the last step.
+    pub fn loss(&mut self) -> Result<f64, TuneError> {
+        let mut mean = 0.0;
+        let losses = &self.lowered.io.losses;
+        Executor::read(&mut self.runtime, losses, &mut |v| {
+            mean = v.sum() / v.len() as f64;
+        })
+        .map_err(TuneError::Execution)?;
+        Ok(mean)
     }
 
     /// A timing window of so many steps, with what was recorded.

@@ -13,6 +13,7 @@
 //! | [`data`] | data sets and batches |
 //! | [`nn`] | models, layers, optimisers, the training loop |
 //! | [`energy`] | meters: joules, measured or modelled |
+//! | [`experiment`] | experiments: one file in, raw rows, statistics, figures and a page out |
 //! | [`trace`] | what ran where and when: files, summaries, exports, the viewer |
 //!
 //! # A first program
@@ -60,6 +61,7 @@ pub use dahl_check as check;
 pub use dahl_core as core;
 pub use dahl_data as data;
 pub use dahl_energy as energy;
+pub use dahl_experiment as experiment;
 #[cfg(feature = "gpu")]
 pub use dahl_gpu as gpu;
 pub use dahl_nn as nn;

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod data;
 pub mod energy;
 pub mod eval;
+pub mod experiment;
 mod follow;
 pub mod graph;
 mod image_args;

@@ -2,6 +2,7 @@
 
 mod data;
 mod descriptions;
+mod experiments;
 mod measured;
 mod options;
 mod plans;
@@ -18,6 +19,8 @@ pub const TARGETS: &[Target] = &[
     descriptions::PROGRAM,
     descriptions::PLACEMENT,
     descriptions::LAYERS,
+    experiments::EXPERIMENT,
+    experiments::ROWS,
     plans::PLAN,
     plans::STEP,
     trace::TRACE,

@@ -1,5 +1,6 @@
 //! `dahl bench`: measures DAHL itself.
 
+mod peer;
 mod simulator;
 mod step;
 mod tasks;
@@ -16,6 +17,8 @@ pub enum Command {
     Simulator(simulator::Args),
     /// What recording a trace costs, alternating steps with and without
     Trace(trace::Args),
+    /// Training steps as `dahl experiment` asks for them, in JSON lines on the standard streams
+    Peer,
 }
 
 /// Runs the command.
@@ -25,5 +28,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Step(args) => step::run(args),
         Command::Simulator(args) => simulator::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Peer => peer::run(),
     }
 }

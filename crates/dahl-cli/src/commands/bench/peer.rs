@@ -1,0 +1,203 @@
+//! `dahl bench peer`: DAHL as an engine of experiments. Factors are options of `dahl bench step`, by their names; `threads`
+//! is `--workers`. The policy `plan` is a plan made here before the peer is ready; `predict` adds what the simulator says.
+//! Nothing is measured here: the other side has the clock.
+
+use std::collections::BTreeMap;
+
+use clap::Parser;
+use dahl::experiment::{Cell, Level, Steps, serve};
+use dahl::nn::Step;
+use dahl::plan::{Goal, Objective};
+use dahl::tune::{
+    MachineModel, PlanOptions, SimulateOptions, StepBench, StepPlan, ThisMachine, TimesFrom, Units,
+};
+
+use crate::commands::run_args::RunArgs;
+use crate::commands::step_args::{StepArgs, model};
+
+/// How long a plan is searched for.
+const PLANNING: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A cell as options.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Options {
+    model: std::path::PathBuf,
+    #[command(flatten)]
+    step: StepArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Runs the command.
+pub fn run() -> anyhow::Result<()> {
+    let input = std::io::stdin().lock();
+    serve(input, std::io::stdout().lock(), |cell| {
+        load(cell).map_err(|e| dahl::core::text::chain(e.as_ref()))
+    })?;
+    Ok(())
+}
+
+/// The options of a cell. What is no option of a step belongs to the harness.
+fn words(cell: &Cell) -> anyhow::Result<Vec<String>> {
+    let Some(name) = cell.get("model") else {
+        anyhow::bail!("the factor model is missing: it names a shipped model or a file");
+    };
+    let mut words = vec![name.to_string()];
+    for (factor, level) in cell {
+        let option = match factor.as_str() {
+            "model" | "engine" | "predict" => continue,
+            "policy" if level.to_string() == "plan" => continue,
+            "threads" => "workers",
+            other => other,
+        };
+        match level {
+            Level::Truth(false) => {}
+            Level::Truth(true) => words.push(format!("--{option}")),
+            level => words.push(format!("--{option}={level}")),
+        }
+    }
+    Ok(words)
+}
+
+fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
+    let options = Options::try_parse_from(words(cell)?).map_err(|e| {
+        let text = e.to_string();
+        anyhow::anyhow!(
+            "{}",
+            text.lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ")
+                .to_owned()
+        )
+    })?;
+    let this = ThisMachine::look();
+    if let Some(threads) = cell.get("threads").and_then(Level::number)
+        && threads > this.cores() as f64
+    {
+        anyhow::bail!(
+            "{threads} workers on {} cores: they would only take turns",
+            this.cores()
+        );
+    }
+    let step = options
+        .step
+        .step(model(Some(&options.model))?, &this, true)?;
+    let images = step.batch as u64;
+    let mut measures = BTreeMap::new();
+    let planned = cell.get("policy").is_some_and(|p| p.to_string() == "plan");
+    let mut args = options.run;
+    let mut kept = None;
+    if planned || cell.get("predict") == Some(&Level::Truth(true)) {
+        let machine = machine(cell, &this)?;
+        let plan = planned.then(|| plan(&step, &machine)).transpose()?;
+        let policy = cell.get("policy").map_or("ws".into(), Level::to_string);
+        let seconds = predicted(&step, &machine, policy, plan.as_ref())?;
+        measures.insert("predicted_seconds_per_step".into(), seconds);
+        if let Some(plan) = plan {
+            let path = std::env::temp_dir().join(format!("dahl-peer-{}.json", std::process::id()));
+            plan.save(&path)?;
+            args = PlanRun::try_parse_from([format!("--plan={}", path.display())])?.run;
+            kept = Some(path);
+        }
+    }
+    let run = args.prepare(this, step, &options.step.graph, None);
+    // Read by now, or never.
+    if let Some(path) = kept {
+        let _ = std::fs::remove_file(path);
+    }
+    let run = run?;
+    let mut bench = StepBench::new(&run.step, &run.run)?;
+    bench.steps(2)?;
+    Ok(Box::new(Peer {
+        bench,
+        images,
+        measures,
+    }))
+}
+
+/// The options of a run that follows a plan.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct PlanRun {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// The units of a cell, with what is known of them.
+fn machine(cell: &Cell, this: &ThisMachine) -> anyhow::Result<MachineModel> {
+    let threads = cell.get("threads").and_then(Level::number);
+    let units = match cell.get("units") {
+        Some(units) => units.to_string().parse()?,
+        None => Units::cpus(threads.map(|n| n as u16)),
+    };
+    let described = this.describe(Some(&units))?;
+    Ok(MachineModel::new(described.machine, &TimesFrom::Here, this)?.0)
+}
+
+/// The fastest plan that is found in a few seconds, with the step's own grain.
+fn plan(step: &Step, machine: &MachineModel) -> anyhow::Result<StepPlan> {
+    let options = PlanOptions {
+        goal: Goal {
+            objective: Objective::Time,
+            deadline: None,
+        },
+        search_grain: false,
+        time_limit: PLANNING,
+        ..PlanOptions::default()
+    };
+    Ok(dahl::plan(step, machine, &options)?.plan)
+}
+
+/// What a step should take, in a row of several.
+fn predicted(
+    step: &Step,
+    machine: &MachineModel,
+    policy: String,
+    plan: Option<&StepPlan>,
+) -> anyhow::Result<f64> {
+    let step = match plan {
+        Some(plan) => plan.adopt(step.clone())?,
+        None => step.clone(),
+    };
+    let options = SimulateOptions {
+        policy,
+        plan: plan.map(|p| &p.file),
+        steps: 16,
+        ..SimulateOptions::default()
+    };
+    Ok(dahl::simulate(&step, machine, &options)?.step_seconds().0)
+}
+
+/// A step that is run again and again.
+struct Peer {
+    bench: StepBench,
+    images: u64,
+    /// What is known before any step.
+    measures: BTreeMap<String, f64>,
+}
+
+impl Steps for Peer {
+    fn engine(&self) -> String {
+        format!("DAHL {}, {}", env!("CARGO_PKG_VERSION"), self.bench.units())
+    }
+
+    fn steps(&mut self, n: u64) -> Result<(), String> {
+        self.bench
+            .steps(n)
+            .map(drop)
+            .map_err(|e| dahl::core::text::chain(&e))
+    }
+
+    fn images(&self) -> u64 {
+        self.images
+    }
+
+    fn after(&mut self) -> (Option<f64>, BTreeMap<String, f64>) {
+        let tasks = self.bench.graph().len() as f64;
+        let mut measures = self.measures.clone();
+        measures.insert("tasks_per_step".into(), tasks);
+        (self.bench.loss().ok(), measures)
+    }
+}

@@ -1,0 +1,145 @@
+//! `dahl experiment run`: runs, goes on, reports. Exit codes: 0 all measured, 3 something failed or stayed disturbed,
+//! 130 and 143 stopped by a signal with everything kept.
+
+use std::path::PathBuf;
+
+use dahl::core::Seconds;
+use dahl::experiment::{Environment, ExperimentError, Machine, Session, Told};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{ChangeArgs, load};
+use crate::commands::{Exit, stopped};
+use crate::{interrupt, print};
+
+/// Arguments of `dahl experiment run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The experiment: a file, or the name of a shipped one
+    #[arg(required_unless_present = "resume")]
+    file: Option<PathBuf>,
+    /// The folder of the session [default: the experiment's name and a number]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Go on with a session that was stopped
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "output", "only", "blocks", "shorter", "noisy"])]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// Run although the tree differs from its commit; the difference is kept
+    #[arg(long)]
+    allow_dirty: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let mut session = match &args.resume {
+        Some(folder) => {
+            let session = Session::open(folder)?;
+            session.check_environment(&look(&program, &session.experiment.text)?)?;
+            session
+        }
+        None => begin(args, &program)?,
+    };
+    // Paths of commands are looked for above the session, and above the file it came from.
+    let folder = args.file.as_ref().map_or(session.folder.clone(), |f| {
+        f.canonicalize().unwrap_or_else(|_| f.clone())
+    });
+    let folder = if folder.starts_with("/") {
+        folder
+    } else {
+        std::env::current_dir()?.join(folder)
+    };
+    let meter = dahl::energy::Options::default();
+    let mut machine = Machine::new(
+        &session.experiment,
+        &folder,
+        &program,
+        &meter,
+        interrupt::stop(),
+    );
+    let bar = ProgressBar::new(session.status().planned as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}")?);
+    let outcome = session.run(&mut machine, &mut |told| tell(&bar, &told));
+    bar.finish_and_clear();
+    if let Err(ExperimentError::Stopped) = outcome {
+        let s = session.status();
+        eprintln!(
+            "stopped after {} of {} runs; go on with: dahl experiment run --resume {}",
+            s.done,
+            s.planned,
+            session.folder.display()
+        );
+        return Err(stopped());
+    }
+    outcome?;
+    let page = session.report()?;
+    for (title, heads, rows) in session.tables() {
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let mut table = print::table(&heads);
+        for row in rows {
+            table.add_row(row);
+        }
+        println!("{title}\n{table}\n");
+    }
+    println!("{}", page.display());
+    let lost = session.unmeasured();
+    match lost.is_empty() {
+        true => Ok(()),
+        false => {
+            for (cell, why) in lost.iter().take(10) {
+                print::warning(&format!("{cell}: {why}"));
+            }
+            Err(Exit(3).into())
+        }
+    }
+}
+
+fn look(program: &std::path::Path, text: &str) -> anyhow::Result<Environment> {
+    Ok(Environment::look(program, &std::env::current_dir()?, text))
+}
+
+fn begin(args: &Args, program: &std::path::Path) -> anyhow::Result<Session> {
+    let file = args.file.as_ref().expect("clap asks for it");
+    let experiment = load(file)?;
+    let environment = look(program, &experiment.text)?;
+    anyhow::ensure!(
+        args.allow_dirty || !environment.is_dirty(),
+        "the tree differs from its commit, so that nobody could repeat this: commit, or use --allow-dirty, which keeps the difference"
+    );
+    let folder = match &args.output {
+        Some(folder) => folder.clone(),
+        None => {
+            let numbered = |n: u32| PathBuf::from(format!("{}-{n}", experiment.name));
+            (1..)
+                .map(numbered)
+                .find(|f| !f.exists())
+                .expect("a number is free")
+        }
+    };
+    Ok(Session::create(
+        &folder,
+        experiment,
+        &args.changes.changes(),
+        environment,
+    )?)
+}
+
+fn tell(bar: &ProgressBar, told: &Told<'_>) {
+    let left = |s: &dahl::experiment::Status| format!("{} left", Seconds(s.left.round()));
+    match told {
+        Told::Idle(s) => bar.set_message(format!("{}, idle power", left(s))),
+        Told::Begins(s, cell) => bar.set_message(format!("{}, {cell}", left(s))),
+        Told::Ended(s, run) => {
+            bar.set_length(s.planned as u64);
+            bar.set_position(s.done as u64);
+            if let Some(why) = run.failed.as_ref().or(run.disturbed.as_ref()) {
+                bar.println(format!(
+                    "block {}, {}: {why}",
+                    run.block + 1,
+                    dahl::experiment::cell_name(&run.levels)
+                ));
+            }
+        }
+    }
+}

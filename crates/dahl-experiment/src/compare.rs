@@ -1,0 +1,88 @@
+//! Two sessions beside each other: machines, commits, or the same twice. Values are not paired, since no block was in both.
+
+use std::path::Path;
+
+use crate::ExperimentError;
+use crate::design::name;
+use crate::session::Session;
+use crate::stats::{self, Estimate, ratio_text};
+use crate::summary;
+
+/// A cell that both have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Its levels.
+    pub cell: String,
+    /// In the first session.
+    pub first: Estimate,
+    /// In the second.
+    pub second: Estimate,
+    /// The second's part of the first.
+    pub ratio: Estimate,
+}
+
+impl Compared {
+    /// Whether the intervals have a value in common.
+    pub fn overlap(&self) -> bool {
+        self.first.overlaps(&self.second)
+    }
+
+    /// The ratio in words.
+    pub fn text(&self) -> String {
+        ratio_text(&self.ratio)
+    }
+}
+
+/// What two sessions say of a measure.
+pub struct Comparison {
+    /// Cells that both have.
+    pub cells: Vec<Compared>,
+    /// Facts of the environments that differ: name, first, second.
+    pub differences: Vec<(String, String, String)>,
+}
+
+/// Compares a measure of two sessions, cell by cell.
+pub fn compare(first: &Path, second: &Path, measure: &str) -> Result<Comparison, ExperimentError> {
+    crate::measure::known(measure).map_err(ExperimentError::refused)?;
+    let (a, b) = (Session::open(first)?, Session::open(second)?);
+    let mut cells = Vec::new();
+    for (i, cell) in a.cells.iter().enumerate() {
+        let Some(j) = b.cells.iter().position(|c| c == cell) else {
+            continue;
+        };
+        let (x, y) = (
+            summary::values(&a, i, measure),
+            summary::values(&b, j, measure),
+        );
+        let seed = a.experiment.seed;
+        let both = stats::estimate(&x, seed)
+            .zip(stats::estimate(&y, seed))
+            .zip(stats::unpaired_ratio(&y, &x, seed));
+        cells.extend(both.map(|((first, second), ratio)| Compared {
+            cell: name(cell),
+            first,
+            second,
+            ratio,
+        }));
+    }
+    if cells.is_empty() {
+        return Err(ExperimentError::refused(format!(
+            "{} and {} have no cell with {measure} in common",
+            first.display(),
+            second.display()
+        )));
+    }
+    let unknown = "unknown".to_owned();
+    let names = a.environment.facts.keys().chain(b.environment.facts.keys());
+    let names: std::collections::BTreeSet<&String> = names.collect();
+    let fact =
+        |s: &Session, name: &String| s.environment.facts.get(name).unwrap_or(&unknown).clone();
+    let differences = names
+        .into_iter()
+        .map(|n| (n.clone(), fact(&a, n), fact(&b, n)))
+        .filter(|d| d.1 != d.2);
+    Ok(Comparison {
+        cells,
+        differences: differences.collect(),
+    })
+}

@@ -1,0 +1,88 @@
+//! What a figure shows: cells become panels, series and points. Drawing is `plot`'s.
+
+use crate::file::{Figure, FigureKind};
+use crate::level::Level;
+use crate::measure;
+use crate::plot::{Panel, Picture, Point, Series};
+use crate::session::Session;
+use crate::summary::{distinct, estimate, level, varying};
+
+/// The picture of a figure; none if no cell has a value. `measure` is its own, or the one that stands beside it.
+pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Option<Picture> {
+    let panel_by: Vec<String> = figure.panels.iter().cloned().collect();
+    let mut series_by: Vec<String> = figure.series.iter().cloned().collect();
+    let placed =
+        |f: &String| *f == figure.x || panel_by.contains(f) || figure.series.as_ref() == Some(f);
+    series_by.extend(varying(session).into_iter().filter(|f| !placed(f)));
+    let xs = distinct(session.cells.iter(), std::slice::from_ref(&figure.x))
+        .into_iter()
+        .flatten();
+    let categories: Vec<String> = xs.filter(|x| x != "–").collect();
+    let numbers = numbers(session, &figure.x).filter(|_| figure.kind == FigureKind::Line);
+    let names = distinct(session.cells.iter(), &series_by);
+    let mut panels = Vec::new();
+    for panel in distinct(session.cells.iter(), &panel_by) {
+        let mut all = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            let mut points = Vec::new();
+            for (cell, levels) in session.cells.iter().enumerate() {
+                let is = |by: &[String], key: &[String]| {
+                    by.iter().zip(key).all(|(f, k)| level(levels, f) == *k)
+                };
+                if !is(&panel_by, &panel) || !is(&series_by, name) {
+                    continue;
+                }
+                let Some(at) = categories
+                    .iter()
+                    .position(|c| *c == level(levels, &figure.x))
+                else {
+                    continue;
+                };
+                let number = numbers
+                    .as_ref()
+                    .and_then(|_| levels.get(&figure.x)?.number());
+                if let Some(estimate) = estimate(session, cell, measure) {
+                    points.push(Point {
+                        x: number.unwrap_or(at as f64 + 1.0),
+                        place: at,
+                        estimate,
+                    });
+                }
+            }
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            if !points.is_empty() {
+                let name = name.join(", ");
+                all.push(Series {
+                    name,
+                    colour: place,
+                    points,
+                });
+            }
+        }
+        if !all.is_empty() {
+            panels.push(Panel {
+                title: panel.join(", "),
+                series: all,
+            });
+        }
+    }
+    (!panels.is_empty()).then(|| Picture {
+        panels,
+        x: figure.x.clone(),
+        y: measure::label(measure),
+        categories: numbers.is_none().then_some(categories),
+        log_x: figure.log.contains('x'),
+        log_y: figure.log.contains('y'),
+        bars: figure.kind == FigureKind::Bar,
+    })
+}
+
+/// The levels of a factor as numbers, where all of them are.
+fn numbers(session: &Session, factor: &str) -> Option<Vec<f64>> {
+    let (_, levels) = session
+        .experiment
+        .factors
+        .iter()
+        .find(|(n, _)| n == factor)?;
+    levels.iter().map(Level::number).collect()
+}

@@ -1,0 +1,322 @@
+//! The one module that draws: pictures as SVG, through the crate `kuva`.
+//!
+//! Colours are those of Okabe and Ito, which colour-blind readers tell apart; series differ by their marks, too. A
+//! picture is light on its own; where its reader prefers dark, a style in it turns background, axes and text.
+
+use kuva::backend::svg::SvgBackend;
+use kuva::plot::scatter::MarkerShape;
+use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
+use kuva::prelude::{LegendEntry, LegendShape};
+use kuva::render::figure::Figure;
+use kuva::render::layout::Layout;
+use kuva::render::plots::Plot;
+use kuva::render::theme::Theme;
+
+use crate::stats::Estimate;
+
+/// A picture.
+pub(crate) struct Picture {
+    pub panels: Vec<Panel>,
+    pub x: String,
+    pub y: String,
+    /// Names along the axis, where it has no numbers.
+    pub categories: Option<Vec<String>>,
+    pub log_x: bool,
+    pub log_y: bool,
+    pub bars: bool,
+}
+
+/// A panel.
+pub(crate) struct Panel {
+    pub title: String,
+    pub series: Vec<Series>,
+}
+
+/// Points of one colour.
+pub(crate) struct Series {
+    pub name: String,
+    /// The same in every panel.
+    pub colour: usize,
+    pub points: Vec<Point>,
+}
+
+/// A point with its interval.
+pub(crate) struct Point {
+    pub x: f64,
+    /// Which category.
+    pub place: usize,
+    pub estimate: Estimate,
+}
+
+/// Okabe and Ito's colours, without black, which the text has, and yellow, which white swallows.
+const COLOURS: &[&str] = &[
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
+];
+
+const MARKS: &[MarkerShape] = &[
+    MarkerShape::Circle,
+    MarkerShape::Square,
+    MarkerShape::Triangle,
+    MarkerShape::Diamond,
+    MarkerShape::Cross,
+    MarkerShape::Plus,
+];
+
+// What a style turns in the dark. Each light colour is used for nothing else.
+const BACKGROUND: (&str, &str) = ("#fefefe", "#16181d");
+const TEXT: (&str, &str) = ("#1c1d21", "#e4e6eb");
+const GRID: (&str, &str) = ("#dddfe4", "#33363f");
+const AXIS: (&str, &str) = ("#6a6d75", "#9a9da6");
+
+/// Width and height of a panel.
+const PANEL: (f64, f64) = (340.0, 280.0);
+
+impl Picture {
+    /// The picture as SVG, with names of its own, so that one page can hold several.
+    pub(crate) fn svg(&self, name: &str) -> String {
+        let columns = self.panels.len().clamp(1, 3);
+        let rows = self.panels.len().div_ceil(columns);
+        let plots: Vec<Vec<Plot>> = self.panels.iter().map(|p| self.plots(p)).collect();
+        let layouts = self
+            .panels
+            .iter()
+            .zip(&plots)
+            .map(|(p, plots)| self.layout(p, plots))
+            .collect();
+        let places = (0..self.panels.len()).map(|i| vec![i]).collect();
+        let mut figure = Figure::new(rows, columns)
+            .with_structure(places)
+            .with_plots(plots)
+            .with_layouts(layouts)
+            .with_cell_size(PANEL.0, PANEL.1)
+            .with_spacing(14.0);
+        let entries = self.legend();
+        if entries.len() > 1 {
+            figure = figure
+                .with_shared_legend_bottom()
+                .with_shared_legend_entries(entries);
+        }
+        let svg = SvgBackend::new().render_scene(&figure.render());
+        dark(&scalable(&renamed(&svg, name)))
+    }
+
+    fn plots(&self, panel: &Panel) -> Vec<Plot> {
+        match self.bars {
+            true => vec![self.bars(panel)],
+            false => panel.series.iter().flat_map(line).collect(),
+        }
+    }
+
+    fn bars(&self, panel: &Panel) -> Plot {
+        let categories = self.categories.as_deref().unwrap_or_default();
+        let mut plot = BarPlot::new();
+        let mut errors = Vec::new();
+        for (place, category) in categories.iter().enumerate() {
+            let mut values = Vec::new();
+            for series in &panel.series {
+                let point = series.points.iter().find(|p| p.place == place);
+                values.push((
+                    point.map_or(0.0, |p| p.estimate.median),
+                    colour(series.colour),
+                ));
+                errors.push(point.map_or((0.0, 0.0), |p| arms(&p.estimate)));
+            }
+            plot = plot.with_group(category.clone(), values);
+        }
+        Plot::Bar(
+            plot.with_asymmetric_error(errors)
+                .with_error_color(AXIS.0)
+                .with_width(0.7),
+        )
+    }
+
+    fn layout(&self, panel: &Panel, plots: &[Plot]) -> Layout {
+        let mut layout = Layout::auto_from_plots(plots)
+            .with_x_label(self.x.clone())
+            .with_y_label(self.y.clone())
+            .with_theme(theme())
+            .with_title_size(14)
+            .with_label_size(12)
+            .with_tick_size(11)
+            .with_ticks(5);
+        if !panel.title.is_empty() {
+            layout = layout.with_title(panel.title.clone());
+        }
+        if let Some(categories) = &self.categories
+            && !self.bars
+        {
+            layout = layout.with_x_categories(categories.clone());
+        }
+        if self.log_x && self.categories.is_none() {
+            layout = layout.with_log_x();
+        }
+        if self.log_y {
+            layout = layout.with_log_y();
+        }
+        layout
+    }
+
+    fn legend(&self) -> Vec<LegendEntry> {
+        let mut entries: Vec<(usize, &str)> = Vec::new();
+        for series in self.panels.iter().flat_map(|p| &p.series) {
+            if !entries.iter().any(|e| e.0 == series.colour) {
+                entries.push((series.colour, &series.name));
+            }
+        }
+        entries.sort_unstable();
+        let entry = |(at, name): (usize, &str)| LegendEntry {
+            label: name.to_owned(),
+            color: colour(at),
+            shape: match self.bars {
+                true => LegendShape::Rect,
+                false => LegendShape::Marker(MARKS[at % MARKS.len()]),
+            },
+            dasharray: None,
+        };
+        entries.into_iter().map(entry).collect()
+    }
+}
+
+fn colour(at: usize) -> String {
+    COLOURS[at % COLOURS.len()].into()
+}
+
+/// Lengths of an interval's arms.
+fn arms(e: &Estimate) -> (f64, f64) {
+    ((e.median - e.low).max(0.0), (e.high - e.median).max(0.0))
+}
+
+fn line(series: &Series) -> Vec<Plot> {
+    let points: Vec<(f64, f64)> = series
+        .points
+        .iter()
+        .map(|p| (p.x, p.estimate.median))
+        .collect();
+    let errors: Vec<(f64, f64)> = series.points.iter().map(|p| arms(&p.estimate)).collect();
+    let line = LinePlot::new()
+        .with_data(points.clone())
+        .with_color(colour(series.colour))
+        .with_stroke_width(1.6);
+    let marks = ScatterPlot::new()
+        .with_data(points)
+        .with_y_err_asymmetric(errors)
+        .with_color(colour(series.colour))
+        .with_marker(MARKS[series.colour % MARKS.len()])
+        .with_size(4.0);
+    vec![Plot::Line(line), Plot::Scatter(marks)]
+}
+
+fn theme() -> Theme {
+    Theme {
+        background: BACKGROUND.0.into(),
+        axis_color: AXIS.0.into(),
+        grid_color: GRID.0.into(),
+        tick_color: AXIS.0.into(),
+        text_color: TEXT.0.into(),
+        legend_bg: BACKGROUND.0.into(),
+        legend_border: "none".into(),
+        font_family: Some("system-ui, sans-serif".into()),
+        ..Theme::light()
+    }
+}
+
+/// Lets the picture shrink with the page: its size becomes a view box.
+fn scalable(svg: &str) -> String {
+    let attribute = |name: &str| {
+        let rest = svg.split_once(&format!("{name}=\""))?.1;
+        rest.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    match (attribute("width"), attribute("height")) {
+        (Some(w), Some(h)) => svg.replacen(
+            "<svg ",
+            &format!("<svg viewBox=\"0 0 {w} {h}\" style=\"max-width:100%;height:auto\" "),
+            1,
+        ),
+        _ => svg.to_owned(),
+    }
+}
+
+/// Clipping paths by the picture's name: `kuva` counts them over all pictures of a process, and the same rows shall give
+/// the same bytes.
+fn renamed(svg: &str, name: &str) -> String {
+    let ids = svg
+        .split("<clipPath id=\"")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('"')?.0));
+    let mut out = svg.to_owned();
+    for (n, id) in ids.enumerate() {
+        let new = format!("{name}-clip-{n}");
+        out = out.replace(&format!("\"{id}\""), &format!("\"{new}\""));
+        out = out.replace(&format!("url(#{id})"), &format!("url(#{new})"));
+    }
+    out
+}
+
+/// Adds the style for readers who prefer dark.
+fn dark(svg: &str) -> String {
+    let mut rules = String::new();
+    for (light, dark) in [BACKGROUND, TEXT, GRID, AXIS] {
+        for property in ["fill", "stroke"] {
+            rules += &format!("[{property}=\"{light}\"]{{{property}:{dark}}}");
+        }
+    }
+    let style = format!("<style>@media (prefers-color-scheme:dark){{{rules}}}</style>");
+    match svg.find('>') {
+        Some(end) => format!("{}{style}{}", &svg[..=end], &svg[end + 1..]),
+        None => svg.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(bars: bool) -> Picture {
+        let point = |i: usize| Point {
+            x: i as f64 + 1.0,
+            place: i,
+            estimate: Estimate {
+                median: 10.0 * (i as f64 + 1.0),
+                low: 9.0 * (i as f64 + 1.0),
+                high: 12.0 * (i as f64 + 1.0),
+                n: 8,
+            },
+        };
+        let series = |colour: usize| Series {
+            name: format!("s<{colour}>"),
+            colour,
+            points: (0..3).map(point).collect(),
+        };
+        let panel = |title: &str| Panel {
+            title: title.into(),
+            series: (0..2).map(series).collect(),
+        };
+        Picture {
+            panels: vec![panel("a & b"), panel("c")],
+            x: "x".into(),
+            y: "y".into(),
+            categories: bars.then(|| ["p", "q", "r"].map(String::from).to_vec()),
+            log_x: !bars,
+            log_y: true,
+            bars,
+        }
+    }
+
+    #[test]
+    fn pictures_are_the_same_bytes_twice_and_have_a_dark_side() {
+        for bars in [true, false] {
+            let svg = picture(bars).svg("f");
+            assert_eq!(svg, picture(bars).svg("f"));
+            assert!(
+                svg.starts_with("<svg ")
+                    && svg.contains("viewBox")
+                    && svg.contains("prefers-color-scheme:dark")
+            );
+            assert!(
+                svg.contains("a &amp; b") && svg.contains("s&lt;1&gt;") && !svg.contains("NaN"),
+                "{svg}"
+            );
+            assert!(svg.contains(COLOURS[0]) && svg.contains(COLOURS[1]));
+        }
+    }
+}

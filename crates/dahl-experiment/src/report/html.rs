@@ -1,0 +1,165 @@
+//! The page: one file with figures inside, light or dark as its reader prefers, without a script.
+
+use crate::report::text;
+use crate::session::Session;
+use crate::stats::ratio_text;
+use crate::summary::{Entry, Filled};
+
+const STYLE: &str = "\
+:root{--bg:#fefefe;--fg:#1c1d21;--soft:#6a6d75;--line:#dddfe4;--head:#f3f4f7}\
+@media(prefers-color-scheme:dark){:root{--bg:#16181d;--fg:#e4e6eb;--soft:#9a9da6;--line:#33363f;--head:#1f2229}}\
+*{box-sizing:border-box}body{background:var(--bg);color:var(--fg);font:16px/1.55 system-ui,sans-serif;max-width:68rem;margin:0 auto;padding:1.5rem}\
+h1{margin:.2em 0}h2{margin-top:2.2em;border-bottom:1px solid var(--line);padding-bottom:.2em}\
+.question{font-size:1.15em;color:var(--soft);margin-top:0}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em;margin:.6em 0}\
+th,td{padding:.35em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{background:var(--head);font-weight:600}\
+td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
+figure{margin:1.2em 0}figcaption{color:var(--soft);font-size:.9em}svg{max-width:100%;height:auto}\
+code,pre{font:.88em ui-monospace,monospace}pre{background:var(--head);padding:1em;overflow-x:auto;border-radius:.4em}";
+
+/// The page of a session.
+pub(super) fn page(session: &Session) -> String {
+    let e = &session.experiment;
+    let mut body = format!(
+        "<h1>{}</h1>\n<p class=\"question\">{}</p>\n",
+        escape(&e.name),
+        escape(&e.question)
+    );
+    let notes: Vec<String> = session
+        .notes()
+        .iter()
+        .map(|n| format!("<li>{}</li>", escape(n)))
+        .collect();
+    body += &format!("<ul class=\"notes\">{}</ul>\n", notes.join(""));
+    let pictures = session.pictures();
+    if !pictures.is_empty() {
+        body += "<h2>Figures</h2>\n";
+    }
+    for (name, picture) in &pictures {
+        body += &format!(
+            "<figure id=\"figure-{name}\">{}<figcaption>{} by {}: medians with 95 % intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
+            picture.svg(&format!("f{name}")),
+            escape(&picture.y),
+            escape(&picture.x),
+        );
+    }
+    let tables = session.filled();
+    if !tables.is_empty() {
+        body += "<h2>Tables</h2>\n";
+    }
+    for (_, table) in &tables {
+        body += &filled(table);
+    }
+    body += "<h2>Runs left out</h2>\n";
+    body += &left_out(session);
+    body += "<h2>Environment</h2>\n";
+    let facts = session
+        .environment
+        .facts
+        .iter()
+        .chain(&session.environment.variables);
+    let rows: Vec<String> = facts
+        .map(|(k, v)| format!("<tr><td>{}</td><td>{}</td></tr>", escape(k), escape(v)))
+        .collect();
+    body += &format!(
+        "<div class=\"scroll\"><table>{}</table></div>\n",
+        rows.join("")
+    );
+    body += &format!(
+        "<h2>How to repeat</h2>\n<pre>dahl experiment run experiment.toml -o again\ndahl experiment compare . again</pre>\n<h2>The experiment</h2>\n<pre>{}</pre>\n",
+        escape(&e.text)
+    );
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title><style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n",
+        escape(&e.name)
+    )
+}
+
+fn filled(table: &Filled) -> String {
+    let heads: Vec<String> = table
+        .keys
+        .iter()
+        .chain(&table.columns)
+        .map(|h| format!("<th>{}</th>", escape(h)))
+        .collect();
+    let mut rows = String::new();
+    for (key, entries) in &table.rows {
+        let keys: String = key
+            .iter()
+            .map(|k| format!("<td>{}</td>", escape(k)))
+            .collect();
+        let cells: String = entries.iter().map(entry).collect();
+        rows += &format!("<tr>{keys}{cells}</tr>");
+    }
+    let notes: String = table
+        .notes
+        .iter()
+        .map(|n| format!("<li>{}</li>", escape(n)))
+        .collect();
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("<ul>{notes}</ul>")
+    };
+    format!(
+        "<h3>{}</h3><div class=\"scroll\"><table><tr>{}</tr>{rows}</table></div>{notes}\n",
+        escape(&table.title),
+        heads.join("")
+    )
+}
+
+fn entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Empty => "<td></td>".into(),
+        Entry::Missing(why) => format!("<td>–<small>{}</small></td>", escape(why)),
+        Entry::Value(e, ratio) => {
+            let ratio = ratio.map_or(String::new(), |r| {
+                format!("<small>× {}</small>", escape(&ratio_text(&r)))
+            });
+            let interval = format!(
+                "<small>{}–{}, n = {}</small>",
+                text::number(e.low),
+                text::number(e.high),
+                e.n
+            );
+            format!(
+                "<td class=\"number\"><b>{}</b>{interval}{ratio}</td>",
+                text::number(e.median)
+            )
+        }
+    }
+}
+
+fn left_out(session: &Session) -> String {
+    let mut rows = String::new();
+    for run in session.runs().filter(|r| !r.counts()) {
+        let why = run
+            .failed
+            .as_ref()
+            .or(run.disturbed.as_ref())
+            .map_or("", String::as_str);
+        let name = crate::design::name(&run.levels);
+        rows += &format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            run.block + 1,
+            escape(&name),
+            run.attempt + 1,
+            escape(why)
+        );
+    }
+    match rows.is_empty() {
+        true => "<p>None.</p>\n".into(),
+        false => format!(
+            "<div class=\"scroll\"><table><tr><th>block</th><th>cell</th><th>attempt</th><th>why</th></tr>{rows}</table></div>\n"
+        ),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let text = dahl_core::text::printable(text);
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
