@@ -1,41 +1,16 @@
 //! `dahl experiment` from the outside: an engine of a few lines, signals, every shipped experiment in a tiny form.
 
 mod common;
+#[path = "common/tiny.rs"]
+mod tiny;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{dahl, dahl_with};
-
-/// A peer that does nothing, quickly.
-const PEER: &str = r#"while read -r line; do case "$line" in
-*'"load"'*) echo '{"ready":{"engine":"shell 1"}}' ;;
-*'"run"'*) echo '{"began":{}}'; echo '{"ended":{"steps":10,"images":320,"loss":1.5,"measures":{"made_up":7}}}' ;;
-*) exit 0 ;;
-esac; done"#;
-
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("experiment-{name}"));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).expect("a folder");
-    path
-}
-
-/// A file with the shell's engine.
-fn file(folder: &Path, blocks: u32) -> String {
-    let path = folder.join("tiny.toml");
-    let text = format!(
-        "version = 1\nname = \"tiny\"\nquestion = \"Does it run?\"\n[design]\nblocks = {blocks}\nwindow = \"1 ms\"\nidle = \"1 ms\"\n\
-         [factors]\nengine = [\"shell\", \"missing\"]\nthreads = [1, 2]\n\
-         [engine.shell]\ncommand = [\"sh\", \"-c\", '''{PEER}''']\n[engine.missing]\ncommand = [\"no-such-engine\"]\n\
-         [[figure]]\nx = \"threads\"\ny = \"images_per_second\"\nseries = \"engine\"\n\
-         [[table]]\nrows = \"threads\"\ncolumns = \"engine\"\ncell = \"joules_per_image\"\n"
-    );
-    fs::write(&path, text).expect("a file");
-    path.display().to_string()
-}
+use tiny::{file, folder};
 
 #[test]
 fn experiments_ship_and_each_can_be_checked() {

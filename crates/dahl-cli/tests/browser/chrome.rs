@@ -145,11 +145,17 @@ impl Chrome {
 
     /// Opens a file and waits until it has drawn its first frame.
     pub fn open(&mut self, page: &Path) {
+        self.load(page);
+        self.wait("window.dahl?.frames > 0");
+    }
+
+    /// Opens a file that draws nothing by itself.
+    pub fn load(&mut self, page: &Path) {
         self.call(
             "Page.navigate",
             json!({ "url": format!("file://{}", page.display()) }),
         );
-        self.wait("window.dahl?.frames > 0");
+        self.wait("location.protocol === 'file:' && document.readyState === 'complete'");
     }
 
     /// Sets the size of the page.

@@ -1,11 +1,16 @@
-//! The page of `dahl trace view` in a real browser: opened, zoomed, pointed at, searched, and read back.
+//! The page of `dahl trace view` in a real browser: opened, zoomed, pointed at, searched, and read back; and that of
+//! `dahl experiment`, in light and dark, wide and narrow.
 //!
 //! Skipped where there is no Chromium.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../common/tiny.rs"]
+mod tiny;
+
 mod chrome;
+mod experiment;
 mod figures;
 mod hands;
 mod large;

@@ -1,0 +1,64 @@
+//! The page of an experiment: figures inside, light and dark, wide and narrow, nothing from elsewhere.
+
+use serde_json::json;
+
+use super::{CHROMIUM, NO_BROWSER, chrome, common, tiny};
+
+#[test]
+fn the_page_of_an_experiment_fits_any_width_and_both_lights() {
+    let Some(program) = chrome::find() else {
+        dahl_test_support::skip!(NO_BROWSER, CHROMIUM);
+        return;
+    };
+    let here = tiny::folder("page");
+    let (file, out) = (tiny::file(&here, 2), here.join("session"));
+    let text = out.display().to_string();
+    common::dahl_with(
+        &[
+            "experiment",
+            "run",
+            &file,
+            "-o",
+            &text,
+            "--allow-dirty",
+            "--noisy",
+        ],
+        "",
+    );
+    let page = out.join("report.html");
+    let source = std::fs::read_to_string(&page).expect("a page");
+    assert!(
+        !source.contains("<script") && !source.contains(" src=") && !source.contains("<link"),
+        "one file"
+    );
+    let profile = here.join("browser");
+    std::fs::create_dir_all(&profile).expect("a folder");
+    let mut chrome = chrome::Chrome::start(&program, profile, (1280, 900));
+    chrome.load(&page);
+    for width in [1280, 480] {
+        chrome.resize(width, 900);
+        let wide = chrome
+            .number("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert!(wide <= 0.0, "{wide} px stick out at {width}");
+        let least = chrome.number("Math.min(...[...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().width))");
+        assert!(least > 200.0 && least <= f64::from(width), "{least}");
+    }
+    let figures = chrome.number("document.querySelectorAll('figure svg').length");
+    assert!(figures >= 2.0, "{figures}");
+    let colours = "JSON.stringify([getComputedStyle(document.body).backgroundColor, \
+                   getComputedStyle(document.querySelector('figure svg rect')).fill])";
+    let mut seen = Vec::new();
+    for scheme in ["light", "dark"] {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        chrome.call(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": features }),
+        );
+        seen.push(chrome.eval(colours));
+    }
+    assert_eq!(
+        seen[0],
+        json!("[\"rgb(254, 254, 254)\",\"rgb(254, 254, 254)\"]")
+    );
+    assert_eq!(seen[1], json!("[\"rgb(22, 24, 29)\",\"rgb(22, 24, 29)\"]"));
+}
