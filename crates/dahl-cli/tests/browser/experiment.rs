@@ -8,7 +8,6 @@ use super::{CHROMIUM, NO_BROWSER, chrome, common, tiny};
 fn the_page_of_an_experiment_fits_any_width_and_both_lights() {
     let Some(program) = chrome::find() else {
         dahl_test_support::skip!(NO_BROWSER, CHROMIUM);
-        return;
     };
     let here = tiny::folder("page");
     let (file, out) = (tiny::file(&here, 2), here.join("session"));

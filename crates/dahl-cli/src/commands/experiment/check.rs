@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match machine.domains() {
         domains if domains.is_empty() => {
             println!(
-                "energy: nothing measures it here; joules are modelled in tables of their own, CPU-seconds stand beside (`dahl energy check` says why)"
+                "energy: nothing measures it here; joules are modelled in tables of their own, CPU-seconds stand beside (`dahl energy --check` says why)"
             );
         }
         domains => println!("energy: {}", domains.join(", ")),
