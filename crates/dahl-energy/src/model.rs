@@ -99,7 +99,7 @@ impl WattsModel {
     }
 
     /// Energy of units that together were busy for so long.
-    pub(crate) fn pooled(&self, busy: Seconds, elapsed: Seconds) -> Joules {
+    pub fn pooled(&self, busy: Seconds, elapsed: Seconds) -> Joules {
         let most = elapsed.0 * self.units as f64;
         // CPU time is counted in ticks and may run ahead of the clock by one.
         let busy = busy.0.clamp(0.0, most.max(0.0));
