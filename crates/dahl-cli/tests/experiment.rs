@@ -213,8 +213,6 @@ fn shipped_experiments_run_in_a_tiny_form() {
             &["model=small-cnn", "threads=1", "engine=dahl"],
         ),
         ("pytorch", &["model=small-cnn", "threads=1", "engine=dahl"]),
-        ("simulator", &["model=small-cnn", "threads=1", "batch=32"]),
-        ("plans", &["model=small-cnn", "threads=1"]),
     ] {
         let out = folder(&format!("tiny-{name}"))
             .join("session")

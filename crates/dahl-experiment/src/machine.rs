@@ -205,6 +205,11 @@ impl Machine {
                     };
                 }
                 Err(RecvTimeoutError::Disconnected) => {
+                    // A signal from a terminal reaches the peer, too, perhaps before it reaches us.
+                    std::thread::sleep(TICK * 5);
+                    if self.stop.is_requested() {
+                        return Err(ExperimentError::Stopped);
+                    }
                     let ended = peer.child.wait().map_or("ended".into(), |s| s.to_string());
                     return Err(ExperimentError::Peer(format!(
                         "{name} ended without an answer ({ended})"

@@ -118,6 +118,8 @@ tests! {
     program: "program",
     placement: "placement",
     layers: "layers",
+    experiment: "experiment",
+    rows: "rows",
     plan: "plan",
     step: "step",
     trace: "trace",
