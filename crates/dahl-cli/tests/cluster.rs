@@ -297,7 +297,10 @@ fn faults_change_no_bit(name: &str, launcher: &str) {
     }
     let (code, err) = supervised.end();
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("going on from the last checkpoint"), "{err}");
+    // Faults may all have come too late; who was disturbed went on from where it was.
+    let disturbed = err.contains("restart 1 in");
+    let went_on = err.contains("going on from the last checkpoint");
+    assert_eq!(disturbed, went_on, "{err}");
     let got = fs::read(folder.join("nodes.safetensors")).unwrap();
     assert!(got == want, "other weights: {err}");
     let points = fs::read_dir(folder.join("points")).unwrap();

@@ -160,7 +160,7 @@ fn a_cut_cable_changes_no_bit() {
         skip!("no network namespaces", "run as root, apt install iproute2");
     };
     let folder = folder("cut");
-    let epochs = "--epochs=60";
+    let epochs = "--epochs=200";
     let want = alone_with(&folder, epochs);
     let mut train = TRAIN.to_vec();
     train[2] = epochs;
