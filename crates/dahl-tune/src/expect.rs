@@ -114,6 +114,8 @@ pub fn expect(
     let text = text.and_then(Result::ok).unwrap_or_default();
     let all = member.gather(&text).map_err(TuneError::Execution)?;
     let links = member.measure_links().map_err(TuneError::Execution)?;
+    // What was asked and measured is no part of the run.
+    member.runtime_mut().take_trace();
     if member.node() > 0 {
         return Ok(None);
     }
