@@ -7,11 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::Said;
 use common::nodes::{
     MPICH, OPEN, TRAIN, alone_with, folder, is_there, on_nodes, process_of, program_on_nodes, run,
     signal,
 };
+use common::{Said, dahl};
 use dahl_test_support::skip;
 
 fn any_nodes_give_the_bits_of_one(name: &str, launcher: &str) {
@@ -80,7 +80,7 @@ fn before_the_first_step_it_says_whether_the_second_node_pays() {
 fn traces_of_all_nodes_become_one(name: &str, launcher: &str) {
     let folder = folder(name);
     let args = [&TRAIN[..], &["--trace=run.trace"]].concat();
-    let said = run(on_nodes(launcher, &vec![&args[..]; 3], &folder));
+    let said = run(on_nodes(launcher, &[&args[..]; 3], &folder));
     assert_eq!(said.code, Some(0), "{}", said.err);
     let files = fs::read_dir(&folder).unwrap().flatten();
     let traces = files.filter(|f| f.file_name().to_string_lossy().contains("trace"));

@@ -69,7 +69,7 @@ impl Source {
     }
 
     /// Samples of an epoch, where they are known before they are made.
-    pub(crate) fn samples(&self) -> Option<usize> {
+    pub fn samples(&self) -> Option<usize> {
         match self {
             Source::Images(data) => Some(data.len()),
             Source::Memory(data) => Some(data.len()),

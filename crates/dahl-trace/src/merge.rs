@@ -58,7 +58,7 @@ fn earliest(trace: &Trace) -> Option<Nanos> {
 /// Names of nodes, with their number where several have the same.
 fn apart(names: Vec<&str>) -> Vec<String> {
     let is_alone = |name: &str| names.iter().filter(|n| **n == name).count() == 1;
-    let apart = |(i, name): (usize, &&str)| match is_alone(*name) {
+    let apart = |(i, name): (usize, &&str)| match is_alone(name) {
         true => (*name).to_string(),
         false => format!("{name}.{i}"),
     };

@@ -83,7 +83,7 @@ impl std::fmt::Display for Expectation {
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NodeFacts {
+pub struct NodeForecast {
     /// What it has.
     pub machine: Machine,
     /// Seconds of a step there alone.
@@ -119,8 +119,8 @@ pub fn expect(
     if member.node() > 0 {
         return Ok(None);
     }
-    let read = |bytes: &Vec<u8>| serde_json::from_slice::<NodeFacts>(bytes).ok();
-    let all: Option<Vec<NodeFacts>> = all.iter().map(read).collect();
+    let read = |bytes: &Vec<u8>| serde_json::from_slice::<NodeForecast>(bytes).ok();
+    let all: Option<Vec<NodeForecast>> = all.iter().map(read).collect();
     let (Some(all), Ok((model, _))) = (all, own) else {
         return Ok(None);
     };
@@ -129,7 +129,7 @@ pub fn expect(
 }
 
 /// The node that a model describes.
-pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeFacts, TuneError> {
+pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeForecast, TuneError> {
     let options = SimulateOptions {
         policy: policy.into(),
         steps: STEPS.0,
@@ -139,7 +139,7 @@ pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeFact
     let ends = &alone.outcome.launches;
     let counted = (STEPS.0 - STEPS.1) as f64;
     let [measured, fitted, ..] = alone.outcome.known;
-    Ok(NodeFacts {
+    Ok(NodeForecast {
         machine: model.machine.clone(),
         alone: (ends[STEPS.0 - 1].1.0 - ends[STEPS.1 - 1].1.0) / counted,
         measured: measured + fitted == alone.outcome.tasks(),
@@ -151,7 +151,7 @@ pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeFact
 pub fn expected(
     step: &Step,
     model: &MachineModel,
-    nodes: &[NodeFacts],
+    nodes: &[NodeForecast],
     links: &[LinkFigures],
     shares: Option<Vec<f64>>,
     policy: &str,
@@ -167,7 +167,7 @@ pub fn expected(
     let models: Vec<MachineModel> = (0..nodes.len() as u16)
         .map(|n| model.of(network.of_node(NodeId(n))))
         .collect();
-    let stretched = |(model, node): (&MachineModel, &NodeFacts)| -> Result<f64, TuneError> {
+    let stretched = |(model, node): (&MachineModel, &NodeForecast)| -> Result<f64, TuneError> {
         let by_model = facts(step, model, policy)?.alone;
         Ok(node.alone / by_model.max(1e-12))
     };
@@ -188,9 +188,10 @@ pub fn expected(
 }
 
 /// The nodes as one machine: each has a port as fast as its link to the first node; the first has the fastest of them.
-pub fn joined(nodes: &[NodeFacts], links: &[LinkFigures]) -> Machine {
+pub fn joined(nodes: &[NodeForecast], links: &[LinkFigures]) -> Machine {
     let mut all = Machine::cpus(0);
-    (all.nodes.clear(), all.memories.clear());
+    all.nodes.clear();
+    all.memories.clear();
     let fastest = links.iter().map(|l| l.bandwidth).fold(0.0, f64::max);
     for (n, node) in nodes.iter().enumerate() {
         let (base, of) = (all.memories.len() as u16, &node.machine);

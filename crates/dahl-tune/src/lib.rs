@@ -57,7 +57,7 @@ pub use cluster::{
 };
 pub use describe::Described;
 pub use error::TuneError;
-pub use expect::{Expectation, NodeFacts, expect, expected, facts, joined};
+pub use expect::{Expectation, NodeForecast, expect, expected, facts, joined};
 pub use follow::{Followed, MeasuredRun, StepPlan};
 pub use machine_model::{MachineModel, TimesFrom, load_machine};
 pub use merged::take_trace;
