@@ -39,10 +39,8 @@ mod tests {
             let e = crate::Experiment::from_toml(text, name).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(e.name, *name);
             assert!(e.question.ends_with('?'), "{name}: {}", e.question);
-            assert!(
-                !e.cells().is_empty() && !(e.figures.is_empty() && e.tables.is_empty()),
-                "{name}"
-            );
+            assert!(!e.cells().is_empty(), "{name}");
+            assert!(e.figures.len() + e.tables.len() > 0, "{name}");
         }
         assert_eq!(shipped().len(), SHIPPED.len());
     }
