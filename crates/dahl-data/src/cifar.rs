@@ -1,7 +1,8 @@
-//! CIFAR-10 in its binary version: records of one label and 3 × 32 × 32 bytes.
+//! CIFAR in its binary version: records of one or two labels and 3 × 32 × 32 bytes.
 //!
-//! Training is `data_batch_1.bin` to `data_batch_5.bin`, validation `test_batch.bin`, in the folder
-//! given or in `cifar-10-batches-bin` below it, as the archive unpacks. Files are mapped; labels are
+//! CIFAR-10 is `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, in the folder given or in
+//! `cifar-10-batches-bin` below it, as the archive unpacks; CIFAR-100 is `train.bin` and `test.bin`, in `cifar-100-binary`.
+//! Of its two labels the second, fine one is the class; names are in `fine_label_names.txt`, if that is there. Files are mapped; labels are
 //! checked as they are read, so that opening the set does not read all of it.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,48 @@ use super::{Dataset, Split, check_shape};
 
 const SHAPE: [usize; 3] = [3, 32, 32];
 const PIXELS: usize = 3 * 32 * 32;
-const RECORD: usize = PIXELS + 1;
+
+/// Which of the two sets.
+pub(crate) struct Kind {
+    /// The folder that the archive unpacks.
+    folder: &'static str,
+    train: &'static [&'static str],
+    validation: &'static [&'static str],
+    /// Labels of a record; the last is the class.
+    labels: usize,
+    classes: usize,
+    /// A file of names, a line each.
+    names: &'static str,
+    archive: &'static str,
+}
+
+pub(crate) const CIFAR_10: Kind = Kind {
+    folder: "cifar-10-batches-bin",
+    train: &[
+        "data_batch_1.bin",
+        "data_batch_2.bin",
+        "data_batch_3.bin",
+        "data_batch_4.bin",
+        "data_batch_5.bin",
+    ],
+    validation: &["test_batch.bin"],
+    labels: 1,
+    classes: 10,
+    names: "batches.meta.txt",
+    archive: "cifar-10-binary.tar.gz",
+};
+
+pub(crate) const CIFAR_100: Kind = Kind {
+    folder: "cifar-100-binary",
+    train: &["train.bin"],
+    validation: &["test.bin"],
+    labels: 2,
+    classes: 100,
+    names: "fine_label_names.txt",
+    archive: "cifar-100-binary.tar.gz",
+};
+
+/// What the classes of CIFAR-10 are called, also where the file of names is not there.
 const CLASSES: [&str; 10] = [
     "airplane",
     "automobile",
@@ -31,14 +73,16 @@ pub(crate) struct Part {
     path: PathBuf,
     bytes: Bytes,
     records: usize,
+    labels: usize,
+    classes: usize,
 }
 
 impl Part {
-    pub(crate) fn new(path: PathBuf, bytes: Bytes) -> Result<Part, DataError> {
-        let found = bytes.len();
-        let records = found / RECORD;
-        if found == 0 || !found.is_multiple_of(RECORD) {
-            let expected = ((records + 1) * RECORD) as u64;
+    pub(crate) fn new(kind: &Kind, path: PathBuf, bytes: Bytes) -> Result<Part, DataError> {
+        let (found, record) = (bytes.len(), PIXELS + kind.labels);
+        let records = found / record;
+        if found == 0 || !found.is_multiple_of(record) {
+            let expected = ((records + 1) * record) as u64;
             return Err(DataError::Length {
                 path,
                 expected,
@@ -49,14 +93,17 @@ impl Part {
             path,
             bytes,
             records,
+            labels: kind.labels,
+            classes: kind.classes,
         })
     }
 
     pub(crate) fn get(&self, record: usize) -> Result<(&[u8], usize), DataError> {
-        let record_bytes = &self.bytes[record * RECORD..][..RECORD];
-        let label = usize::from(record_bytes[0]);
-        if label >= CLASSES.len() {
-            let (path, classes) = (self.path.clone(), CLASSES.len());
+        let size = PIXELS + self.labels;
+        let (labels, pixels) = self.bytes[record * size..][..size].split_at(self.labels);
+        let label = usize::from(labels[self.labels - 1]);
+        if label >= self.classes {
+            let (path, classes) = (self.path.clone(), self.classes);
             return Err(DataError::Label {
                 path,
                 index: record,
@@ -64,19 +111,21 @@ impl Part {
                 classes,
             });
         }
-        Ok((&record_bytes[1..], label))
+        Ok((pixels, label))
     }
 }
 
-/// A split of CIFAR-10.
+/// A split of CIFAR.
 pub(crate) struct Cifar {
     name: String,
     parts: Vec<Part>,
     len: usize,
+    names: Vec<String>,
 }
 
 impl Cifar {
     pub(crate) fn open(
+        kind: &Kind,
         dir: &Path,
         name: String,
         split: Split,
@@ -84,11 +133,11 @@ impl Cifar {
         limit: Option<usize>,
     ) -> Result<Cifar, DataError> {
         check_shape(&name, SHAPE, input)?;
-        let inner = dir.join("cifar-10-batches-bin");
+        let inner = dir.join(kind.folder);
         let dir = if inner.is_dir() { &inner } else { dir };
-        let files: Vec<String> = match split {
-            Split::Train => (1..=5).map(|i| format!("data_batch_{i}.bin")).collect(),
-            Split::Validation => vec!["test_batch.bin".to_owned()],
+        let files = match split {
+            Split::Train => kind.train,
+            Split::Validation => kind.validation,
         };
         let limit = limit.unwrap_or(usize::MAX);
         let (mut parts, mut len) = (Vec::new(), 0);
@@ -100,13 +149,14 @@ impl Cifar {
             if !path.is_file() {
                 return Err(DataError::NotFound {
                     what: path.display().to_string(),
-                    remedy: "unpack the *binary version* of CIFAR-10 \
-                             (cifar-10-binary.tar.gz from www.cs.toronto.edu/~kriz/cifar.html) there"
-                        .into(),
+                    remedy: format!(
+                        "unpack the *binary version* ({} from www.cs.toronto.edu/~kriz/cifar.html) there",
+                        kind.archive
+                    ),
                 });
             }
             let bytes = map(&path)?;
-            let part = Part::new(path, bytes)?;
+            let part = Part::new(kind, path, bytes)?;
             len += part.records;
             parts.push(part);
         }
@@ -117,7 +167,25 @@ impl Cifar {
                 hint: "",
             });
         }
-        Ok(Cifar { name, parts, len })
+        let names = names(&dir.join(kind.names), kind.classes);
+        Ok(Cifar {
+            name,
+            parts,
+            len,
+            names,
+        })
+    }
+}
+
+/// The names in a file, a line each; those of CIFAR-10 are known without.
+fn names(path: &Path, classes: usize) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let names: Vec<String> = lines.take(classes).map(str::to_owned).collect();
+    match names.len() == classes {
+        true => names,
+        false if classes == CLASSES.len() => CLASSES.map(str::to_owned).to_vec(),
+        false => Vec::new(),
     }
 }
 
@@ -131,7 +199,7 @@ impl Dataset for Cifar {
     }
 
     fn classes(&self) -> usize {
-        CLASSES.len()
+        self.parts.first().map_or(0, |p| p.classes)
     }
 
     fn shape(&self) -> [usize; 3] {
@@ -154,6 +222,6 @@ impl Dataset for Cifar {
     }
 
     fn class_name(&self, class: usize) -> Option<&str> {
-        CLASSES.get(class).copied()
+        self.names.get(class).map(String::as_str)
     }
 }

@@ -190,8 +190,8 @@ pub enum DataError {
 }
 
 /// The forms a data set's description may take, for messages and help texts.
-pub(crate) const FORMS: &str = "use fashion-mnist-small, fashion-mnist, idx:DIR, cifar-10:DIR, folder:DIR \
-                         or synthetic:CxHxW:N[:CLASSES]";
+pub(crate) const FORMS: &str = "use fashion-mnist-small, fashion-mnist, idx:DIR, cifar-10:DIR, cifar-100:DIR, \
+                         folder:DIR, tar:DIR, npy:DIR, npz:FILE or synthetic:CxHxW:N[:CLASSES]";
 
 impl DataError {
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> DataError {

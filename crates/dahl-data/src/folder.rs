@@ -1,4 +1,4 @@
-//! Folders of pictures with tables of labels; the conventions are in the [module above](super).
+//! Folders of pictures, in a sub-folder per class or with tables of labels; the conventions are in the [module above](super).
 //!
 //! Only the tables are read when the set is opened. Pictures are read and decoded each time they are
 //! asked for, by the thread that asks, so the set may be larger than any memory.
@@ -9,14 +9,12 @@ use std::path::{Path, PathBuf};
 
 use dahl_core::hash::Checksum;
 
+use super::class_folders;
 use super::error::DataError;
 use super::picture::read_file;
 use super::random::mix;
 use super::table::{self, Labels, Table};
 use super::{Dataset, Split};
-
-/// One line in so many is for validation when no split is named.
-const VALIDATION_PART: usize = 10;
 
 /// A split of a folder of pictures.
 pub(crate) struct Folder {
@@ -35,25 +33,18 @@ impl Folder {
         split: Split,
         input: [usize; 3],
         limit: Option<usize>,
+        seed: u64,
     ) -> Result<Folder, DataError> {
-        if !matches!(input[0], 1 | 3) || input.contains(&0) {
-            // Said as a shape: pictures can be brought to one or three channels, not to this.
-            let data = [3, input[1], input[2]];
-            return Err(DataError::Shape {
-                what: name,
-                data,
-                model: input,
-            });
-        }
+        super::picture_shape(&name, input)?;
         let mut labels = Labels::default();
-        let mut table = load(dir, split, &mut labels)?;
+        let mut table = load(dir, split, &mut labels, seed)?;
         let (classes, class) = labels.sort();
         table.renumber(&class);
         let len = table.len().min(limit.unwrap_or(usize::MAX));
         let Some((first, _)) = table.get(0).filter(|_| len > 0) else {
             let hint = match limit {
                 Some(0) => "",
-                _ => " of this split in its tables of labels",
+                _ => " of this split in its sub-folders or tables of labels",
             };
             return Err(DataError::Empty {
                 what: format!("{name} ({split})"),
@@ -79,8 +70,8 @@ impl Folder {
     }
 }
 
-/// Reads the tables of both splits, for both tell which classes there are, and keeps one split.
-fn load(dir: &Path, split: Split, labels: &mut Labels) -> Result<Table, DataError> {
+/// Reads the tables or sub-folders of both splits, for both tell which classes there are, and keeps one split.
+fn load(dir: &Path, split: Split, labels: &mut Labels, seed: u64) -> Result<Table, DataError> {
     let mut kept = Table::default();
     let [train, val, single] = ["train.csv", "val.csv", "labels.csv"].map(|f| dir.join(f));
     if train.is_file() && val.is_file() {
@@ -93,11 +84,20 @@ fn load(dir: &Path, split: Split, labels: &mut Labels) -> Result<Table, DataErro
         }
         return Ok(kept);
     }
+    if !single.is_file() && dir.is_dir() && class_folders::found(dir)? {
+        let (all, is_drawn) = class_folders::load(dir, split, labels)?;
+        return Ok(match is_drawn {
+            true => all.keep(draw(&all, split, seed)),
+            false => all,
+        });
+    }
     if !single.is_file() {
         return Err(DataError::NotFound {
             what: format!("labels of {}", dir.display()),
             remedy: if dir.is_dir() {
-                "put train.csv and val.csv, or labels.csv, in the folder: lines `file,label`".into()
+                "put pictures into a sub-folder per class (train/cat/1.jpg), or train.csv and val.csv or labels.csv \
+                 with lines `file,label`"
+                    .into()
             } else {
                 "the folder does not exist; check its name".into()
             },
@@ -110,30 +110,18 @@ fn load(dir: &Path, split: Split, labels: &mut Labels) -> Result<Table, DataErro
         marks.push(line.split);
     })?;
     if marks.iter().all(Option::is_none) {
-        return Ok(all.keep(draw(&all, split)));
+        return Ok(all.keep(draw(&all, split, seed)));
     }
     let ours = |&line: &usize| marks[line].unwrap_or(Some(Split::Train)) == Some(split);
     Ok(all.keep((0..all.len()).filter(ours)))
 }
 
-/// Draws the lines of one split: those whose names hash lowest are for validation, a tenth of all.
-fn draw(all: &Table, split: Split) -> Vec<usize> {
-    let hash = |line: usize| {
+/// Draws the lines of one split by their names, so that it stays when others are added.
+fn draw(all: &Table, split: Split, seed: u64) -> Vec<usize> {
+    super::split::draw(all.len(), split, |line| {
         let name = all.get(line).map_or("", |(name, _)| name);
-        (name.bytes().fold(0, |h, b| mix(h, u64::from(b))), line)
-    };
-    let mut hashes: Vec<(u64, usize)> = (0..all.len()).map(hash).collect();
-    let count = all.len().div_ceil(VALIDATION_PART).min(all.len() / 2);
-    if count > 0 {
-        hashes.select_nth_unstable(count - 1);
-    }
-    let chosen = match split {
-        Split::Validation => &hashes[..count],
-        Split::Train => &hashes[count..],
-    };
-    let mut chosen: Vec<usize> = chosen.iter().map(|h| h.1).collect();
-    chosen.sort_unstable();
-    chosen
+        name.bytes().fold(seed, |h, b| mix(h, u64::from(b)))
+    })
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, DataError> {

@@ -11,13 +11,18 @@
 //! | `fashion-mnist-small` | 10,000 + 2,000 images of Fashion-MNIST, part of the program |
 //! | `fashion-mnist` | the full set, in a folder of that name under one of the roots |
 //! | `idx:DIR` | files named and made like MNIST's, plain (mapped) or `.gz` (unpacked once) |
-//! | `cifar-10:DIR` | CIFAR-10, binary version (mapped) |
-//! | `folder:DIR` | JPEG and PNG pictures with tables of labels, read as they are needed |
+//! | `cifar-10:DIR`, `cifar-100:DIR` | CIFAR, binary version (mapped) |
+//! | `folder:DIR` | JPEG and PNG pictures in a sub-folder per class or with tables of labels, read as they are needed |
+//! | `tar:DIR`, `tar:FILE` | pictures in tar archives (mapped), read as they are needed |
+//! | `npy:DIR`, `npz:FILE` | NumPy's arrays: images, or rows of features |
 //! | `synthetic:CxHxW:N[:CLASSES]` | learnable images made on the fly |
 //!
 //! # Folders of pictures
 //!
-//! A folder holds either `train.csv` and `val.csv`, or one `labels.csv`; pictures are anywhere below.
+//! A folder has one sub-folder per class, `CLASS/PICTURE`, in `train` and `val` or directly; in the latter case a tenth of the
+//! pictures is for validation. Or tables say which class a picture has:
+//!
+//! The folder holds either `train.csv` and `val.csv`, or one `labels.csv`; pictures are anywhere below.
 //! A line is `file,label` or `file,label,split`: the file relative to the folder, the label a name or
 //! an integer, the split `train` or `val` (`test` is left out of both; nothing means `train`). Fields
 //! may be quoted; a first line `file,label` is a heading. If `labels.csv` names no split, a tenth of
@@ -50,10 +55,14 @@
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
+mod arrays;
 mod augment;
 mod batches;
 mod bytes;
+mod cache;
 mod cifar;
+#[cfg(feature = "images")]
+mod class_folders;
 mod error;
 #[cfg(feature = "images")]
 mod folder;
@@ -62,6 +71,7 @@ mod idx;
 mod memory;
 mod named;
 mod normalise;
+mod npy;
 mod order;
 #[cfg(feature = "images")]
 mod picture;
@@ -72,19 +82,25 @@ mod resize;
 mod samples;
 mod source;
 mod spec;
+mod split;
 mod synthetic;
 #[cfg(feature = "images")]
 mod table;
+#[cfg(feature = "images")]
+mod tar;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "images")]
 mod view;
+mod zip;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use augment::{Augment, Transform};
 pub use batches::Batches;
+pub use cache::cached;
 pub use error::DataError;
 pub use identity::Identity;
 pub use memory::InMemory;
@@ -170,6 +186,12 @@ pub trait Dataset: Send + Sync {
         1
     }
 
+    /// All samples and labels, for sets whose samples are floats or whose labels are values: such a set has no bytes to
+    /// read, and is taken from here.
+    fn floats(&self) -> Option<Arc<InMemory>> {
+        None
+    }
+
     /// The name of a class, if it has one.
     fn class_name(&self, _class: usize) -> Option<&str> {
         None
@@ -194,17 +216,43 @@ pub fn open(
     limit: Option<usize>,
     roots: &[PathBuf],
 ) -> Result<Box<dyn Dataset>, DataError> {
+    open_drawn(spec, split, input, limit, roots, 0)
+}
+
+/// The same; where a set has no split of its own, this seed draws the tenth that is for validation.
+pub fn open_drawn(
+    spec: &DataSpec,
+    split: Split,
+    input: [usize; 3],
+    limit: Option<usize>,
+    roots: &[PathBuf],
+    seed: u64,
+) -> Result<Box<dyn Dataset>, DataError> {
     sample_size(input)?;
     let name = spec.to_string();
     Ok(match spec {
         DataSpec::FashionMnistSmall => named::fashion_small(split, input, limit)?,
         DataSpec::FashionMnist => named::fashion(split, input, limit, roots)?,
         DataSpec::Idx(dir) => Box::new(idx::IdxSet::open(dir, name, split, input, limit, None)?),
-        DataSpec::Cifar10(dir) => Box::new(cifar::Cifar::open(dir, name, split, input, limit)?),
+        DataSpec::Cifar10(dir) => {
+            let kind = &cifar::CIFAR_10;
+            Box::new(cifar::Cifar::open(kind, dir, name, split, input, limit)?)
+        }
+        DataSpec::Cifar100(dir) => {
+            let kind = &cifar::CIFAR_100;
+            Box::new(cifar::Cifar::open(kind, dir, name, split, input, limit)?)
+        }
+        DataSpec::Npy(path) | DataSpec::Npz(path) => {
+            Box::new(arrays::Arrays::open(path, name, split, input, limit, seed)?)
+        }
         #[cfg(feature = "images")]
-        DataSpec::Folder(dir) => Box::new(folder::Folder::open(dir, name, split, input, limit)?),
+        DataSpec::Folder(dir) => {
+            Box::new(folder::Folder::open(dir, name, split, input, limit, seed)?)
+        }
+        #[cfg(feature = "images")]
+        DataSpec::Tar(path) => Box::new(tar::Tar::open(path, name, split, input, limit, seed)?),
         #[cfg(not(feature = "images"))]
-        DataSpec::Folder(_) => {
+        DataSpec::Folder(_) | DataSpec::Tar(_) => {
             return Err(DataError::Spec {
                 spec: name,
                 reason: "this build cannot decode pictures; build it with the feature `images`"
@@ -266,6 +314,20 @@ pub fn spare_outputs(data: &dyn Dataset, outputs: usize) -> Option<String> {
         "{name} has {classes} classes, the model {outputs} outputs: {spare} of them are never right; end the model with \
          {classes} outputs unless that is meant"
     ))
+}
+
+/// Refuses shapes that pictures cannot be brought to.
+#[cfg(feature = "images")]
+fn picture_shape(name: &str, input: [usize; 3]) -> Result<(), DataError> {
+    if matches!(input[0], 1 | 3) && !input.contains(&0) {
+        return Ok(());
+    }
+    // Said as a shape: pictures can be brought to one or three channels, not to this.
+    Err(DataError::Shape {
+        what: name.to_owned(),
+        data: [3, input[1], input[2]],
+        model: input,
+    })
 }
 
 /// Checks that images have the shape of the model's input.

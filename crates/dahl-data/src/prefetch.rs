@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use dahl_core::{Element, panic_message};
 
@@ -130,6 +131,7 @@ pub struct Prefetcher<T: Element> {
     course: Course,
     /// For samples that turn out to be needed.
     batches: Batches<T>,
+    waited: Duration,
 }
 
 /// From a number to an epoch and a batch of it.
@@ -235,6 +237,7 @@ impl<T: Element> Prefetcher<T> {
             threads: Vec::new(),
             course,
             batches: batches.clone(),
+            waited: Duration::ZERO,
         };
         for i in 0..threads {
             let (shared, batches) = (Arc::clone(&this.shared), batches.clone());
@@ -245,6 +248,11 @@ impl<T: Element> Prefetcher<T> {
             this.threads.push(thread);
         }
         Ok(this)
+    }
+
+    /// How long the consumer has waited for batches that were not ready.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
@@ -263,11 +271,13 @@ impl<T: Element> Iterator for Prefetcher<T> {
             if let Some(found) = state.window[place].take() {
                 break found;
             }
+            let since = Instant::now();
             state = self
                 .shared
                 .ready
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+            self.waited += since.elapsed();
         };
         state.wanted += 1;
         state.stop = found.is_err();

@@ -21,13 +21,16 @@ pub enum Source {
 
 impl From<Arc<dyn Dataset>> for Source {
     fn from(data: Arc<dyn Dataset>) -> Self {
-        Source::Images(data)
+        match data.floats() {
+            Some(samples) => Source::Memory(samples),
+            None => Source::Images(data),
+        }
     }
 }
 
 impl From<Box<dyn Dataset>> for Source {
     fn from(data: Box<dyn Dataset>) -> Self {
-        Source::Images(data.into())
+        Source::from(Arc::<dyn Dataset>::from(data))
     }
 }
 

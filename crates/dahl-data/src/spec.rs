@@ -13,12 +13,16 @@ use super::error::DataError;
 const MAX_CLASSES: usize = 1 << 16;
 
 /// What a description may begin with.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 10] = [
     "fashion-mnist-small",
     "fashion-mnist",
     "idx",
     "cifar-10",
+    "cifar-100",
     "folder",
+    "tar",
+    "npy",
+    "npz",
     "synthetic",
 ];
 
@@ -33,8 +37,16 @@ pub enum DataSpec {
     Idx(PathBuf),
     /// `cifar-10:DIR`: a folder with the binary version of CIFAR-10.
     Cifar10(PathBuf),
-    /// `folder:DIR`: JPEG and PNG pictures with tables of labels.
+    /// `cifar-100:DIR`: a folder with the binary version of CIFAR-100.
+    Cifar100(PathBuf),
+    /// `folder:DIR`: JPEG and PNG pictures in a sub-folder per class, or with tables of labels.
     Folder(PathBuf),
+    /// `tar:DIR` or `tar:FILE`: pictures in tar archives.
+    Tar(PathBuf),
+    /// `npy:DIR`: a folder of NumPy's arrays.
+    Npy(PathBuf),
+    /// `npz:FILE`: an archive of NumPy's arrays.
+    Npz(PathBuf),
     /// `synthetic:CxHxW:N[:CLASSES]`: learnable images made on the fly.
     Synthetic {
         /// Channels, height, width.
@@ -59,6 +71,7 @@ impl DataSpec {
         };
         let directory = || match rest {
             Some(dir) if !dir.is_empty() => Ok(PathBuf::from(dir)),
+            _ if kind == "npz" => Err(wrong("`npz` needs a file, as in `npz:FILE`".into())),
             _ => Err(wrong(format!(
                 "`{kind}` needs a folder, as in `{kind}:DIR`"
             ))),
@@ -71,7 +84,11 @@ impl DataSpec {
             }
             ("idx", _) => directory().map(DataSpec::Idx),
             ("cifar-10", _) => directory().map(DataSpec::Cifar10),
+            ("cifar-100", _) => directory().map(DataSpec::Cifar100),
             ("folder", _) => directory().map(DataSpec::Folder),
+            ("tar", _) => directory().map(DataSpec::Tar),
+            ("npy", _) => directory().map(DataSpec::Npy),
+            ("npz", _) => directory().map(DataSpec::Npz),
             ("synthetic", rest) => synthetic(rest.unwrap_or_default()).map_err(wrong),
             _ => Err(wrong(match dahl_core::text::nearest(kind, KINDS) {
                 Some(near) => format!("unknown kind of data: did you mean {near:?}?"),
@@ -131,7 +148,11 @@ impl fmt::Display for DataSpec {
             DataSpec::FashionMnist => f.write_str("fashion-mnist"),
             DataSpec::Idx(dir) => write!(f, "idx:{}", dir.display()),
             DataSpec::Cifar10(dir) => write!(f, "cifar-10:{}", dir.display()),
+            DataSpec::Cifar100(dir) => write!(f, "cifar-100:{}", dir.display()),
             DataSpec::Folder(dir) => write!(f, "folder:{}", dir.display()),
+            DataSpec::Tar(path) => write!(f, "tar:{}", path.display()),
+            DataSpec::Npy(dir) => write!(f, "npy:{}", dir.display()),
+            DataSpec::Npz(file) => write!(f, "npz:{}", file.display()),
             DataSpec::Synthetic {
                 shape: [c, h, w],
                 count,
@@ -161,6 +182,10 @@ mod tests {
             "idx:/data/mnist",
             "idx:C:\\data",
             "cifar-10:x",
+            "cifar-100:x",
+            "tar:shards",
+            "npy:arrays",
+            "npz:a.npz",
             "folder:some where",
             "synthetic:3x32x32:500",
             "synthetic:1x8x9:1:2",

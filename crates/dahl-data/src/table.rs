@@ -20,7 +20,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    fn number(&mut self, label: &str) -> Option<u32> {
+    pub(crate) fn number(&mut self, label: &str) -> Option<u32> {
         if let Some(&n) = self.numbers.get(label) {
             return Some(n);
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{gzip, idx};
 use crate::bytes::Bytes;
-use crate::cifar::Part;
+use crate::cifar::{CIFAR_10, Part};
 use crate::idx::{IdxSet, Kind, from_memory};
 
 /// Opens a pair of files and, if that works, reads all of it.
@@ -106,7 +106,7 @@ proptest! {
         let mut all = bytes;
         all.resize(records * 3073 + extra, 77);
         let whole = records > 0 && extra == 0;
-        let part = Part::new(Path::new("x.bin").into(), Bytes::Held(all));
+        let part = Part::new(&CIFAR_10, Path::new("x.bin").into(), Bytes::Held(all));
         prop_assert_eq!(part.is_ok(), whole);
         if let Ok(part) = part {
             for i in 0..records {

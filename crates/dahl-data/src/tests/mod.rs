@@ -5,6 +5,8 @@ mod files;
 mod loading;
 #[cfg(feature = "images")]
 mod pictures;
+#[cfg(feature = "images")]
+mod sets;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

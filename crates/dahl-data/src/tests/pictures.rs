@@ -106,7 +106,7 @@ fn a_table_without_splits_is_divided_once_and_for_all() {
 fn mistakes_are_named() {
     let dir = TempDir::new();
     let message = |split| go(&dir, split, [1, 2, 2]).err().unwrap().to_string();
-    assert!(message(Split::Train).contains("train.csv and val.csv, or labels.csv"));
+    assert!(message(Split::Train).contains("train.csv and val.csv or labels.csv"));
     dir.write("labels.csv", b"file,label\n");
     assert!(message(Split::Train).contains("no images of this split"));
     dir.write("labels.csv", b"gone.png,1\nbad.png,0\n");

@@ -133,6 +133,101 @@ const CIFAR_FILES: &[&str] = &[
     "test_batch.bin",
 ];
 
+/// Arrays in a folder as a bundle of `.npy` files, or an archive of them.
+pub(super) const ARRAYS: Target = Target {
+    name: "arrays",
+    files: &[
+        "crates/dahl-data/src/tests/fixtures/arrays.npz",
+        "crates/dahl-data/src/tests/fixtures/packed.npz",
+    ],
+    made: || {
+        let x = npy("|u1", "(4, 1, 2)", &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let y = npy("<i2", "(4,)", &[0, 0, 1, 0, 2, 0, 1, 0]);
+        let floats = npy("<f4", "(4, 2)", &[0; 32]);
+        vec![
+            bundle::join(&[("x.npy", &x), ("y.npy", &y)]),
+            bundle::join(&[("x_train.npy", &floats), ("y_train.npy", &y)]),
+        ]
+    },
+    words: &[
+        "'descr': '<f8'",
+        "'fortran_order': True",
+        "'shape': (4, 2)",
+        "=== x.npy\n",
+        "PK\u{5}\u{6}",
+        "PK\u{1}\u{2}",
+    ],
+    parse: |folder, bytes| match bundle::parts(bytes) {
+        Some(parts) => {
+            folder.unpack(&parts, ARRAY_FILES);
+            read_both(&DataSpec::Npy(folder.path().into()), [1, 1, 2])
+        }
+        None => {
+            folder.write("a.npz", bytes);
+            let spec = DataSpec::Npz(folder.path().join("a.npz"));
+            read_both(&spec, [2, 3, 3]).or_else(|_| read_both(&spec, [4, 1, 1]))
+        }
+    },
+};
+
+const ARRAY_FILES: &[&str] = &[
+    "x.npy",
+    "y.npy",
+    "x_train.npy",
+    "y_train.npy",
+    "x_test.npy",
+    "y_test.npy",
+];
+
+fn npy(kind: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), bytes].concat()
+}
+
+/// A tar archive with pictures and classes.
+pub(super) const TAR: Target = Target {
+    name: "tar",
+    files: &["crates/dahl-data/src/tests/fixtures/shards.tar"],
+    made: || {
+        let picture = PNG.clone();
+        vec![
+            tar(&[("1.png", &picture), ("1.cls", b"cat")]),
+            tar(&[
+                ("dog/1.png", &picture),
+                ("cat/2.png", &picture),
+                ("cat/3.png", b"none"),
+            ]),
+        ]
+    },
+    words: &[".cls", "ustar", "path=", "00000000010"],
+    parse: |folder, bytes| {
+        folder.write("train.tar", bytes);
+        read(
+            &DataSpec::Tar(folder.path().into()),
+            Split::Train,
+            [1, 2, 3],
+        )
+    },
+};
+
+fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, content) in files {
+        let mut header = vec![0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+        header[156] = b'0';
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        out.extend(header);
+        out.extend(*content);
+        out.resize(out.len().div_ceil(512) * 512, 0);
+    }
+    out
+}
+
 /// A bundle of tables, or one alone, in a folder with pictures.
 pub(super) const CSV: Target = Target {
     name: "csv",

@@ -31,12 +31,15 @@ pub const TARGETS: &[Target] = &[
     measured::METRICS,
     data::IDX,
     data::CIFAR,
+    data::ARRAYS,
+    data::TAR,
     data::CSV,
     data::PICTURE,
     options::GRAIN,
     options::UNITS,
     options::SCHEDULE,
     options::DATA,
+    options::AUGMENT,
     options::LOSS,
 ];
 

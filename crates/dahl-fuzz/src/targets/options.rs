@@ -1,7 +1,7 @@
 //! What people type: options of the command line.
 
 use dahl::core::{DType, UnitKind};
-use dahl::data::DataSpec;
+use dahl::data::{Augment, DataSpec, Normalise};
 use dahl::nn::keys::Given;
 use dahl::nn::losses::Loss;
 use dahl::nn::lower::grain::Grain;
@@ -128,6 +128,28 @@ pub(super) const DATA: Target = Target {
         "x",
     ],
     parse: |_, bytes| round::<DataSpec>(text(bytes)?).map(drop),
+};
+
+/// Pipelines of random changes, and normalisations.
+pub(super) const AUGMENT: Target = Target {
+    name: "augment",
+    files: &[],
+    made: || {
+        texts(&[
+            "flip,crop:4,rotate:10,brightness:0.2,contrast:0.2,erase:0.5,mixup:0.2",
+            "flip:0.25",
+            "0.49,0.48,0.45/0.25,0.24,0.26",
+        ])
+    },
+    words: &[
+        "flip", "crop:", "rotate:", "erase", "mixup:", "1e-3", "/", ",",
+    ],
+    parse: |_, bytes| {
+        let text = text(bytes)?;
+        round::<Augment>(text)
+            .map(drop)
+            .or_else(|_| round::<Normalise>(text).map(drop))
+    },
 };
 
 pub(super) const LOSS: Target = Target {

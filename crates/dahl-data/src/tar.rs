@@ -1,0 +1,285 @@
+//! Pictures in tar archives ("shards"): many small files as a few large ones.
+//!
+//! A member `KEY.jpg` has its class in a member `KEY.cls` beside it, a number or a name, as WebDataset has it; without
+//! one, its class is the folder it lies in. Archives named `train*.tar` are for training, `val*.tar` or `test*.tar` for
+//! validation; if none is named so, a tenth of all pictures is drawn. Headers are read once, archives are mapped, and
+//! pictures decoded each time they are asked for. Plain archives only: pictures do not get smaller by packing.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use dahl_core::hash::Checksum;
+
+use super::bytes::{Bytes, map};
+use super::class_folders::is_picture;
+use super::error::DataError;
+use super::picture::decode;
+use super::random::mix;
+use super::table::Labels;
+use super::{Dataset, Split};
+
+const BLOCK: usize = 512;
+/// The largest text that is believed to be a class.
+const MAX_CLASS: usize = 256;
+
+/// A split of the pictures in archives.
+pub(crate) struct Tar {
+    name: String,
+    shape: [usize; 3],
+    shards: Vec<(PathBuf, Bytes)>,
+    items: Vec<Item>,
+    classes: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Item {
+    shard: u32,
+    start: usize,
+    length: usize,
+    class: u32,
+    /// Of its path in the archive.
+    hash: u64,
+}
+
+/// A member of an archive.
+pub(crate) struct Member<'a> {
+    pub(crate) path: String,
+    pub(crate) start: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The regular files of an archive (ustar, GNU or pax; long names of GNU and pax are known).
+pub(crate) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
+    let (mut at, mut all, mut long) = (0, Vec::new(), None);
+    while let Some(header) = archive.get(at..at + BLOCK) {
+        if header.iter().all(|&b| b == 0) {
+            break;
+        }
+        let size = octal(&header[124..136]).ok_or(format!("no header at byte {at}"))?;
+        let sum: u64 = header.iter().map(|&b| u64::from(b)).sum();
+        let own: u64 = header[148..156].iter().map(|&b| u64::from(b)).sum();
+        if octal(&header[148..156]) != Some(sum - own + 8 * 32) {
+            return Err(format!("no header at byte {at}, or a damaged one"));
+        }
+        let start = at + BLOCK;
+        let size = usize::try_from(size).map_err(|_| "a member is too large")?;
+        let end = start.checked_add(size).filter(|&e| e <= archive.len());
+        let end = end.ok_or(format!("the member at byte {at} is cut off"))?;
+        let bytes = &archive[start..end];
+        match header[156] {
+            b'0' | 0 | b'7' => {
+                let path = long.take().unwrap_or_else(|| plain_path(header));
+                all.push(Member { path, start, bytes });
+            }
+            b'L' => long = Some(text(bytes)),
+            b'x' => long = pax_path(bytes).or(long),
+            _ => long = None,
+        }
+        at = end.div_ceil(BLOCK) * BLOCK;
+    }
+    Ok(all)
+}
+
+/// A number in octal, or in base 256 where it is large.
+fn octal(field: &[u8]) -> Option<u64> {
+    if field[0] & 0x80 != 0 {
+        let low = &field[field.len().saturating_sub(8)..];
+        return Some(low.iter().fold(0, |n, &b| n << 8 | u64::from(b)));
+    }
+    let digits = text(field);
+    match digits.trim() {
+        "" => Some(0),
+        digits => u64::from_str_radix(digits, 8).ok(),
+    }
+}
+
+/// The text before the first zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn plain_path(header: &[u8]) -> String {
+    let name = text(&header[..100]);
+    match header[257..262] == *b"ustar" && header[345] != 0 {
+        true => format!("{}/{name}", text(&header[345..500])),
+        false => name,
+    }
+}
+
+/// The path among records `LENGTH path=…\n`.
+fn pax_path(bytes: &[u8]) -> Option<String> {
+    let records = String::from_utf8_lossy(bytes).into_owned();
+    let path = records
+        .lines()
+        .find_map(|r| r.split_once(' ')?.1.strip_prefix("path="));
+    path.map(str::to_owned)
+}
+
+impl Tar {
+    pub(crate) fn open(
+        path: &Path,
+        name: String,
+        split: Split,
+        input: [usize; 3],
+        limit: Option<usize>,
+        seed: u64,
+    ) -> Result<Tar, DataError> {
+        super::picture_shape(&name, input)?;
+        let files = archives(path)?;
+        let is_named = files.iter().any(|f| holds(f).is_some());
+        let (mut shards, mut items, mut labels) = (Vec::new(), Vec::new(), Labels::default());
+        for file in files {
+            let bytes = map(&file)?;
+            let wrong = |reason: String| DataError::Usage(format!("{}: {reason}", file.display()));
+            let shard = shards.len() as u32;
+            let found = index(&bytes, shard, &mut labels).map_err(wrong)?;
+            if !is_named || holds(&file) == Some(split) {
+                items.extend(found);
+            }
+            shards.push((file, bytes));
+        }
+        if !is_named {
+            let lines = super::split::draw(items.len(), split, |i| mix(seed, items[i].hash));
+            items = lines.into_iter().map(|i| items[i]).collect();
+        }
+        let (classes, order) = labels.sort();
+        items
+            .iter_mut()
+            .for_each(|i| i.class = order[i.class as usize]);
+        items.truncate(limit.unwrap_or(usize::MAX));
+        if items.is_empty() {
+            let hint = "; members are KEY.jpg with KEY.cls, or CLASS/KEY.jpg";
+            return Err(DataError::Empty {
+                what: format!("{name} ({split})"),
+                hint,
+            });
+        }
+        Ok(Tar {
+            name,
+            shape: input,
+            shards,
+            items,
+            classes,
+        })
+    }
+}
+
+/// The archives that a path means, sorted.
+fn archives(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let listed = std::fs::read_dir(path).map_err(DataError::io(path, "list it"))?;
+    let files = listed.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files: Vec<PathBuf> = files
+        .filter(|p| p.extension().is_some_and(|e| e == "tar"))
+        .collect();
+    files.sort();
+    match files.is_empty() {
+        false => Ok(files),
+        true => Err(DataError::NotFound {
+            what: format!("archives *.tar in {}", path.display()),
+            remedy: "put train-*.tar and val-*.tar there".into(),
+        }),
+    }
+}
+
+/// The split that an archive's name says.
+fn holds(file: &Path) -> Option<Split> {
+    let name = file.file_name()?.to_str()?;
+    match name {
+        n if n.starts_with("train") => Some(Split::Train),
+        n if n.starts_with("val") || n.starts_with("test") => Some(Split::Validation),
+        _ => None,
+    }
+}
+
+/// The pictures of an archive with the numbers of their classes.
+fn index(archive: &[u8], shard: u32, labels: &mut Labels) -> Result<Vec<Item>, String> {
+    let all = members(archive)?;
+    let stem = |path: &str| path.rsplit_once('.').map_or(path, |p| p.0).to_owned();
+    let mut classes = HashMap::new();
+    for member in all.iter().filter(|m| m.path.ends_with(".cls")) {
+        let text = std::str::from_utf8(member.bytes).ok().map(str::trim);
+        let text = text.filter(|t| !t.is_empty() && t.len() <= MAX_CLASS);
+        let text = text.ok_or(format!("{} is no class", member.path))?;
+        classes.insert(stem(&member.path), text.to_owned());
+    }
+    let mut items = Vec::new();
+    for member in all.iter().filter(|m| is_picture(&m.path)) {
+        let folder = Path::new(&member.path).parent().and_then(Path::file_name);
+        let folder = folder.map(|f| f.to_string_lossy().into_owned());
+        let class = classes.get(&stem(&member.path)).cloned().or(folder);
+        let class = class.ok_or(format!(
+            "{} has neither a .cls file nor a folder",
+            member.path
+        ))?;
+        items.push(Item {
+            shard,
+            start: member.start,
+            length: member.bytes.len(),
+            class: labels.number(&class).ok_or("too many classes")?,
+            hash: member.path.bytes().fold(0, |h, b| mix(h, u64::from(b))),
+        });
+    }
+    Ok(items)
+}
+
+impl Dataset for Tar {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    // Pictures are decoded.
+    fn loaders(&self) -> usize {
+        2
+    }
+
+    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
+        super::check_read(self, index, pixels)?;
+        let item = self.items[index];
+        let (path, bytes) = &self.shards[item.shard as usize];
+        let picture = &bytes[item.start..item.start + item.length];
+        decode(picture, self.shape, pixels).map_err(|reason| DataError::Picture {
+            path: path.clone(),
+            index,
+            reason,
+        })?;
+        Ok(item.class as usize)
+    }
+
+    fn label(&self, index: usize) -> Result<usize, DataError> {
+        let item = self.items.get(index);
+        item.map(|i| i.class as usize)
+            .ok_or_else(|| super::no_such_item(self, index))
+    }
+
+    fn class_name(&self, class: usize) -> Option<&str> {
+        self.classes.get(class).map(String::as_str)
+    }
+
+    // As of folders: every name, place and label, and some pictures.
+    fn content(&self) -> u64 {
+        let mut sum = Checksum::default();
+        for item in &self.items {
+            sum.add(&item.hash.to_le_bytes());
+            sum.add(&item.length.to_le_bytes());
+            sum.add(&item.class.to_le_bytes());
+        }
+        sum.add(&super::identity::content(self).to_le_bytes());
+        sum.finish()
+    }
+}
