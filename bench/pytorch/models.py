@@ -22,6 +22,11 @@ class Add(nn.Module):
         return total
 
 
+class Concat(nn.Module):
+    def forward(self, *inputs):
+        return torch.cat(inputs, 1)
+
+
 def make(layer, shape):
     """The module of a layer whose (first) input has this shape, without the batch."""
     kind = layer["type"]
@@ -51,6 +56,7 @@ def make(layer, shape):
     if kind == "gelu":
         return nn.GELU(layer.get("approximate", "none"))
     plain = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "silu": nn.SiLU, "flatten": nn.Flatten, "add": Add,
+             "concat": Concat,
              "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1)}
     return plain[kind]()
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::model::{Model, ModelError};
 
 /// Names and texts, the first one the default.
-const TABLE: [(&str, &str); 6] = [
+const TABLE: [(&str, &str); 14] = [
     ("first", include_str!("../models/first.toml")),
     ("small-cnn", include_str!("../models/small-cnn.toml")),
     (
@@ -18,6 +18,14 @@ const TABLE: [(&str, &str); 6] = [
     ("lenet5", include_str!("../models/lenet5.toml")),
     ("vgg-small", include_str!("../models/vgg-small.toml")),
     ("resnet18-32", include_str!("../models/resnet18-32.toml")),
+    ("mlp", include_str!("../models/mlp.toml")),
+    ("vgg11", include_str!("../models/vgg11.toml")),
+    ("vgg16", include_str!("../models/vgg16.toml")),
+    ("resnet18", include_str!("../models/resnet18.toml")),
+    ("resnet34", include_str!("../models/resnet34.toml")),
+    ("resnet34-32", include_str!("../models/resnet34-32.toml")),
+    ("resnet50", include_str!("../models/resnet50.toml")),
+    ("resnet50-32", include_str!("../models/resnet50-32.toml")),
 ];
 
 /// The names that [`by_name`] takes.

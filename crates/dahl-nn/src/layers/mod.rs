@@ -10,6 +10,7 @@ mod adaptive_avg_pool2d;
 mod add;
 mod avg_pool2d;
 mod batch_norm2d;
+mod concat;
 mod conv2d;
 mod dropout;
 mod elu;
@@ -36,6 +37,7 @@ pub(crate) use adaptive_avg_pool2d::AdaptiveAvgPool2d;
 pub(crate) use add::Add;
 pub(crate) use avg_pool2d::AvgPool2d;
 pub(crate) use batch_norm2d::BatchNorm2d;
+pub(crate) use concat::Concat;
 pub(crate) use conv2d::Conv2d;
 pub(crate) use dropout::Dropout;
 pub(crate) use elu::Elu;
@@ -69,6 +71,7 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Flatten>(),
     reader::<Linear>(),
     reader::<Add>(),
+    reader::<Concat>(),
     reader::<Sigmoid>(),
     reader::<Tanh>(),
     reader::<LeakyRelu>(),

@@ -137,7 +137,7 @@ pub(super) fn assemble(
 fn output(layer: &dyn Layer, inputs: &[Extent]) -> Result<Extent, String> {
     if inputs.len() > 1 && !layer.reads_many() {
         return Err(format!(
-            "reads {} values; only add reads more than one: give `from` a single name",
+            "reads {} values; only add and concat read more than one: give `from` a single name",
             inputs.len()
         ));
     }

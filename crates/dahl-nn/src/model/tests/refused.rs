@@ -121,7 +121,7 @@ fn connections() {
     );
     refused(
         &format!("{a}[[layers]]\ntype = \"relu\"\nfrom = [\"a\", \"input\"]"),
-        "relu \"layers[1]\": reads 2 values; only add reads more than one: give `from` a single \
+        "relu \"layers[1]\": reads 2 values; only add and concat read more than one: give `from` a single \
          name (m.toml:6)",
     );
     refused(

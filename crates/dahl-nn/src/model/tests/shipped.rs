@@ -14,21 +14,31 @@ fn all_of_them_are_read_and_have_their_size() {
     let expected = [
         ("first", "1×28×28", 16 * 9 + 16 + 2704 * 10 + 10),
         ("lenet5", "1×28×28", 61_706),
+        ("mlp", "1×28×28", 784 * 256 + 256 + 256 * 128 + 128 + 1_290),
+        ("resnet18", "3×224×224", 11_689_512),
         ("resnet18-32", "3×32×32", 11_173_962),
+        ("resnet34", "3×224×224", 21_797_672),
+        ("resnet34-32", "3×32×32", 21_282_122),
+        ("resnet50", "3×224×224", 25_557_032),
+        ("resnet50-32", "3×32×32", 23_520_842),
         ("small-cnn", "1×28×28", 6_810),
         ("small-cnn-512", "1×512×512", 40 + 4 * 255 * 255 * 10 + 10),
         ("vgg-small", "3×32×32", 1_116_970),
+        ("vgg11", "3×224×224", 132_863_336),
+        ("vgg16", "3×224×224", 138_357_544),
     ];
     let mut found: Vec<(String, String, usize)> = std::fs::read_dir(folder())
         .unwrap()
-        .map(|entry| {
-            let path = entry.unwrap().path();
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .map(|path| {
             let model = Model::load(&path).unwrap();
             assert_eq!(
                 path.file_stem().unwrap().to_str(),
                 Some(model.name.as_str())
             );
-            assert_eq!(model.classes(), 10);
+            let classes = if model.input[1] == 224 { 1000 } else { 10 };
+            assert_eq!(model.classes(), classes);
             let again = Model::from_toml(&model.to_toml(), "again").unwrap();
             assert_eq!(again.fingerprint(), model.fingerprint());
             (
@@ -69,5 +79,21 @@ fn the_residual_one_has_the_usual_shape() {
         "fc.bias",
     ] {
         assert!(keys.contains(&key), "{key}");
+    }
+}
+
+/// Weights of torchvision load: every key is there, with its shape, and no other.
+#[test]
+fn keys_and_shapes_are_those_of_torchvision() {
+    let text = include_str!("../../../tests/fixtures/torchvision.json");
+    let file: serde_json::Value = serde_json::from_str(text).unwrap();
+    for (name, keys) in file["models"].as_object().unwrap() {
+        let model = crate::models::by_name(name).unwrap();
+        let own = model
+            .params()
+            .iter()
+            .map(|p| (p.key.clone(), serde_json::json!(p.shape)));
+        let own: serde_json::Map<String, serde_json::Value> = own.collect();
+        assert_eq!(&own, keys.as_object().unwrap(), "{name}");
     }
 }
