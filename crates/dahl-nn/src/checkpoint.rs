@@ -22,8 +22,8 @@ mod folder;
 #[cfg(test)]
 mod tests;
 
-pub use folder::CheckpointFolder;
 pub(crate) use folder::OpenFolder;
+pub use folder::{BEST, CheckpointFolder};
 
 /// The file in a checkpoint's directory.
 pub const FILE: &str = "checkpoint.safetensors";

@@ -8,6 +8,7 @@
 //! | `constant` | base | |
 //! | `step:SIZE:GAMMA` | base · GAMMA^(epoch div SIZE) | `StepLR(SIZE, GAMMA)`, stepped once an epoch |
 //! | `cosine[:MIN]` | MIN + (base − MIN) · (1 + cos(π · t / T)) / 2 | `CosineAnnealingLR(T, MIN)`, stepped once a step |
+//! | `restarts:E[:K[:MIN]]` | the same cosine over E epochs, then over E·K, E·K², …, from base each time; K is 1 unless given | `CosineAnnealingWarmRestarts(T, K, MIN)`, stepped once a step |
 //! | `warmup:N` | base · (t + 1) / (N + 1) while t < N | `LinearLR(1 / (N + 1), total_iters=N)`, stepped once a step |
 //!
 //! A warm-up is combined with another by `+`, as in `warmup:500+cosine`. The cosine then begins where the
@@ -47,6 +48,15 @@ pub enum Shape {
         /// The rate at its end.
         min: f64,
     },
+    /// Along half a cosine over some epochs, and again from the beginning.
+    Restarts {
+        /// Epochs of the first cosine.
+        epochs: u64,
+        /// What the length of each is multiplied by for the next.
+        factor: u64,
+        /// The rate at the end of each.
+        min: f64,
+    },
 }
 
 /// Why there is no such schedule.
@@ -55,7 +65,7 @@ pub enum ScheduleError {
     /// A text that cannot be read.
     #[error(
         "{text:?} is not a schedule: {message}; write constant, step:EPOCHS:FACTOR, cosine or cosine:MIN, \
-         warmup:STEPS, or two joined as in warmup:500+cosine"
+         restarts:EPOCHS[:FACTOR[:MIN]], warmup:STEPS, or two joined as in warmup:500+cosine"
     )]
     Text {
         /// The text.
@@ -77,9 +87,11 @@ impl Schedule {
     /// Refuses what does not fall from this base rate: an end above it, or a factor above 1.
     pub fn check(&self, base: f64) -> Result<(), ScheduleError> {
         let message = match self.shape {
-            Shape::Cosine { min } if !(0.0..=base).contains(&min) => format!(
-                "ends at a learning rate of {min}; it must be 0 to {base}, with which it begins"
-            ),
+            Shape::Cosine { min } | Shape::Restarts { min, .. } if !(0.0..=base).contains(&min) => {
+                format!(
+                    "ends at a learning rate of {min}; it must be 0 to {base}, with which it begins"
+                )
+            }
             Shape::Step { gamma, .. } if !(0.0..=1.0).contains(&gamma) => {
                 format!(
                     "multiplies the learning rate by {gamma}; it must be 0 to 1, so that it falls"
@@ -108,8 +120,23 @@ impl Schedule {
             Shape::Cosine { min } => {
                 let length = total_steps.saturating_sub(self.warmup).max(1);
                 let t = step.saturating_sub(self.warmup).min(length);
-                let part = t as f64 / length as f64;
-                min + (base - min) * (1.0 + libm::cos(std::f64::consts::PI * part)) / 2.0
+                half_cosine(t, length, min, base)
+            }
+            Shape::Restarts {
+                epochs,
+                factor,
+                min,
+            } => {
+                let mut length = epochs.saturating_mul(steps_per_epoch).max(1);
+                let mut t = step.saturating_sub(self.warmup);
+                if factor <= 1 {
+                    t %= length;
+                }
+                while t >= length {
+                    t -= length;
+                    length = length.saturating_mul(factor);
+                }
+                half_cosine(t, length, min, base)
             }
         };
         if step < self.warmup {
@@ -118,6 +145,12 @@ impl Schedule {
             falling
         }
     }
+}
+
+/// From `base` at 0 to `min` at `length`.
+fn half_cosine(t: u64, length: u64, min: f64, base: f64) -> f64 {
+    let part = t as f64 / length as f64;
+    min + (base - min) * (1.0 + libm::cos(std::f64::consts::PI * part)) / 2.0
 }
 
 /// `base · gammaⁿ`, multiplied one by one as PyTorch does, while that is affordable.
@@ -161,6 +194,11 @@ fn parse(text: &str) -> Result<Schedule, String> {
             ["cosine", min] => Shape::Cosine {
                 min: real("the lowest rate", min)?,
             },
+            ["restarts", epochs, rest @ ..] if rest.len() <= 2 => Shape::Restarts {
+                epochs: whole("epochs", epochs)?,
+                factor: whole("the factor", rest.first().unwrap_or(&"1"))?,
+                min: real("the lowest rate", rest.get(1).unwrap_or(&"0"))?,
+            },
             _ => {
                 return Err(not_a_part(&words));
             }
@@ -177,7 +215,7 @@ fn parse(text: &str) -> Result<Schedule, String> {
 
 /// Why the words of a part are none: another name, or too few or too many of them.
 fn not_a_part(words: &[&str]) -> String {
-    const NAMES: [&str; 4] = ["constant", "cosine", "step", "warmup"];
+    const NAMES: [&str; 5] = ["constant", "cosine", "restarts", "step", "warmup"];
     match words.first() {
         Some(name) if NAMES.contains(name) => {
             let values = words.len() - 1;
@@ -214,6 +252,11 @@ impl fmt::Display for Schedule {
             Shape::Step { size, gamma } => write!(f, "step:{size}:{gamma:?}"),
             Shape::Cosine { min: 0.0 } => write!(f, "cosine"),
             Shape::Cosine { min } => write!(f, "cosine:{min:?}"),
+            Shape::Restarts {
+                epochs,
+                factor,
+                min,
+            } => write!(f, "restarts:{epochs}:{factor}:{min:?}"),
         }
     }
 }
@@ -250,6 +293,25 @@ mod tests {
         check("step:3:0.1", 1, &per_epoch);
         let per_step: Vec<f64> = per_epoch.iter().flat_map(|&lr| [lr; 4]).collect();
         check("step:3:0.1", 4, &per_step);
+    }
+
+    #[test]
+    fn restarts_are_cosine_annealing_warm_restarts() {
+        let expected = [
+            0.1,
+            0.0775,
+            0.032500000000000015,
+            0.1,
+            0.09397114317029975,
+            0.0775,
+            0.05500000000000001,
+            0.032500000000000015,
+            0.01602885682970026,
+            0.1,
+            0.09846666218300808,
+            0.09397114317029975,
+        ];
+        check("restarts:1:2:0.01", 3, &expected);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! as the weights in it.
 
 pub(crate) mod checksum;
+mod diff;
 mod fit;
 mod foreign;
 
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use crate::checkpoint;
 use crate::model::{Model, Param, Role};
 
+pub use diff::{TensorDiff, Worst, diff};
 pub(crate) use fit::fit_partly;
 pub use fit::{Fitted, fit};
 

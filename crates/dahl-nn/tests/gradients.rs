@@ -81,6 +81,10 @@ name = "sum"
 from = ["b", "base"]
 [[layers]]
 type = "relu"
+name = "meet"
+[[layers]]
+type = "concat"
+from = ["base", "meet", "input"]
 [[layers]]
 type = "max_pool2d"
 kernel = 3

@@ -462,3 +462,81 @@ fn augmented_runs_go_on_to_the_same_bits() {
     let error = run(&mut session, data(), stop_after(Stop::new(), None)).unwrap_err();
     assert!(error.to_string().contains("soft_cross_entropy"), "{error}");
 }
+
+/// Classes that cannot be learnt: the validation loss rises while the training loss falls.
+fn noise() -> Source {
+    let labels: Vec<usize> = (0..SAMPLES).map(|i| (i * i + i / 3) % 4).collect();
+    InMemory::new(SHAPE, values(SAMPLES + 7)[7 * 16..].to_vec(), labels)
+        .unwrap()
+        .into()
+}
+
+fn patient() -> Training {
+    Training {
+        epochs: 40,
+        patience: Some(2),
+        rate: Some(0.05),
+        ..Training::default()
+    }
+}
+
+/// Early stopping and the best checkpoint, stopped anywhere: the same epochs and the same best one.
+#[test]
+fn patience_ends_a_run_and_the_best_checkpoint_is_kept() {
+    let begin = |name: &str| {
+        let folder = folder(name);
+        let mut session = Session::new(step(), patient()).unwrap();
+        session.checkpoint_to(CheckpointFolder::new(&folder).keep_best(true));
+        (session, folder)
+    };
+    let (mut session, whole) = begin("patience");
+    let mut watch = |_: &mut Progress<'_>| ControlFlow::Continue(());
+    let mut one = runtime();
+    let history = session
+        .run(&mut one, data(), Some(noise()), &mut watch)
+        .unwrap();
+    assert!(session.stopped_early() && !session.interrupted());
+    let best = session.best().unwrap();
+    assert!(history.len() < 40 && history.len() as u64 == best.epoch + 2);
+    let losses: Vec<f64> = history
+        .iter()
+        .map(|e| e.validation.unwrap().mean_loss())
+        .collect();
+    assert_eq!(
+        best.loss,
+        losses.iter().copied().fold(f64::INFINITY, f64::min)
+    );
+    let kept = Checkpoint::load(&whole.join("best")).unwrap();
+    assert_eq!(kept.epoch, best.epoch);
+    let last = session.weights(&mut one).unwrap();
+    // A run that has ended stays ended.
+    assert!(
+        session
+            .run(&mut one, data(), Some(noise()), &mut watch)
+            .unwrap()
+            .is_empty()
+    );
+    for at in [3, 8] {
+        let (mut session, folder) = begin(&format!("patience-{at}"));
+        let stop = session.stop_handle();
+        let mut one = runtime();
+        session
+            .run(
+                &mut one,
+                data(),
+                Some(noise()),
+                &mut stop_after(stop, Some(at)),
+            )
+            .unwrap();
+        let mut session = Session::new(step(), patient()).unwrap();
+        session.resume_from(&mut one, &folder).unwrap();
+        session.checkpoint_to(CheckpointFolder::new(&folder).keep_best(true));
+        session
+            .run(&mut one, data(), Some(noise()), &mut watch)
+            .unwrap();
+        assert_eq!(session.best(), Some(best));
+        assert_eq!(session.weights(&mut one).unwrap(), last);
+        let again = Checkpoint::load(&folder.join("best")).unwrap();
+        assert_eq!(again.weights, kept.weights);
+    }
+}

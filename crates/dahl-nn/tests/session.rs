@@ -395,3 +395,50 @@ fn more_steps_than_can_be_counted_are_refused_not_overflowed() {
     assert!(error.contains("9223372036854775808"), "{error}");
     assert_eq!(run(Some(3)).unwrap().len(), 2);
 }
+
+#[test]
+fn growing_rates_are_tried_until_the_loss_explodes() {
+    let case = case("plain");
+    let mut runtime = How::default().runtime();
+    let mut session = start(&case, &How::default(), &mut runtime);
+    let search = dahl_nn::train::RateSearch {
+        from: 1e-4,
+        to: 1e4,
+        steps: 60,
+    };
+    let found = session
+        .find_rate(&mut runtime, runs::source(&case), search)
+        .unwrap();
+    let (first, last) = (found.losses[0], *found.losses.last().unwrap());
+    assert_eq!(first.0, 1e-4);
+    assert!(found.losses.len() > 10 && found.losses.len() < 60 && last.0 < 1e4);
+    assert!(found.losses.iter().all(|(_, loss)| loss.is_finite()));
+    let steepest = found.steepest().unwrap();
+    assert!((1e-3..10.0).contains(&steepest), "{steepest}");
+    let wrong = dahl_nn::train::RateSearch { to: 1e-5, ..search };
+    assert!(
+        session
+            .find_rate(&mut runtime, runs::source(&case), wrong)
+            .is_err()
+    );
+}
+
+#[test]
+fn confusion_counts_every_sample_once() {
+    let case = case("plain");
+    let mut runtime = How::default().runtime();
+    let mut session = start(&case, &How::default(), &mut runtime);
+    let confusion = session
+        .confusion(&mut runtime, runs::source(&case))
+        .unwrap();
+    let totals = session.evaluate(&mut runtime, runs::source(&case)).unwrap();
+    let samples: u64 = (0..confusion.classes()).map(|c| confusion.samples(c)).sum();
+    let right: u64 = (0..confusion.classes()).map(|c| confusion.row(c)[c]).sum();
+    assert_eq!(
+        (samples, Some(right as f64)),
+        (totals.samples, totals.correct)
+    );
+    let wrong: u64 = confusion.mistakes().iter().map(|m| m.2).sum();
+    assert_eq!(wrong, samples - right);
+    assert!(confusion.mistakes().is_sorted_by(|a, b| a.2 >= b.2));
+}

@@ -11,6 +11,7 @@
 //! | [`MachineModel`] | a machine and all that is known of it |
 //! | [`simulate`](simulate()) | what a step takes there, under a policy or a plan |
 //! | [`plan`](plan()) | where every task of a step runs there, with the fewest joules, say |
+//! | [`Footprint`] | bytes and operations of a step, before anything runs |
 //! | [`StepPlan`], [`Followed`] | plans as files; a run beside its plan |
 //! | [`validate`](validate()) | how well the simulator predicts this computer |
 //! | [`perf_rows`] | what the performance model knows |
@@ -27,6 +28,7 @@ mod describe;
 mod error;
 mod expect;
 mod follow;
+mod footprint;
 pub mod gpus;
 mod grains;
 mod machine_model;
@@ -59,6 +61,7 @@ pub use describe::Described;
 pub use error::TuneError;
 pub use expect::{Expectation, NodeForecast, expect, expected, facts, joined};
 pub use follow::{Followed, MeasuredRun, StepPlan};
+pub use footprint::Footprint;
 pub use machine_model::{MachineModel, TimesFrom, load_machine};
 pub use merged::take_trace;
 pub use overheads::{RunOverheads, Variation};

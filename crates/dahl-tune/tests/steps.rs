@@ -39,6 +39,7 @@ fn step() -> Step {
         momentum: 0.9,
         nesterov: true,
         weight_decay: 1e-3,
+        ..Sgd::default()
     };
     Step::new(models::small_cnn())
         .batch(8)

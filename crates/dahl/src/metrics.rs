@@ -1,4 +1,4 @@
-//! A metrics file: one JSON object a line, an `epoch` each and a last one, `done`.
+//! A metrics file: one JSON object a line, an `epoch` each, `step`s if asked for, and a last one, `done`.
 //!
 //! One process writes a file at a time. A run that goes on from a checkpoint keeps the epochs before it and drops what
 //! came after: they are told again. Nothing is changed before the first line, so that a run which is refused leaves
@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use dahl_energy::Energy;
+use dahl_nn::train::{Event, Totals};
 use serde_json::{Value, json};
 
 use crate::{Epoch, Error};
@@ -22,6 +23,8 @@ pub struct Metrics {
     length: Option<u64>,
     /// What could not be written yet.
     pending: String,
+    /// Epoch and sums of the last line of a step.
+    told: (u64, Totals),
 }
 
 impl Metrics {
@@ -48,6 +51,7 @@ impl Metrics {
                 file,
                 length,
                 pending,
+                told: Default::default(),
             });
         }
         let cannot = |why| Error::File {
@@ -79,6 +83,7 @@ impl Metrics {
             file: Some(file),
             length,
             pending,
+            told: Default::default(),
         })
     }
 
@@ -126,6 +131,38 @@ impl Metrics {
         self.pending.is_empty()
     }
 
+    /// A step has been launched: its learning rate, and the mean loss of what has been collected since the line before.
+    /// Other events are not steps, and no line.
+    pub fn step(&mut self, event: Event) -> Result<(), Error> {
+        let Event::Step {
+            epoch,
+            step,
+            rate,
+            totals,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
+        let (of, before) = self.told;
+        let before = if of == epoch {
+            before
+        } else {
+            Totals::default()
+        };
+        let samples = totals.samples.saturating_sub(before.samples);
+        let loss = (totals.loss - before.loss) / samples.max(1) as f64;
+        self.told = (epoch, totals);
+        self.line(&json!({
+            "event": "step",
+            "epoch": epoch,
+            "step": step,
+            "lr": rate,
+            "loss": (samples > 0).then_some(loss),
+            "samples": samples,
+        }))
+    }
+
     /// An epoch has ended.
     pub fn epoch(&mut self, epoch: &Epoch) -> Result<(), Error> {
         let mut line = scores("epoch", Some(epoch));
@@ -165,7 +202,7 @@ fn kept(file: &File, epochs: u64) -> Result<u64, Option<io::Error>> {
         }
         let row: Value = serde_json::from_str(&line).map_err(|_| None)?;
         keep &= match (row["event"].as_str(), row["epoch"].as_u64()) {
-            (Some("epoch"), Some(epoch)) => epoch <= epochs,
+            (Some("epoch" | "step"), Some(epoch)) => epoch <= epochs,
             (Some("done"), _) => false,
             _ => return Err(None),
         };

@@ -150,6 +150,11 @@ impl Trainer {
         self.set("shuffle", |t| t.training.shuffle = shuffle)
     }
 
+    /// Stops when the validation loss has not been lower for so many epochs.
+    pub fn patience(self, epochs: u64) -> Trainer {
+        self.set("patience", |t| t.training.patience = Some(epochs))
+    }
+
     /// How training images are changed at random, such as `"flip,crop:4".parse()?`.
     pub fn augment(self, augment: Augment) -> Trainer {
         self.set("augment", |t| t.training.augment = Some(augment))

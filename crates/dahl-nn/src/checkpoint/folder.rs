@@ -16,7 +16,12 @@ pub struct CheckpointFolder {
     pub every: Option<u64>,
     /// Whether another run's checkpoint may be replaced.
     pub overwrite: bool,
+    /// Whether the one with the lowest loss is kept in a folder [`BEST`] below.
+    pub best: bool,
 }
+
+/// The folder of the best checkpoint, below that of the last one.
+pub const BEST: &str = "best";
 
 impl CheckpointFolder {
     /// A folder that holds no other run's checkpoint.
@@ -37,6 +42,30 @@ impl CheckpointFolder {
     pub fn overwrite(mut self, overwrite: bool) -> CheckpointFolder {
         self.overwrite = overwrite;
         self
+    }
+
+    /// Whether the one with the lowest loss is kept, too.
+    pub fn keep_best(mut self, best: bool) -> CheckpointFolder {
+        self.best = best;
+        self
+    }
+
+    /// Copies the last checkpoint to the folder of the best one, whole or not at all.
+    pub(crate) fn copy_best(&self) -> Result<(), CheckpointError> {
+        let folder = self.folder.join(BEST);
+        make_folder(&folder)?;
+        let (from, to) = (self.folder.join(FILE), folder.join(FILE));
+        let copied = std::fs::File::open(&from).and_then(|mut from| {
+            let copy = |out: &mut dyn std::io::Write| std::io::copy(&mut from, out).map(drop);
+            dahl_core::file::write_atomically(&to, copy)
+        });
+        copied.map_err(|source| {
+            CheckpointError::Weights(WeightsError::Io {
+                verb: "write",
+                file: to.display().to_string(),
+                source,
+            })
+        })
     }
 
     /// Makes and locks it for a run that goes on from the checkpoint of a folder, or from none.

@@ -80,7 +80,8 @@ impl Io {
             Targets::Classes => vec![batch],
             Targets::Values | Targets::Shares => vec![batch, step.model.classes()],
         };
-        let values = step.optimizer.values_used().max(Optimizer::VALUES);
+        let values = step.optimizer.values(0.0, 1).len();
+        let values = values.max(Optimizer::VALUES);
         let row = |values: Vec<f64>| match dtype {
             DType::F32 => row::<f32>(&arena, &values),
             DType::F64 => row::<f64>(&arena, &values),

@@ -62,6 +62,8 @@ impl Tape<'_> {
         let target = self.state.params[param]
             .clone()
             .expect("trained parameters are arrays");
+        let is_row = self.model.params()[param].shape.len() < 2;
+        let first = usize::from(is_row && optimizer.has_rows());
         // Gradients may come as a row of something; the parameter's own shape has as many elements.
         for axes in cuts(&target) {
             let (p, g) = (tiles::part(&target, axes), part_of(gradient, &target, axes));
@@ -69,7 +71,8 @@ impl Tape<'_> {
                 .iter()
                 .map(|s| tiles::part(s, axes))
                 .collect();
-            let values = tiles::last(&self.io.values, (0, optimizer.values_used()));
+            let used = optimizer.values_used();
+            let values = tiles::last(&self.io.values, (first * used, (first + 1) * used));
             let mut operands = vec![values.with(Read), g.with(Read), p.with(ReadWrite)];
             operands.extend(slots.iter().map(|s| s.with(ReadWrite)));
             let (codelet, params) = optimizer.codelet();

@@ -18,6 +18,10 @@ pub struct Adam {
     pub eps: f64,
     /// What of the weight is added to its gradient.
     pub weight_decay: f64,
+    /// Whether biases and norms are left out: all parameters of one axis. In PyTorch a program makes two parameter
+    /// groups for that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_bias_decay: bool,
 }
 
 impl Default for Adam {
@@ -26,6 +30,7 @@ impl Default for Adam {
             betas: [0.9, 0.999],
             eps: 1e-8,
             weight_decay: 0.0,
+            no_bias_decay: false,
         }
     }
 }
@@ -54,6 +59,14 @@ impl UpdateRule for Adam {
     fn values(&self, rate: f64, step: u64) -> Vec<f64> {
         let [mean, square] = self.betas;
         vec![rate, mean, square, self.eps, self.weight_decay, step as f64]
+    }
+
+    fn values_of_rows(&self, rate: f64, step: u64) -> Option<Vec<f64>> {
+        let undecayed = Self {
+            weight_decay: 0.0,
+            ..self.clone()
+        };
+        self.no_bias_decay.then(|| undecayed.values(rate, step))
     }
 
     fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {

@@ -18,6 +18,10 @@ pub struct AdamW {
     pub eps: f64,
     /// What of the weight is taken away, times the learning rate.
     pub weight_decay: f64,
+    /// Whether biases and norms are left out: all parameters of one axis. In PyTorch a program makes two parameter
+    /// groups for that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_bias_decay: bool,
 }
 
 impl Default for AdamW {
@@ -27,6 +31,7 @@ impl Default for AdamW {
             betas,
             eps,
             weight_decay: 0.01,
+            no_bias_decay: false,
         }
     }
 }
@@ -37,6 +42,7 @@ impl AdamW {
             betas: self.betas,
             eps: self.eps,
             weight_decay: self.weight_decay,
+            no_bias_decay: self.no_bias_decay,
         }
     }
 }
@@ -60,6 +66,14 @@ impl UpdateRule for AdamW {
 
     fn values(&self, rate: f64, step: u64) -> Vec<f64> {
         self.adam().values(rate, step)
+    }
+
+    fn values_of_rows(&self, rate: f64, step: u64) -> Option<Vec<f64>> {
+        let undecayed = Self {
+            weight_decay: 0.0,
+            ..self.clone()
+        };
+        self.no_bias_decay.then(|| undecayed.values(rate, step))
     }
 
     fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {

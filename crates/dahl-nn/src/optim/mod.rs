@@ -50,6 +50,13 @@ pub trait UpdateRule: Keys {
     /// The numbers that the codelet reads in a step, always as many. Steps are counted from 1.
     fn values(&self, rate: f64, step: u64) -> Vec<f64>;
 
+    /// Instead of [`UpdateRule::values`], those for parameters of one axis (biases, and scales and shifts of norms),
+    /// where they are updated otherwise; as many.
+    fn values_of_rows(&self, rate: f64, step: u64) -> Option<Vec<f64>> {
+        let _ = (rate, step);
+        None
+    }
+
     /// The codelet with its parameters. Its operands are the step's values and the gradient, both read, then
     /// the parameter and the slots in their order, all changed; any part of a parameter may be given.
     fn codelet(&self) -> (Arc<Codelet>, Vec<Param>);
@@ -165,12 +172,20 @@ impl Optimizer {
 
     /// How many values its codelet reads.
     pub(crate) fn values_used(&self) -> usize {
-        self.values(0.0, 1).len()
+        self.0.values(0.0, 1).len()
     }
 
-    /// The values for a learning rate and a step, the first being 1.
+    /// Whether parameters of one axis have values of their own.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.0.values_of_rows(0.0, 1).is_some()
+    }
+
+    /// The values for a learning rate and a step, the first being 1; behind them those of parameters of one axis, if
+    /// they have their own.
     pub fn values(&self, rate: f64, step: u64) -> Vec<f64> {
-        self.0.values(rate, step)
+        let mut values = self.0.values(rate, step);
+        values.extend(self.0.values_of_rows(rate, step).into_iter().flatten());
+        values
     }
 
     pub(crate) fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {

@@ -18,6 +18,10 @@ pub struct Sgd {
     pub nesterov: bool,
     /// What of the weight is added to its gradient.
     pub weight_decay: f64,
+    /// Whether biases and norms are left out: all parameters of one axis. In PyTorch a program makes two parameter
+    /// groups for that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_bias_decay: bool,
 }
 
 impl Named for Sgd {
@@ -48,6 +52,14 @@ impl UpdateRule for Sgd {
 
     fn values(&self, rate: f64, _: u64) -> Vec<f64> {
         vec![rate, self.weight_decay, self.momentum]
+    }
+
+    fn values_of_rows(&self, rate: f64, step: u64) -> Option<Vec<f64>> {
+        let undecayed = Self {
+            weight_decay: 0.0,
+            ..self.clone()
+        };
+        self.no_bias_decay.then(|| undecayed.values(rate, step))
     }
 
     fn codelet(&self) -> (Arc<Codelet>, Vec<Param>) {

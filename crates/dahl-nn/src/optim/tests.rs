@@ -10,7 +10,8 @@ fn defaults_are_pytorchs() {
         Sgd {
             momentum: 0.0,
             nesterov: false,
-            weight_decay: 0.0
+            weight_decay: 0.0,
+            no_bias_decay: false,
         }
         .into()
     );
@@ -20,7 +21,8 @@ fn defaults_are_pytorchs() {
         Adam {
             betas,
             eps,
-            weight_decay: 0.0
+            weight_decay: 0.0,
+            no_bias_decay: false,
         }
         .into()
     );
@@ -29,7 +31,8 @@ fn defaults_are_pytorchs() {
         AdamW {
             betas,
             eps,
-            weight_decay: 0.01
+            weight_decay: 0.01,
+            no_bias_decay: false,
         }
         .into()
     );

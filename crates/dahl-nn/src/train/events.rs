@@ -17,6 +17,10 @@ pub enum Event {
         step: u64,
         /// Steps an epoch has.
         steps: u64,
+        /// Steps of the whole run.
+        total: u64,
+        /// The learning rate of this step.
+        rate: f64,
         /// What has been collected of this epoch; a step or two behind.
         totals: Totals,
     },

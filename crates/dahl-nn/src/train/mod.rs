@@ -4,7 +4,9 @@
 //! output arrays with the graph that uses them), so that the host prepares one step while another
 //! computes; losses are collected when a phase is used again, always in the order of steps.
 
+mod best;
 mod events;
+mod find_rate;
 mod phase;
 mod predict;
 mod resume;
@@ -12,8 +14,10 @@ mod run;
 mod session;
 mod totals;
 
+pub use best::Best;
 pub use events::{EpochReport, Event, Progress};
-pub use predict::{ClassCount, Scores};
+pub use find_rate::{Found, RateSearch};
+pub use predict::{Confusion, Scores};
 pub use session::Session;
 pub use totals::Totals;
 
@@ -36,6 +40,8 @@ pub struct Training {
     pub schedule: Schedule,
     /// Whether each epoch has its own order.
     pub shuffle: bool,
+    /// Stop when the validation loss, or without validation the training loss, has not been lower for so many epochs.
+    pub patience: Option<u64>,
     /// How training images are changed at random; as the model's file says unless set.
     pub augment: Option<Augment>,
     /// How all images are normalised, beyond the division by 255; as the model's file says unless set.
@@ -50,6 +56,7 @@ impl Default for Training {
             rate: None,
             schedule: Schedule::default(),
             shuffle: true,
+            patience: None,
             augment: None,
             normalise: None,
         }
@@ -59,7 +66,11 @@ impl Default for Training {
 impl Training {
     /// Whether every setting is in its range, for a learning rate.
     pub(crate) fn check(&self, rate: f64) -> Result<(), TrainError> {
-        for (setting, value) in [("epochs", Some(self.epochs)), ("steps", self.steps)] {
+        for (setting, value) in [
+            ("epochs", Some(self.epochs)),
+            ("steps", self.steps),
+            ("the patience", self.patience),
+        ] {
             if value == Some(0) {
                 return Err(StepError::Setting {
                     setting,

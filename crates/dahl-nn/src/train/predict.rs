@@ -64,19 +64,49 @@ impl Scores {
     }
 }
 
-/// How many samples of a class there are, and of how many it has the largest score.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCount {
-    /// Of the class.
-    pub samples: u64,
-    /// Found to be of it.
-    pub correct: u64,
+/// Which classes are taken for which: a row for each class, with how many of its samples have their largest score where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confusion {
+    classes: usize,
+    counts: Vec<u64>,
 }
 
-impl ClassCount {
-    /// The share that is found.
-    pub fn accuracy(&self) -> f64 {
-        self.correct as f64 / self.samples.max(1) as f64
+impl Confusion {
+    fn new(classes: usize) -> Confusion {
+        let counts = vec![0; classes * classes];
+        Confusion { classes, counts }
+    }
+
+    /// How many classes the model tells apart.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// For every class, how many samples of this one were taken for it.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub fn row(&self, class: usize) -> &[u64] {
+        &self.counts[class * self.classes..][..self.classes]
+    }
+
+    /// Samples of a class.
+    pub fn samples(&self, class: usize) -> u64 {
+        self.row(class).iter().sum()
+    }
+
+    /// The share of a class's samples that is found.
+    pub fn accuracy(&self, class: usize) -> f64 {
+        self.row(class)[class] as f64 / self.samples(class).max(1) as f64
+    }
+
+    /// The pairs of different classes with the most samples, the most first: what is taken for what, how often.
+    pub fn mistakes(&self) -> Vec<(usize, usize, u64)> {
+        let all =
+            (0..self.counts.len()).map(|i| (i / self.classes, i % self.classes, self.counts[i]));
+        let mut wrong: Vec<_> = all.filter(|&(a, b, n)| a != b && n > 0).collect();
+        wrong.sort_by_key(|&(a, b, n)| (std::cmp::Reverse(n), a, b));
+        wrong
     }
 }
 
@@ -142,25 +172,24 @@ impl Session {
         self.predict_with_targets(exec, data.into(), &mut Vec::new())
     }
 
-    /// Of every class how many samples of a source are found to be of it; one entry per output of the model. The
-    /// loss must be one that takes classes.
-    pub fn count_classes(
+    /// Which classes of a source are taken for which. The loss must be one that takes classes.
+    pub fn confusion(
         &mut self,
         exec: &mut dyn Executor,
         data: impl Into<Source>,
-    ) -> Result<Vec<ClassCount>, TrainError> {
+    ) -> Result<Confusion, TrainError> {
         let data = data.into();
         data.check_labels(self.expects())?;
         let mut targets = Vec::new();
         let scores = self.predict_with_targets(exec, data, &mut targets)?;
-        let mut counts = vec![ClassCount::default(); self.step.model.classes()];
+        let mut all = Confusion::new(self.step.model.classes());
         for (target, found) in targets.into_iter().zip(scores.classes()) {
-            if let Some(count) = counts.get_mut(target as usize) {
-                count.samples += 1;
-                count.correct += u64::from(found == target as usize);
+            let place = target as usize * all.classes + found;
+            if let Some(count) = all.counts.get_mut(place) {
+                *count += 1;
             }
         }
-        Ok(counts)
+        Ok(all)
     }
 
     fn predict_with_targets(

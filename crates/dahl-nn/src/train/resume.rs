@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::events::Event;
 use super::run::Watch;
 use super::session::{read, write};
-use super::{Session, Totals, TrainError};
+use super::{Best, Session, Totals, TrainError};
 use crate::checkpoint::{ARITHMETIC, Checkpoint};
 use crate::weights::Weights;
 
@@ -44,6 +44,18 @@ impl Session {
         };
         self.unsaved = saved.err();
         Ok(self.tell(exec, watch, event))
+    }
+
+    /// Copies the checkpoint that was just written to the folder of the best one, if that is asked for.
+    pub(super) fn keep_best(&mut self) -> Result<(), TrainError> {
+        let Some(place) = self.checkpoints.as_ref().filter(|c| c.best) else {
+            return Ok(());
+        };
+        // Only who writes checkpoints has the lock.
+        if self.lock.is_some() && self.unsaved.is_none() {
+            self.unsaved = place.copy_best().err();
+        }
+        Ok(())
     }
 
     /// Before the first step: whether the data is what the checkpoint has seen, and whether checkpoints can be
@@ -96,6 +108,10 @@ impl Session {
                 ("samples", Some(self.totals.samples as f64)),
             ]
             .into_iter()
+            .chain([
+                ("best_loss", self.best.map(|b| b.loss)),
+                ("best_epoch", self.best.map(|b| b.epoch as f64)),
+            ])
             .filter_map(|(name, total)| Some((name.to_string(), total?)))
             .collect(),
             settings: self.settings_json(),
@@ -196,6 +212,11 @@ impl Session {
             correct: at("correct"),
             samples: at("samples").unwrap_or(0.0) as u64,
         };
+        let best = at("best_loss").zip(at("best_epoch"));
+        self.best = best.map(|(loss, epoch)| Best {
+            epoch: epoch as u64,
+            loss,
+        });
         self.class_names.clone_from(&checkpoint.class_names);
         self.reported = false;
         self.resumed = Some(Resumed {

@@ -43,15 +43,9 @@ impl Session {
         validation: Option<Source>,
         watch: &mut Watch<'_>,
     ) -> Result<Vec<EpochReport>, TrainError> {
-        let mut batches = self.batches::<T>(train)?;
+        let batches = self.training_batches::<T>(train)?;
         // What is wrong with the validation set should not be found out after an epoch.
         let validation = validation.map(|v| self.batches::<T>(v)).transpose()?;
-        if self.training.shuffle {
-            batches = batches.shuffled(self.step.seed);
-        }
-        if let Some(augment) = &self.training.augment {
-            batches = batches.augmented(augment, self.step.seed)?;
-        }
         exec.compare(&mut || self.facts(&batches))?;
         self.open_checkpoints(exec, &batches)?;
         let steps = batches.per_epoch() as u64;
@@ -80,11 +74,17 @@ impl Session {
                     break;
                 };
                 history.push(report);
+                let is_best = self.is_best(&report);
                 stop |= self.tell(exec, watch, Event::Epoch(report)).is_break();
                 stop |= self.save_checkpoint(exec, watch)?.is_break();
+                if is_best {
+                    self.keep_best()?;
+                }
+                stop |= complete && self.stopped_early();
                 saved = Some(self.launched);
             }
-            let to_do = self.launched < total || self.is_report_due(steps, total);
+            let to_do =
+                !self.stopped_early() && self.launched < total || self.is_report_due(steps, total);
             self.interrupted = to_do && self.is_stopped(exec)?;
             if stop || self.interrupted || !to_do {
                 break;
@@ -92,13 +92,17 @@ impl Session {
             let Some(batch) = source.next() else { break };
             let mut batch = batch?;
             self.steps.complete(exec, &mut source, &mut batch)?;
-            self.launch(exec, &batch, steps, total)?;
+            let schedule = &self.training.schedule;
+            let rate = schedule.lr(self.launched, steps, total, self.rate);
+            self.launch(exec, &batch, rate)?;
             drop(batch);
             self.batch_in_epoch += 1;
             let event = Event::Step {
                 epoch: self.epoch + 1,
                 step: self.batch_in_epoch,
                 steps,
+                total,
+                rate,
                 totals: self.totals,
             };
             stop |= self.tell(exec, watch, event).is_break();
@@ -111,6 +115,7 @@ impl Session {
                 saved = Some(self.launched);
             }
         }
+        self.waited = source.waited();
         self.settle(exec)?;
         if (stop || self.interrupted) && saved != Some(self.launched) {
             // Nothing is left to stop.
@@ -138,7 +143,7 @@ impl Session {
     }
 
     /// Whether somebody has asked the run to stop, on any of the computers that work on it.
-    fn is_stopped(&self, exec: &mut dyn Executor) -> Result<bool, TrainError> {
+    pub(super) fn is_stopped(&self, exec: &mut dyn Executor) -> Result<bool, TrainError> {
         Ok(exec.agree(self.stop.take())?)
     }
 
@@ -146,6 +151,21 @@ impl Session {
     fn is_report_due(&self, steps: u64, total: u64) -> bool {
         let cut = self.launched >= total && self.batch_in_epoch > 0 && !self.reported;
         cut || self.batch_in_epoch == steps
+    }
+
+    /// Batches to train with: in their order, changed at random.
+    pub(super) fn training_batches<T: Shown>(
+        &self,
+        train: Source,
+    ) -> Result<Batches<T>, DataError> {
+        let mut batches = self.batches::<T>(train)?;
+        if self.training.shuffle {
+            batches = batches.shuffled(self.step.seed);
+        }
+        match &self.training.augment {
+            Some(augment) => batches.augmented(augment, self.step.seed),
+            None => Ok(batches),
+        }
     }
 
     /// Batches of a source, if it is what the step takes.
@@ -200,11 +220,8 @@ impl Session {
         &mut self,
         exec: &mut dyn Executor,
         batch: &Prepared<T>,
-        steps: u64,
-        total: u64,
+        rate: f64,
     ) -> Result<(), TrainError> {
-        let schedule = &self.training.schedule;
-        let rate = schedule.lr(self.launched, steps, total, self.rate);
         let values = self.step.optimizer.values(rate, self.launched + 1);
         let input = Input::of(batch, &values, self.launched);
         let before = self.totals.loss;

@@ -15,7 +15,7 @@ use crate::weights::{Data, Tensor, Weights};
 
 use super::phase::Phases;
 use super::resume::Resumed;
-use super::{Totals, TrainError, Training};
+use super::{Best, Totals, TrainError, Training};
 
 /// A model being trained.
 pub struct Session {
@@ -51,6 +51,9 @@ pub struct Session {
     pub(super) interrupted: bool,
     /// Whether the report of an epoch that the last step cut short has been given.
     pub(super) reported: bool,
+    pub(super) best: Option<Best>,
+    /// Time that steps waited for batches, in the last run.
+    pub(super) waited: std::time::Duration,
     /// Whether somebody has set the weights.
     pub(super) has_weights: bool,
 }
@@ -91,6 +94,8 @@ impl Session {
             stop: Stop::new(),
             interrupted: false,
             reported: false,
+            best: None,
+            waited: std::time::Duration::ZERO,
         })
     }
 
@@ -141,6 +146,11 @@ impl Session {
     /// Whether a request to stop ended the last run before its end.
     pub fn interrupted(&self) -> bool {
         self.interrupted
+    }
+
+    /// How long the last run waited for batches that were not ready: what it would gain by faster loading.
+    pub fn waited(&self) -> std::time::Duration {
+        self.waited
     }
 
     /// Steps done since the beginning, those before a checkpoint included.

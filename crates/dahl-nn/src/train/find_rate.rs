@@ -1,0 +1,112 @@
+//! A search for a learning rate: steps with a rate that grows from one to the next, and the loss of each.
+//!
+//! L. N. Smith, "Cyclical learning rates for training neural networks", WACV 2017: the loss falls while the rate is
+//! useful and rises when it is too large. The weights are spoilt afterwards; a run starts from fresh ones.
+
+use dahl_core::{DType, Executor, Shown};
+use dahl_data::{Prefetch, Prefetcher, Source};
+
+use super::phase::Input;
+use super::{Session, Totals, TrainError};
+use crate::step::{Pass, StepError};
+
+/// Which rates are tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSearch {
+    /// The first.
+    pub from: f64,
+    /// The last.
+    pub to: f64,
+    /// How many, each as much larger than the one before.
+    pub steps: u64,
+}
+
+impl Default for RateSearch {
+    fn default() -> Self {
+        RateSearch {
+            from: 1e-6,
+            to: 1.0,
+            steps: 100,
+        }
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Rates with the losses of their batches, until these are not finite or four times the lowest.
+    pub losses: Vec<(f64, f64)>,
+}
+
+impl Found {
+    /// The rate at which the smoothed loss falls fastest; none if it never does.
+    pub fn steepest(&self) -> Option<f64> {
+        let mut smooth = Vec::new();
+        let mut mean = 0.0;
+        for (i, &(_, loss)) in self.losses.iter().enumerate() {
+            mean = 0.9 * mean + 0.1 * loss;
+            // As Adam corrects its means: the first ones would be too small.
+            smooth.push(mean / (1.0 - 0.9f64.powi(i as i32 + 1)));
+        }
+        let falls = smooth.windows(2).map(|w| w[0] - w[1]);
+        let best = falls.zip(&self.losses).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (best.0 > 0.0).then_some(best.1.0)
+    }
+}
+
+impl Session {
+    /// Trains a few steps with growing rates and tells their losses. The weights are not worth keeping afterwards.
+    pub fn find_rate(
+        &mut self,
+        exec: &mut dyn Executor,
+        train: impl Into<Source>,
+        search: RateSearch,
+    ) -> Result<Found, TrainError> {
+        let RateSearch { from, to, steps } = search;
+        if !(from > 0.0 && to > from && to.is_finite() && steps > 1) {
+            return Err(StepError::Setting {
+                setting: "the search for a learning rate",
+                value: format!("{from} to {to} in {steps} steps"),
+                range: "from a rate above 0 to a larger one, in 2 steps or more",
+            }
+            .into());
+        }
+        self.prepare(exec)?;
+        match self.step.dtype {
+            DType::F32 => self.find_rate_as::<f32>(exec, train.into(), search),
+            DType::F64 => self.find_rate_as::<f64>(exec, train.into(), search),
+        }
+    }
+
+    fn find_rate_as<T: Shown>(
+        &mut self,
+        exec: &mut dyn Executor,
+        train: Source,
+        RateSearch { from, to, steps }: RateSearch,
+    ) -> Result<Found, TrainError> {
+        let batches = self.training_batches::<T>(train)?;
+        let prefetch = Prefetch {
+            threads: batches.source().loaders(),
+            ..Prefetch::default()
+        };
+        let (mut found, mut lowest) = (Found::default(), f64::INFINITY);
+        for (i, batch) in (0..steps).zip(Prefetcher::start(&batches, prefetch)?) {
+            let batch = batch?;
+            let part = i as f64 / (steps - 1) as f64;
+            let rate = from * libm::pow(to / from, part);
+            let values = self.step.optimizer.values(rate, i + 1);
+            let input = Input::of(&batch, &values, i);
+            let mut totals = Totals::default();
+            let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
+            self.steps.launch(exec, &input, &mut totals, make)?;
+            self.steps.drain(exec, &mut totals)?;
+            let loss = totals.mean_loss();
+            lowest = lowest.min(loss);
+            if !loss.is_finite() || loss > 4.0 * lowest || self.is_stopped(exec)? {
+                break;
+            }
+            found.losses.push((rate, loss));
+        }
+        Ok(found)
+    }
+}
