@@ -5,6 +5,7 @@ mod print;
 mod commands;
 mod interrupt;
 
+use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// What the environment decides.
@@ -36,6 +37,12 @@ enum Command {
     /// Look at a data set: its size, its classes, a picture of a batch
     #[command(subcommand)]
     Data(commands::data::Command),
+    /// The shipped models: parameters, work, bytes
+    Models(commands::models::Args),
+    /// Whether a training step fits into memory, before anything runs
+    Memory(Box<commands::memory::Args>),
+    /// How far two sets of weights are apart
+    Diff(commands::diff::Args),
     /// The table of operations, and which implementation would be chosen for a shape
     Ops(commands::ops::Args),
     /// What this machine has: units, memories, caches, and what can be measured on it
@@ -66,6 +73,11 @@ enum Command {
     Cluster(commands::cluster::Command),
     /// Draw the graph of a recorded program as DOT, or print it as JSON
     Graph(commands::graph::Args),
+    /// Write manual pages, one for each command, from the texts of --help
+    Man {
+        /// The folder, which must exist; `MANPATH` or /usr/local/share/man/man1 is where `man` looks
+        folder: std::path::PathBuf,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -123,6 +135,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
         Command::Data(command) => commands::data::run(&command),
+        Command::Models(args) => commands::models::run(&args),
+        Command::Memory(args) => commands::memory::run(&args),
+        Command::Diff(args) => commands::diff::run(&args),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Machine(args) => commands::machine::run(&args),
         Command::Energy(args) => commands::energy::run(&args),
@@ -136,6 +151,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Plan(args) => commands::plan::run(&args),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Graph(args) => commands::graph::run(&args),
+        Command::Man { folder } => clap_mangen::generate_to(Cli::command(), &folder)
+            .with_context(|| format!("cannot write manual pages to {}", folder.display())),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());
             Ok(())

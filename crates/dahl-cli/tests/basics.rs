@@ -109,3 +109,21 @@ fn a_closed_pipe_ends_it_quietly() {
     child.wait().expect("it ends");
     assert_eq!(err, "");
 }
+
+#[test]
+fn manual_pages_say_what_help_says() {
+    let folder = common::folder("man");
+    dahl(&["man", folder.to_str().unwrap()]);
+    let page = std::fs::read_to_string(folder.join("dahl-train.1")).unwrap();
+    assert!(
+        page.contains("fashion") && page.contains("patience"),
+        "{page}"
+    );
+    assert!(folder.join("dahl-data-show.1").exists());
+    refuse(
+        &["man", "/nowhere/at/all"],
+        "",
+        1,
+        &["cannot write manual pages"],
+    );
+}

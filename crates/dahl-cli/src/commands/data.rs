@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use dahl::data::{BatchView, Split};
 
+use super::data_args::DataOptions;
 use super::image_args::ImageArgs;
 use super::step_args::model;
-use super::train::DataOptions;
 use crate::print;
 
 /// What to do with a data set.

@@ -1,6 +1,7 @@
 //! `dahl eval`: loss and accuracy of trained weights.
 
 use dahl::core::several;
+use dahl::nn::train::Confusion;
 
 use super::inference::InferenceArgs;
 use super::step_args::LossArgs;
@@ -14,9 +15,28 @@ pub struct Args {
     on: InferenceArgs,
     #[command(flatten)]
     loss: LossArgs,
-    /// Print one line of JSON
+    /// Print which classes are taken for which: a row per class, a column per answer
+    #[arg(long, conflicts_with = "json")]
+    confusion: bool,
+    /// Print one line of JSON, the confusion matrix included
     #[arg(long)]
     json: bool,
+}
+
+/// The confusion matrix as a table, columns by number.
+fn matrix(confusion: &Confusion, names: &[String]) -> String {
+    let columns: Vec<String> = (0..names.len()).map(|c| c.to_string()).collect();
+    let head: Vec<&str> = ["is \\ taken for", ""]
+        .into_iter()
+        .chain(columns.iter().map(String::as_str))
+        .collect();
+    let mut table = print::table(&head);
+    for (class, name) in names.iter().enumerate() {
+        let counts = confusion.row(class).iter().map(u64::to_string);
+        table.add_row([name.clone(), class.to_string()].into_iter().chain(counts));
+    }
+    print::align_right(&mut table, 1..=names.len() + 1);
+    table.to_string()
 }
 
 /// Runs the command.
@@ -25,17 +45,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let data = args.on.open(&model)?;
     let mut ready = args.on.ready(model, args.loss.loss.clone())?;
     let totals = ready.session.evaluate(&mut ready.member, data.clone())?;
-    let counts = ready
-        .session
-        .count_classes(&mut ready.member, data.clone())?;
+    let confusion = ready.session.confusion(&mut ready.member, data.clone())?;
     let names = ready.class_names(Some(&*data));
     ready.finish()?;
     let (loss, accuracy) = (totals.mean_loss(), totals.accuracy());
     // Classes that do not occur have no accuracy.
-    let classes = names.iter().zip(&counts).filter(|(_, c)| c.samples > 0);
+    let classes = (0..names.len()).filter(|&c| confusion.samples(c) > 0);
     if args.json {
-        let classes = classes.map(|(name, c)| {
-            serde_json::json!({ "class": name, "images": c.samples, "accuracy": c.accuracy() })
+        let classes = classes.map(|c| {
+            serde_json::json!({
+                "class": names[c], "images": confusion.samples(c), "accuracy": confusion.accuracy(c),
+                "taken_for": confusion.row(c),
+            })
         });
         return print::json(&serde_json::json!({
             "loss": loss,
@@ -50,11 +71,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         several(totals.samples, "image")
     );
     let mut table = print::table(&["class", "images", "accuracy"]);
-    for (name, count) in classes {
-        let accuracy = format!("{:.2} %", 100.0 * count.accuracy());
-        table.add_row([name.clone(), count.samples.to_string(), accuracy]);
+    for class in classes {
+        let accuracy = format!("{:.2} %", 100.0 * confusion.accuracy(class));
+        table.add_row([
+            names[class].clone(),
+            confusion.samples(class).to_string(),
+            accuracy,
+        ]);
     }
     print::align_right(&mut table, 1..=2);
     println!("{table}");
+    if args.confusion {
+        println!("\n{}", matrix(&confusion, &names));
+    }
+    for (class, found, count) in confusion.mistakes().into_iter().take(3) {
+        println!("{count} of {} taken for {}", names[class], names[found]);
+    }
     Ok(())
 }

@@ -12,9 +12,9 @@ use dahl::runtime::network::Member;
 use dahl::tune::ThisMachine;
 
 use super::cluster;
+use super::data_args::DataOptions;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{GraphArgs, model, weights_for};
-use super::train::DataOptions;
 use crate::{interrupt, print};
 
 /// A model, its weights, and data.

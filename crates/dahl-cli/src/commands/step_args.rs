@@ -67,6 +67,9 @@ pub struct StepArgs {
     /// Weight decay [default: 0, with adamw 0.01]
     #[arg(long)]
     weight_decay: Option<f64>,
+    /// No weight decay for biases and norms
+    #[arg(long)]
+    no_bias_decay: bool,
     /// Scale gradients so that their global norm is at most this
     #[arg(long)]
     clip_norm: Option<f64>,
@@ -153,7 +156,8 @@ impl StepArgs {
         let given = Given::default()
             .set("momentum", self.momentum)
             .set("nesterov", self.nesterov.then_some(true))
-            .set("weight_decay", self.weight_decay);
+            .set("weight_decay", self.weight_decay)
+            .set("no_bias_decay", self.no_bias_decay.then_some(true));
         let step = self.graph.step(model, this, here)?;
         Ok(step
             .optimizer(Optimizer::parse(&self.optimizer, &given)?)
@@ -185,8 +189,13 @@ impl StepArgs {
         let dtype = self.graph.dtype;
         add("dtype", (dtype != DType::F32).then(|| dtype.to_string()));
         add("seed", (self.seed != 42).then(|| self.seed.to_string()));
-        if self.nesterov {
-            text += " --nesterov";
+        for (is_given, name) in [
+            (self.nesterov, "nesterov"),
+            (self.no_bias_decay, "no-bias-decay"),
+        ] {
+            if is_given {
+                text += &format!(" --{name}");
+            }
         }
         text
     }

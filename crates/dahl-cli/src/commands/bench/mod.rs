@@ -1,5 +1,6 @@
 //! `dahl bench`: measures DAHL itself.
 
+mod loading;
 mod peer;
 mod simulator;
 mod step;
@@ -13,6 +14,8 @@ pub enum Command {
     Tasks(tasks::Args),
     /// Images per second of training steps, and the memory they take
     Step(Box<step::Args>),
+    /// Images per second from files to batches, without any training
+    Loading(Box<loading::Args>),
     /// What the simulator predicts beside what is measured, alternating
     Simulator(simulator::Args),
     /// What recording a trace costs, alternating steps with and without
@@ -26,6 +29,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Tasks(args) => tasks::run(args),
         Command::Step(args) => step::run(args),
+        Command::Loading(args) => loading::run(args),
         Command::Simulator(args) => simulator::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Peer => peer::run(),

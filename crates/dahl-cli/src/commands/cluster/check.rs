@@ -11,9 +11,9 @@ use dahl::tune::{
 };
 
 use super::super::Exit;
+use super::super::data_args::DataOptions;
 use super::super::run_args::seconds;
 use super::super::step_args::model;
-use super::super::train::DataOptions;
 use super::HostArgs;
 use crate::print;
 

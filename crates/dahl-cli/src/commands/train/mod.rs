@@ -1,5 +1,7 @@
 //! `dahl train`: trains a model.
 
+mod find_rate;
+mod forecast;
 mod report;
 mod resuming;
 mod summary;
@@ -10,9 +12,8 @@ use std::sync::Arc;
 
 use dahl::Metrics;
 use dahl::core::{Seconds, UnitKind, several};
-use dahl::data::{self, DataError, DataSpec, Dataset, Split};
+use dahl::data::{Dataset, Split};
 use dahl::energy::WattsModel;
-use dahl::nn::Model;
 use dahl::nn::checkpoint::CheckpointFolder;
 use dahl::nn::schedule::Schedule;
 use dahl::nn::train::{Event, Session, Training};
@@ -25,6 +26,7 @@ use dahl::tune::{
 
 use super::at_least_one;
 use super::cluster;
+use super::data_args::DataOptions;
 use super::follow;
 use super::image_args::ImageArgs;
 use super::run_args::{Run, RunArgs};
@@ -62,10 +64,16 @@ pub struct Args {
     /// Learning rate [default: 0.002, with sgd 0.01]
     #[arg(long)]
     lr: Option<f64>,
-    /// How the learning rate changes: constant, step:EPOCHS:FACTOR, cosine[:MIN], each after
-    /// warmup:STEPS+ if wanted
+    /// How the learning rate changes: constant, step:EPOCHS:FACTOR, cosine[:MIN],
+    /// restarts:EPOCHS[:FACTOR[:MIN]] (cosines one after another), each after warmup:STEPS+ if wanted
     #[arg(long, default_value = "constant")]
     schedule: Schedule,
+    /// Stop when the validation loss has not been lower for so many epochs
+    #[arg(long, value_name = "EPOCHS", value_parser = at_least_one)]
+    patience: Option<u64>,
+    /// Try growing learning rates for a few steps, print their losses, and train nothing
+    #[arg(long, conflicts_with_all = ["resume", "save", "checkpoint", "metrics"])]
+    find_lr: bool,
     /// The images in the order of the data [default: a new order in every epoch]
     #[arg(long)]
     no_shuffle: bool,
@@ -88,6 +96,9 @@ pub struct Args {
     /// Write a checkpoint every so many steps, too
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     checkpoint_every: Option<u64>,
+    /// Keep the checkpoint with the lowest validation loss, too, in the folder `best` below
+    #[arg(long)]
+    keep_best: bool,
     /// Let checkpoints replace another run's
     #[arg(long, requires = "checkpoint")]
     overwrite: bool,
@@ -103,6 +114,9 @@ pub struct Args {
     /// before its checkpoint; `-` is standard output, which then has nothing else
     #[arg(long, value_name = "F.jsonl")]
     metrics: Option<PathBuf>,
+    /// Write metrics every so many steps, too: epoch, step, learning rate, loss since the line before
+    #[arg(long, value_name = "N", value_parser = at_least_one, requires = "metrics")]
+    metrics_every: Option<u64>,
     /// Take watts for the energy model from this machine file, where nothing can be measured
     #[arg(long, value_name = "F")]
     machine: Option<PathBuf>,
@@ -112,46 +126,6 @@ pub struct Args {
     /// Print nothing but errors
     #[arg(long)]
     quiet: bool,
-}
-
-/// Which images.
-#[derive(clap::Args, Clone)]
-pub struct DataOptions {
-    /// Images: fashion-mnist-small (shipped), fashion-mnist, idx:DIR, cifar-10:DIR, folder:DIR,
-    /// synthetic:CxHxW:N[:classes]
-    #[arg(long, default_value = "fashion-mnist-small")]
-    pub data: String,
-    /// Use only the first N images
-    #[arg(long, value_name = "N")]
-    pub limit: Option<usize>,
-    /// Use only the first N images for validation; 0 for none
-    #[arg(long, value_name = "N")]
-    pub val_limit: Option<usize>,
-}
-
-impl DataOptions {
-    /// Opens a part of the images for a model.
-    pub fn open(&self, model: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
-        let spec = DataSpec::parse(&self.data)?;
-        let limit = if split == Split::Train {
-            self.limit
-        } else {
-            self.val_limit
-        };
-        let set = data::open(&spec, split, model.input, limit, &data::default_roots()).map_err(
-            |error| match error {
-                DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
-                error => error.into(),
-            },
-        )?;
-        data::check_classes(&*set, model.classes())?;
-        if split == Split::Train
-            && let Some(text) = data::spare_outputs(&*set, model.classes())
-        {
-            print::warning(&text);
-        }
-        Ok(Arc::from(set))
-    }
 }
 
 /// Tasks per unit that are recorded if no trace was asked for: enough to say which layer was slow.
@@ -188,6 +162,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Trains on this computer, alone or with others.
 fn train_on(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<()> {
     let mut prepared = prepare(args, run, member)?;
+    if args.find_lr {
+        return find_rate::find(prepared.session, prepared.train, member);
+    }
     if !prepared.quiet {
         announce(args, &prepared, member);
     }
@@ -233,6 +210,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
         rate: args.lr,
         schedule: args.schedule,
         shuffle: !args.no_shuffle,
+        patience: args.patience,
         augment: args.changes.augment()?,
         normalise: args.changes.normalise(&*train)?,
     };
@@ -262,6 +240,7 @@ fn prepare(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<Prepare
     session.computed_by(arithmetic.clone());
     if let Some(folder) = args.checkpoints() {
         let folder = CheckpointFolder::new(folder).every(args.checkpoint_every);
+        let folder = folder.keep_best(args.keep_best);
         session.checkpoint_to(folder.overwrite(args.overwrite));
     }
     // A file is cut with the first line: what is refused until then leaves it alone.
@@ -351,6 +330,13 @@ fn train(
     let (train, validation) = (train.clone(), validation.clone().map(Into::into));
     let result = session.run(member, train, validation, &mut |progress| {
         interrupt::keep();
+        let every = args.metrics_every.zip(metrics.as_mut());
+        if let (Event::Step { step, .. }, Some((every, metrics))) = (progress.event, every)
+            && step.is_multiple_of(every)
+            && let Err(error) = metrics.step(progress.event)
+        {
+            failed.note(&report, "metrics", &error);
+        }
         let told = report.tell(progress.event).map(|epoch| match metrics {
             Some(m) => m.epoch(epoch),
             None => Ok(()),
@@ -379,6 +365,9 @@ fn train(
         traffic: runtime.traffic(),
         planned: session.planned_bytes(),
         in_use: runtime.temporary_bytes() as u64,
+        waited: session.waited().as_secs_f64(),
+        best: session.best(),
+        stopped_early: session.stopped_early(),
     };
     Ok((report, work))
 }
@@ -479,8 +468,12 @@ impl Args {
         if self.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
             anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
         }
-        if self.checkpoint_every.is_some() && self.checkpoints().is_none() {
-            anyhow::bail!("--checkpoint-every needs a folder: add --checkpoint DIR");
+        let needs = [
+            (self.checkpoint_every.is_some(), "--checkpoint-every"),
+            (self.keep_best, "--keep-best"),
+        ];
+        if let Some((_, option)) = needs.iter().find(|n| n.0 && self.checkpoints().is_none()) {
+            anyhow::bail!("{option} needs a folder: add --checkpoint DIR");
         }
         Ok(())
     }

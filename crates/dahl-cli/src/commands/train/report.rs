@@ -9,6 +9,7 @@ use dahl::energy::{Energy, Sampler};
 use dahl::nn::train::{Event, Totals};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::forecast::Forecast;
 use crate::print;
 
 /// The meters are read for the bar no more often than this.
@@ -24,6 +25,7 @@ pub struct Report {
     /// Energy when this epoch began.
     before: Energy,
     shown: (Instant, Option<Joules>),
+    forecast: Forecast,
     /// How layers were cut, to repeat the run.
     pub grain: String,
     /// The epochs that have ended.
@@ -50,6 +52,7 @@ impl Report {
             sampler: Some(sampler),
             before,
             shown: (Instant::now(), None),
+            forecast: Forecast::default(),
             grain,
             epochs: Vec::new(),
             partial: Totals::default(),
@@ -100,9 +103,21 @@ impl Report {
                 epoch,
                 step,
                 steps,
+                total,
                 totals,
+                ..
             } => {
                 self.partial = totals;
+                let done = (epoch - 1) * steps + step;
+                if !self.quiet
+                    && let Some(sampler) = &self.sampler
+                    && let Some(text) = self.forecast.tell(done, total, || sampler.snapshot())
+                {
+                    match &self.bar {
+                        Some(bar) => bar.suspend(|| println!("{text}")),
+                        None => println!("{text}"),
+                    }
+                }
                 if !self.quiet && self.terminal {
                     self.step(epoch, step, steps, totals);
                 }

@@ -2,6 +2,7 @@
 
 use dahl::core::trace::Trace;
 use dahl::core::{Bytes, Joules, Seconds, several};
+use dahl::nn::train::Best;
 use dahl::runtime::Traffic;
 use dahl::trace::Summary;
 use serde_json::json;
@@ -19,6 +20,12 @@ pub struct Work {
     pub planned: u64,
     /// Bytes of temporaries that were set apart.
     pub in_use: u64,
+    /// Seconds that steps waited for images.
+    pub waited: f64,
+    /// The epoch with the lowest loss.
+    pub best: Option<Best>,
+    /// Whether no epoch had been better for too long.
+    pub stopped_early: bool,
 }
 
 impl Work {
@@ -32,6 +39,9 @@ impl Work {
             "images": images,
             "seconds": seconds,
             "images_per_second": images as f64 / seconds.max(1e-9),
+            "seconds_waiting_for_data": self.waited,
+            "best_epoch": self.best.map(|b| b.epoch),
+            "stopped_early": self.stopped_early,
             "units": units.collect::<Vec<_>>(),
             "bytes_to_devices": self.traffic.bytes_in,
             "bytes_from_devices": self.traffic.bytes_out,
@@ -108,6 +118,32 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
             several(images, "image")
         ),
     );
+    if let Some(best) = work
+        .best
+        .filter(|_| report.epochs.len() > 1 || work.stopped_early)
+    {
+        let early = if work.stopped_early {
+            "; stopped, as none has been better since"
+        } else {
+            ""
+        };
+        line(
+            "best",
+            format!("epoch {}, loss {:.4}{early}", best.epoch, best.loss),
+        );
+    }
+    // A tenth of the time is worth a word.
+    if work.waited > 0.1 * seconds {
+        let share = 100.0 * work.waited / seconds.max(1e-9);
+        let advice = "images are what limits: --cache DIR keeps decoded pictures; fewer --augment, smaller pictures";
+        line(
+            "loading",
+            format!(
+                "steps waited {:.1} s for images, {share:.0} % of the time; {advice}",
+                work.waited
+            ),
+        );
+    }
     let energy = &report.energy;
     line(
         "energy",
