@@ -219,9 +219,52 @@ fn pipelines() {
     run("docs/pipelines.md");
 }
 
+/// The chapters of the guide, each in a folder of its own.
 #[test]
-fn models_and_data() {
-    run("docs/models-and-data.md");
+fn guide() {
+    for chapter in chapters() {
+        run(&format!("docs/guide/{chapter}"));
+    }
+}
+
+/// The files of the guide's chapters.
+fn chapters() -> Vec<String> {
+    let listed = std::fs::read_dir(in_repository("docs/guide")).expect("a folder");
+    let names = listed.map(|e| e.expect("a file").file_name().into_string().expect("UTF-8"));
+    let mut names: Vec<String> = names.filter(|n| n.ends_with(".md")).collect();
+    names.sort();
+    names
+}
+
+/// Chapters are found in the table of contents, and every link of a document leads to a file.
+#[test]
+fn links_lead_somewhere() {
+    let contents = std::fs::read_to_string(in_repository("docs/SUMMARY.md")).expect("contents");
+    for chapter in chapters() {
+        assert!(
+            contents.contains(&format!("(guide/{chapter})")),
+            "{chapter} is not in SUMMARY.md"
+        );
+    }
+    let mut checked = 0;
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).expect("a document");
+        let prose: String = text.split("```").step_by(2).collect();
+        for target in prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let file = target.split('#').next().unwrap_or(target);
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            let at = path.parent().expect("a folder").join(file);
+            assert!(at.exists(), "{}: {target} leads nowhere", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked} links");
 }
 
 #[test]
@@ -232,7 +275,7 @@ fn several_machines() {
 /// The table of layers names every type that there is.
 #[test]
 fn every_layer_is_documented() {
-    let text = std::fs::read_to_string(in_repository("docs/models-and-data.md")).unwrap();
+    let text = std::fs::read_to_string(in_repository("docs/guide/model-files.md")).unwrap();
     for layer in dahl::nn::layers::LAYERS {
         let name = layer.name;
         assert!(text.contains(&format!("`{name}`")), "{name} is missing");
@@ -337,6 +380,10 @@ fn documents() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(in_repository("docs")).expect("a folder");
     let docs = docs.map(|entry| entry.expect("a file").path());
     all.extend(docs.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    let chapters = chapters()
+        .into_iter()
+        .map(|name| format!("docs/guide/{name}"));
+    all.extend(chapters.map(|name| PathBuf::from(in_repository(&name))));
     all
 }
 
@@ -359,11 +406,11 @@ fn every_document_with_commands_is_run() {
             "performance.md",
             "drawing-graphs.md",
             "machine-files.md",
-            "models-and-data.md",
             "several-machines.md",
             "pipelines.md",
         ]
-        .contains(&name.as_str());
+        .contains(&name.as_str())
+            || path.parent().is_some_and(|p| p.ends_with("guide"));
         assert!(
             !has || known,
             "{name} has commands: add a test that runs it"
@@ -392,7 +439,7 @@ fn commands_in_running_text_exist() {
                 continue;
             };
             let mut command = vec![first.to_string()];
-            if ["bench", "cluster", "trace", "plan", "perf"].contains(first) {
+            if ["bench", "cluster", "data", "trace", "plan", "perf"].contains(first) {
                 let second = words.get(1).filter(is_name);
                 command.extend(second.map(|w| w.to_string()));
             }

@@ -51,6 +51,15 @@
 //! The crate's `examples` go on from here: `least_squares` trains a model by replaying one graph,
 //! `splits` cuts arrays in different ways and reduces into one of them.
 
+/// The programs of the guide and of README.md compile and run.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/in-rust.md")]
+    mod in_rust {}
+    #[doc = include_str!("../../../docs/guide/adding.md")]
+    mod adding {}
+}
+
 mod dataset;
 mod error;
 mod lost;
