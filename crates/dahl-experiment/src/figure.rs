@@ -51,7 +51,7 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
             }
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             if !points.is_empty() {
-                let name = name.join(", ");
+                let name = titled(&series_by, name);
                 all.push(Series {
                     name,
                     colour: place,
@@ -61,7 +61,7 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
         }
         if !all.is_empty() {
             panels.push(Panel {
-                title: panel.join(", "),
+                title: titled(&panel_by, &panel),
                 series: all,
             });
         }
@@ -75,6 +75,17 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
         log_y: figure.log.contains('y'),
         bars: figure.kind == FigureKind::Bar,
     })
+}
+
+/// Levels as a reader sees them: numbers and truth values say of what they are.
+fn titled(factors: &[String], levels: &[String]) -> String {
+    let word = |level: &str| level.parse::<f64>().is_err() && level.parse::<bool>().is_err();
+    let one = |(factor, level): (&String, &String)| match word(level) {
+        true => level.clone(),
+        false => format!("{factor} = {level}"),
+    };
+    let all: Vec<String> = factors.iter().zip(levels).map(one).collect();
+    all.join(", ")
 }
 
 /// The levels of a factor as numbers, where all of them are.

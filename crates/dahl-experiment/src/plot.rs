@@ -3,6 +3,9 @@
 //! Colours are those of Okabe and Ito, which colour-blind readers tell apart; series differ by their marks, too. A
 //! picture is light on its own; where its reader prefers dark, a style in it turns background, axes and text.
 
+use std::sync::Arc;
+
+use kuva::TickFormat;
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
@@ -138,6 +141,7 @@ impl Picture {
             .with_title_size(14)
             .with_label_size(12)
             .with_tick_size(11)
+            .with_y_tick_format(TickFormat::Custom(Arc::new(tick)))
             .with_ticks(5);
         if !panel.title.is_empty() {
             layout = layout.with_title(panel.title.clone());
@@ -145,7 +149,15 @@ impl Picture {
         if let Some(categories) = &self.categories
             && !self.bars
         {
-            layout = layout.with_x_categories(categories.clone());
+            // Half a place on both sides, so that no mark is cut.
+            layout = layout
+                .with_x_categories(categories.clone())
+                .with_x_axis_min(0.5)
+                .with_x_axis_max(categories.len() as f64 + 0.5);
+        }
+        let long = |c: &Vec<String>| c.iter().map(String::len).sum::<usize>() > 30;
+        if self.categories.as_ref().is_some_and(long) {
+            layout = layout.with_x_tick_rotate(-40.0);
         }
         if self.log_x && self.categories.is_none() {
             layout = layout.with_log_x();
@@ -175,6 +187,33 @@ impl Picture {
         };
         entries.into_iter().map(entry).collect()
     }
+}
+
+/// A number at an axis: three digits and a prefix.
+fn tick(value: f64) -> String {
+    let prefixes = [
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "µ"),
+        (1e-9, "n"),
+    ];
+    let size = value.abs() * (1.0 + 1e-9);
+    let (scale, prefix) = prefixes
+        .into_iter()
+        .find(|(scale, _)| size >= *scale)
+        .unwrap_or((1.0, ""));
+    let scaled = value / scale;
+    let digits = if scaled.abs() >= 100.0 { 0 } else { 2 };
+    let text = format!("{scaled:.digits$}");
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    format!("{text}{prefix}")
 }
 
 fn colour(at: usize) -> String {
@@ -299,6 +338,21 @@ mod tests {
             log_x: !bars,
             log_y: true,
             bars,
+        }
+    }
+
+    #[test]
+    fn numbers_at_axes_are_short() {
+        let texts = [
+            (0.0, "0"),
+            (1.2499999999e-5, "12.5µ"),
+            (20000.0, "20k"),
+            (1500.0, "1.5k"),
+            (0.35, "350m"),
+            (120.0, "120"),
+        ];
+        for (value, text) in texts {
+            assert_eq!(tick(value), text);
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) fn page(session: &Session) -> String {
     }
     for (name, picture) in &pictures {
         body += &format!(
-            "<figure id=\"figure-{name}\">{}<figcaption>{} by {}: medians with 95 % intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
+            "<figure id=\"figure-{name}\">{}<figcaption>{} by {}: medians with their intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
             picture.svg(&format!("f{name}")),
             escape(&picture.y),
             escape(&picture.x),
