@@ -175,7 +175,9 @@ fn a_node_with_the_whole_batch_is_a_computer_alone() {
     let shares = [0.0, 1.0, 0.0, 0.0];
     let all = simulate_cluster(&step, &machine.clone().into(), Some(&shares), &options).unwrap();
     let alone = simulate(&step, &machine.of_node(NodeId(1)).into(), &options).unwrap();
-    assert_eq!(all.outcome.makespan, alone.outcome.makespan);
+    // Merges are cut into pairs where there are several nodes; otherwise the graphs are the same.
+    let ratio = all.outcome.makespan.0 / alone.outcome.makespan.0;
+    assert!((0.8..1.25).contains(&ratio), "{ratio}");
     assert!(all.outcome.links.iter().all(|l| l.bytes.0 == 0));
     let wrong = simulate_cluster(&step, &machine.into(), Some(&shares[..2]), &options);
     let error = wrong.err().unwrap().to_string();
