@@ -43,7 +43,7 @@ fn sent(loads: &[Load]) -> u64 {
 fn even_shares_send_what_a_ring_does() {
     for (name, batch) in [
         ("first", 256),
-        ("small-cnn", 256),
+        ("small-cnn", 512),
         ("lenet5", 256),
         ("vgg-small", 128),
     ] {

@@ -166,7 +166,7 @@ const MOST_BLOCKS: usize = 4;
 
 /// Operations of a step, for each of its parameters, that a block is worth: cutting every layer once more costs some
 /// microseconds for each of them, and may cost a hundredth of the step.
-const BLOCK_FLOPS: f64 = 2.5e6;
+const BLOCK_FLOPS: f64 = 3.5e6;
 
 /// Samples, or positions, that a block of a layer with many weights has at least: with fewer, writing and merging
 /// one more sum of gradients takes longer than computing it.
