@@ -120,6 +120,7 @@ tests! {
     layers: "layers",
     experiment: "experiment",
     rows: "rows",
+    frequencies: "frequencies",
     plan: "plan",
     step: "step",
     trace: "trace",

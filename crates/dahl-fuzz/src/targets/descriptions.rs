@@ -2,7 +2,9 @@
 
 use dahl::core::{Machine, Program};
 use dahl::nn::Model;
-use dahl::plan::pipeline::{PipelineOptions, Platform, Profile, partition};
+use dahl::plan::pipeline::{
+    EnergyPoint, OptionTable, PipelineOptions, Platform, Profile, energy_frontier, partition,
+};
 use dahl::plan::placement::PlacementProblem;
 use dahl::sim::simgrid;
 
@@ -268,6 +270,34 @@ pub(super) const LAYERS: Target = Target {
             plan.stages.iter().all(|s| s.memory_bytes <= 1e6),
             "{plan:?}"
         );
+        Ok(())
+    },
+};
+
+pub(super) const FREQUENCIES: Target = Target {
+    name: "frequencies",
+    files: &[],
+    made: || {
+        texts(&[
+            "stage,instruction,frequency,time,energy\n0,forward,1410,0.05,24.1\n0,forward,1200,0.06,20\n\
+             0,backward,1410,0.1,46\n0,backward,1200,0.12,40\n1,forward,1410,0.04,22\n1,backward,1410,0.09,44\n\
+             1,backward,1000,0.14,35.5\n",
+        ])
+    },
+    words: &[
+        "stage",
+        "instruction",
+        "frequency",
+        "time",
+        "energy",
+        "forward",
+        "backward",
+    ],
+    parse: |_, bytes| {
+        let table = OptionTable::from_csv(text(bytes)?).map_err(said)?;
+        let frontier = energy_frontier(&table, 2, 70.0, 4).map_err(said)?;
+        let above = |p: &EnergyPoint| p.lower_bound <= p.joules + 1e-9 * p.joules.abs();
+        assert!(frontier.points.iter().all(above), "{frontier:?}");
         Ok(())
     },
 };

@@ -21,6 +21,7 @@ pub const TARGETS: &[Target] = &[
     descriptions::LAYERS,
     experiments::EXPERIMENT,
     experiments::ROWS,
+    descriptions::FREQUENCIES,
     plans::PLAN,
     plans::STEP,
     trace::TRACE,

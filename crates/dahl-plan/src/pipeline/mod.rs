@@ -15,17 +15,23 @@ mod answer;
 mod bound;
 mod cost;
 mod cuts;
+mod energy;
 mod error;
 mod flush;
 mod partition;
 mod platform;
 mod profile;
+mod schedule;
 mod search;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{PipelinePlan, PipelineStage};
+pub use energy::{EnergyError, EnergyFrontier, EnergyPoint, OptionTable, energy_frontier};
 pub use error::PipelineError;
 pub use partition::{PipelineOptions, partition};
 pub use platform::{PipelineUnit, Platform};
 pub use profile::{Layer, Profile};
+pub use schedule::{
+    Operation, PipelineSchedule, PipelineWork, ScheduleError, ScheduleKind, Slot, schedule,
+};

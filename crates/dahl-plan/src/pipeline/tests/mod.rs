@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{PipelineOptions, PipelinePlan, Platform, Profile, partition};
 
 /// A folder of other people's problems, if it is there. One that was named must be.
-fn cases(kind: &str) -> Option<PathBuf> {
+pub(super) fn cases(kind: &str) -> Option<PathBuf> {
     let named = std::env::var_os("DAHL_PLANNER_CASES");
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let beside = || checkout.join("../shared/planner-cases");

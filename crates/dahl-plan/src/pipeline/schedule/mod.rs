@@ -1,0 +1,269 @@
+//! Schedules of synchronous pipelines: in which order each device computes what, and what that costs.
+//!
+//! A micro-batch goes forward (F) through all stages, then back: the gradient of each stage's input (B), which the stage
+//! before waits for, and the gradient of its weights (W), which nobody waits for before the flush. Schedules that split
+//! the two fill waiting time with W (Qi et al., "Zero Bubble Pipeline Parallelism", 2024). A device may have several
+//! stages: interleaved, or there and back in the shape of a V.
+//!
+//! Schedules come from known orders or from a list scheduler with rules: which stages a device has, how much it may keep,
+//! whether B and W are one. They are orders of operations, not times: what executes one replays its order.
+
+mod list;
+mod orders;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use list::{Rules, descend, list};
+use orders::{h1, interleaved, replay};
+
+/// What is computed for a stage and a micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Operation {
+    /// The output, from the input.
+    Forward,
+    /// The gradient of the input; with that of the weights where these are not split.
+    InputGradient,
+    /// The gradient of the weights.
+    WeightGradient,
+}
+
+/// One operation in a device's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Slot {
+    /// What is computed.
+    pub operation: Operation,
+    /// For which stage of the network.
+    pub stage: usize,
+    /// For which micro-batch.
+    pub micro_batch: usize,
+}
+
+/// Kinds of schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum ScheduleKind {
+    /// All micro-batches forward, then all back.
+    GPipe,
+    /// One forward, one backward in turn.
+    OneFOneB,
+    /// 1F1B with several stages on each device, round robin.
+    Interleaved,
+    /// Split backward, with the memory of 1F1B's first stage everywhere.
+    ZbH1,
+    /// Split backward, with about twice that.
+    ZbH2,
+    /// Split backward, two stages on each device in the shape of a V.
+    ZbV,
+    /// The best found within a limit on what devices keep.
+    Auto,
+}
+
+impl ScheduleKind {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, ScheduleKind); 7] = [
+        ("gpipe", ScheduleKind::GPipe),
+        ("1f1b", ScheduleKind::OneFOneB),
+        ("interleaved", ScheduleKind::Interleaved),
+        ("zb-h1", ScheduleKind::ZbH1),
+        ("zb-h2", ScheduleKind::ZbH2),
+        ("zb-v", ScheduleKind::ZbV),
+        ("auto", ScheduleKind::Auto),
+    ];
+
+    /// How many stages each device has.
+    pub fn stages_per_device(self) -> usize {
+        match self {
+            ScheduleKind::Interleaved | ScheduleKind::ZbV => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// A pipeline to schedule.
+#[derive(Clone, Debug)]
+pub struct PipelineWork {
+    /// Seconds of F, B and W of each stage of the network; as many on each device.
+    pub stages: Vec<[f64; 3]>,
+    /// How many devices there are.
+    pub devices: usize,
+    /// How many micro-batches a batch has.
+    pub micro_batches: usize,
+    /// For `auto`, how many micro-batches' activations each device may keep; without, as many as 1F1B's first.
+    pub in_flight: Option<usize>,
+}
+
+/// A schedule with what it costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct PipelineSchedule {
+    /// The order of each device.
+    pub orders: Vec<Vec<Slot>>,
+    /// When each operation of the orders begins.
+    pub begins: Vec<Vec<f64>>,
+    /// From the first begin to the last end.
+    pub makespan: f64,
+    /// No schedule is shorter.
+    pub lower_bound: f64,
+    /// The largest part of a device's computing time that it waits, between its first and last operation.
+    pub bubble: f64,
+    /// For each device, most activations kept at a time, in those of a whole device for one micro-batch.
+    pub in_flight: Vec<f64>,
+}
+
+/// What can be wrong with a pipeline.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// Counts that do not go together, or times that are none.
+    #[error("{0}")]
+    Work(String),
+}
+
+/// A schedule of a kind.
+///
+/// # Errors
+/// If counts do not go together or a time is no number.
+pub fn schedule(
+    work: &PipelineWork,
+    kind: ScheduleKind,
+) -> Result<PipelineSchedule, ScheduleError> {
+    check(work, kind)?;
+    let (p, m) = (work.devices, work.micro_batches);
+    let straight: Vec<usize> = (0..p).collect();
+    let base = Rules {
+        device_of: straight,
+        split: true,
+        kept: vec![m; p],
+        ahead: vec![usize::MAX; p],
+        forward_first: false,
+        weights_from: vec![usize::MAX; p],
+    };
+    let rules = match kind {
+        ScheduleKind::GPipe => Rules {
+            split: false,
+            forward_first: true,
+            ..base
+        },
+        ScheduleKind::OneFOneB => Rules {
+            split: false,
+            kept: (0..p).map(|d| (p - d).min(m)).collect(),
+            ..base
+        },
+        ScheduleKind::Interleaved => return interleaved(work),
+        ScheduleKind::ZbH1 => {
+            let made = replay(work, &base.device_of, true, h1(p, m));
+            return made.ok_or_else(|| ScheduleError::Work("the order waits for itself".into()));
+        }
+        ScheduleKind::ZbH2 => Rules {
+            kept: vec![2 * p - 1; p],
+            ..base
+        },
+        ScheduleKind::ZbV => Rules {
+            device_of: (0..2 * p).map(|s| s.min(2 * p - 1 - s)).collect(),
+            kept: vec![2 * p; p],
+            ..base
+        },
+        ScheduleKind::Auto => Rules {
+            kept: vec![work.in_flight.unwrap_or(p); p],
+            ..base
+        },
+    };
+    let straight = rules.device_of.len() == p && rules.kept.iter().all(|&kept| kept >= p);
+    let found = match rules.split {
+        true => {
+            let known = straight.then(|| replay(work, &rules.device_of, true, h1(p, m)));
+            let made = descend(work, rules);
+            let all = [made, known.flatten()].into_iter().flatten();
+            all.min_by(|a, b| {
+                let times = a.makespan.total_cmp(&b.makespan);
+                times.then(a.bubble.total_cmp(&b.bubble))
+            })
+        }
+        false => list(work, &rules),
+    };
+    found.ok_or_else(|| {
+        ScheduleError::Work(
+            "a device must be able to keep a micro-batch of each of its stages".into(),
+        )
+    })
+}
+
+fn check(work: &PipelineWork, kind: ScheduleKind) -> Result<(), ScheduleError> {
+    let refuse = |text: String| Err(ScheduleError::Work(text));
+    let per = kind.stages_per_device();
+    let (stages, devices) = (work.stages.len(), work.devices);
+    if devices == 0 || work.micro_batches == 0 {
+        return refuse("a pipeline needs at least one stage and one micro-batch".into());
+    }
+    if stages != devices * per {
+        return refuse(format!(
+            "{devices} devices with {per} stages each, and {stages} stages"
+        ));
+    }
+    if stages.saturating_mul(work.micro_batches) > 1 << 20 {
+        return refuse("more than a million forward operations; give fewer micro-batches".into());
+    }
+    match work
+        .stages
+        .iter()
+        .flatten()
+        .find(|t| !(t.is_finite() && **t >= 0.0))
+    {
+        Some(time) => refuse(format!(
+            "a time of {time}; it must be a number that is not negative"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What a schedule costs, from its orders, begins and ends.
+fn rate(
+    work: &PipelineWork,
+    device_of: &[usize],
+    split: bool,
+    orders: Vec<Vec<Slot>>,
+    begins: Vec<Vec<f64>>,
+    free: &[f64],
+    most: &[usize],
+) -> PipelineSchedule {
+    let (stages, devices) = (work.stages.len(), work.devices);
+    let per = (stages / devices) as f64;
+    let busy = |device: usize| -> f64 {
+        let own = (0..stages).filter(|&s| device_of[s] == device);
+        own.map(|s| work.stages[s].iter().sum::<f64>()).sum::<f64>() * work.micro_batches as f64
+    };
+    let waits = (0..devices).map(|d| (free[d] - begins[d][0] - busy(d)) / busy(d).max(1e-300));
+    PipelineSchedule {
+        makespan: free.iter().copied().fold(0.0, f64::max),
+        lower_bound: bound(work, device_of, split),
+        bubble: waits.fold(0.0, f64::max).max(0.0),
+        in_flight: most.iter().map(|&n| n as f64 / per).collect(),
+        orders,
+        begins,
+    }
+}
+
+/// A time that no order is faster than: a device begins when the first micro-batch has come to it, and after its last
+/// operation that others wait for the gradient goes back to the first stage.
+fn bound(work: &PipelineWork, device_of: &[usize], split: bool) -> f64 {
+    let m = work.micro_batches as f64;
+    let mut best = 0.0f64;
+    for device in 0..work.devices {
+        let own: Vec<usize> = (0..device_of.len())
+            .filter(|&s| device_of[s] == device)
+            .collect();
+        let first = own[0];
+        let before: f64 = work.stages[..first].iter().map(|t| t[0]).sum();
+        let busy: f64 = own
+            .iter()
+            .map(|&s| work.stages[s].iter().sum::<f64>())
+            .sum::<f64>()
+            * m;
+        // With a split backward a device may end with W, while the gradient has gone on.
+        let back = |s: &[f64; 3]| s[1] + if split { 0.0 } else { s[2] };
+        let after: f64 = work.stages[..first].iter().map(back).sum();
+        let tail = if split { 0.0 } else { after };
+        best = best.max(before + busy + tail);
+    }
+    let way: f64 = work.stages.iter().map(|t| t[0] + t[1]).sum();
+    best.max(way)
+}
