@@ -1,4 +1,4 @@
-//! Schedules against a replay that trusts nobody, known optima, and every order of tiny pipelines.
+//! Schedules against a replay that trusts nobody, and against known optima.
 
 use super::{Operation, PipelineSchedule, PipelineWork, ScheduleKind, schedule};
 use crate::tests::random::Dice;
