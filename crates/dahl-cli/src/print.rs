@@ -189,9 +189,9 @@ mod tests {
     fn lines_go_on_between_words() {
         let line = "  energy     2.68 J, 446 µJ per image";
         assert_eq!(fold(line, 13, usize::MAX), line);
-        assert_eq!(fold(line, 13, 36), line);
+        assert_eq!(fold(line, 13, 37), line);
         let two = "  energy     2.68 J, 446 µJ per\n             image";
-        assert_eq!(fold(line, 13, 35), two);
+        assert_eq!(fold(line, 13, 36), two);
         // A word that fits nowhere stays whole.
         assert_eq!(fold("a abcdefgh", 2, 4), "a abcdefgh");
         assert_eq!(fold("ab abcdefgh c", 2, 4), "ab abcdefgh\n  c");

@@ -219,6 +219,11 @@ fn pipelines() {
     run("docs/pipelines.md");
 }
 
+#[test]
+fn experiments() {
+    run("docs/experiments.md");
+}
+
 /// The chapters of the guide, each in a folder of its own.
 #[test]
 fn guide() {
@@ -408,6 +413,7 @@ fn every_document_with_commands_is_run() {
             "machine-files.md",
             "several-machines.md",
             "pipelines.md",
+            "experiments.md",
         ]
         .contains(&name.as_str())
             || path.parent().is_some_and(|p| p.ends_with("guide"));
@@ -439,7 +445,16 @@ fn commands_in_running_text_exist() {
                 continue;
             };
             let mut command = vec![first.to_string()];
-            if ["bench", "cluster", "data", "trace", "plan", "perf"].contains(first) {
+            let with_parts = [
+                "bench",
+                "cluster",
+                "data",
+                "experiment",
+                "perf",
+                "plan",
+                "trace",
+            ];
+            if with_parts.contains(first) {
                 let second = words.get(1).filter(is_name);
                 command.extend(second.map(|w| w.to_string()));
             }

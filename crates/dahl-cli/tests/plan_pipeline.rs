@@ -34,7 +34,7 @@ fn a_profile_is_cut_in_the_middle() {
     let text = dahl(&[&equal[..], &["--json"]].concat());
     let answer: Value = serde_json::from_str(&text).expect("JSON");
     let keys: Vec<&String> = answer.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["seconds", "lower_bound", "stages", "search_seconds"]);
+    assert_eq!(keys, ["lower_bound", "search_seconds", "seconds", "stages"]);
     assert!((answer["seconds"].as_f64().expect("a number") - 0.05).abs() < 1e-12);
     assert_eq!(answer["seconds"], answer["lower_bound"]);
     let stages = answer["stages"].as_array().expect("stages");

@@ -167,9 +167,11 @@ fn models_are_listed_with_what_they_cost() {
     let rows = rows.as_array().unwrap();
     let of = |name: &str| rows.iter().find(|r| r["model"] == name).unwrap();
     assert_eq!(of("resnet50")["parameters"], 25_557_032);
-    // He et al. and torchvision count 4.1 GFLOP (multiply-adds) forward; a training step is about three times that, each two.
+    // He et al. and torchvision count 4.1 G multiply-adds forward; a training step has three times as many, each of two
+    // operations. Winograd's 3×3 convolutions, about half of all, need less than half of theirs.
+    let plain = 2.0 * 3.0 * 4.1e9;
     let flops = of("resnet50")["train_flops_per_image"].as_f64().unwrap();
-    assert!((20e9..30e9).contains(&flops), "{flops}");
+    assert!((0.6 * plain..plain).contains(&flops), "{flops}");
     let text = dahl(&["models", "lenet5", "--toml"]);
     assert!(text.starts_with("name = \"lenet5\""), "{text}");
 }

@@ -37,7 +37,7 @@ pub enum ArenaError {
     #[error("an array of shape {0} has an axis longer than 4294967295")]
     AxisTooLong(Shape),
     /// The system refused the memory.
-    #[error("out of memory: cannot allocate {bytes} bytes for an array of shape {shape}")]
+    #[error("out of memory: cannot allocate {} for an array of shape {shape}", crate::Bytes(*bytes as u64))]
     OutOfMemory {
         /// What was asked for.
         bytes: usize,

@@ -528,6 +528,8 @@ fn patience_ends_a_run_and_the_best_checkpoint_is_kept() {
                 &mut stop_after(stop, Some(at)),
             )
             .unwrap();
+        // It holds the lock of its folder.
+        drop(session);
         let mut session = Session::new(step(), patient()).unwrap();
         session.resume_from(&mut one, &folder).unwrap();
         session.checkpoint_to(CheckpointFolder::new(&folder).keep_best(true));

@@ -149,7 +149,7 @@ impl ResolvedRun {
             None => "none".to_string(),
             Some(tasks) => format!("{tasks} tasks per unit"),
         };
-        let compared = member.compare(&mut || vec![("trace", text())]);
+        let compared = member.compare(&mut || vec![("the trace", text())]);
         compared.map_err(TuneError::Execution)?;
         member.compare_clocks().map_err(TuneError::Execution)?;
         member.runtime_mut().take_trace();

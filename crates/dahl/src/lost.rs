@@ -31,6 +31,7 @@ pub fn node_lost(error: &(dyn std::error::Error + 'static)) -> bool {
         let inside = match (error.downcast_ref(), error.downcast_ref()) {
             (Some(TrainError::Execution(inside)), _) => is_loss(inside.as_ref()),
             (_, Some(TuneError::Execution(inside))) => is_loss(inside.as_ref()),
+            (_, Some(TuneError::Run(inside))) => is_loss(inside),
             _ => false,
         };
         if inside || is_loss(error) {

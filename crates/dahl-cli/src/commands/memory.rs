@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use dahl::core::Bytes;
+use dahl::core::{ArenaError, Bytes};
+use dahl::nn::Step;
+use dahl::nn::step::StepError;
 use dahl::tune::{Footprint, ThisMachine, Units};
 
 use super::step_args::{StepArgs, model};
@@ -28,7 +30,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let this = ThisMachine::look();
     let step = args.step.step(model(Some(&args.model))?, &this, true)?;
-    let footprint = Footprint::of(&step)?;
+    let footprint = match Footprint::of(&step) {
+        Err(StepError::Memory(why @ ArenaError::OutOfMemory { .. })) => {
+            return not_even_begun(args, &step, &why);
+        }
+        footprint => footprint?,
+    };
     let mut rows = vec![(
         "host".to_owned(),
         footprint.on_host(),
@@ -84,6 +91,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if !args.json {
         println!("make --batch smaller; a device without room also runs tasks on the host, slowly");
+    }
+    Err(super::Exit(1).into())
+}
+
+/// The system refuses the arrays of a step: they are more than it has.
+fn not_even_begun(args: &Args, step: &Step, why: &ArenaError) -> anyhow::Result<()> {
+    let (model, batch) = (&step.model.name, step.batch);
+    match args.json {
+        true => {
+            let answer = serde_json::json!({ "model": model, "batch": batch, "fits": false, "why": why.to_string() });
+            print::json(&answer)?;
+        }
+        false => println!("{model}, batch {batch}: does not fit: {why}; make --batch smaller"),
     }
     Err(super::Exit(1).into())
 }

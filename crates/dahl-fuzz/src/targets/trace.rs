@@ -13,7 +13,7 @@ use crate::bundle;
 use crate::{Answer, Folder, Target};
 
 /// Names of sections by their kinds, from 1 on.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "head",
     "names",
     "graph",
@@ -22,6 +22,7 @@ const SECTIONS: [&str; 8] = [
     "transfers",
     "memory",
     "power",
+    "messages",
 ];
 
 /// Bytes before the first section, of which the last four are the number of sections.
@@ -105,7 +106,7 @@ fn unpack(bytes: &[u8]) -> Vec<u8> {
 /// The file of these sections; those of unknown names have a kind that there is not.
 fn pack(parts: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut bytes = b"DAHLTRC\n".to_vec();
-    bytes.extend(5u32.to_le_bytes());
+    bytes.extend(6u32.to_le_bytes());
     bytes.extend((parts.len() as u32).to_le_bytes());
     for (name, raw) in parts {
         let kind = SECTIONS.iter().position(|s| s.as_bytes() == *name);

@@ -4,6 +4,7 @@ use dahl_ops::cross_entropy::Scale;
 use dahl_ops::loss::smooth::{
     SmoothEvaluate, SmoothParams, SmoothTrain, SmoothTrainParams, WeightsTotal,
 };
+use dahl_ops::loss::soft::{SoftEvaluate, SoftTrain};
 use dahl_ops::loss::values::Distance;
 use dahl_ops::loss::values::{ValuesEvaluate, ValuesTrain};
 
@@ -107,6 +108,41 @@ pub(super) fn smooth_evaluate(t: &Task<'_>, s: &mut Steps) {
         None,
         s,
     );
+}
+
+fn soft(o: SoftEvaluate<Tensor>, gradient: Option<(f64, Tensor)>, s: &mut Steps) {
+    let [_, _, samples, classes] = o.logits.dims;
+    let right = s.scratch([1, 1, 1, samples]);
+    let (scale, grad) = gradient.unzip();
+    let args = [
+        o.logits.into(),
+        o.shares.into(),
+        o.losses.into(),
+        right.into(),
+        grad.unwrap_or(right).into(),
+        grad.is_some().into(),
+        scale.unwrap_or(0.0).into(),
+    ];
+    s.groups("soft_losses", args, samples, classes);
+    sum_axes(right, o.correct, false, 1.0, s);
+}
+
+/// [`SoftTrain`].
+pub(super) fn soft_train(t: &Task<'_>, s: &mut Steps) {
+    let o = SoftTrain::of(t.tensors);
+    let gradient = Some((Scale::of(t.params).scale, o.gradient));
+    let o = SoftEvaluate {
+        logits: o.logits,
+        shares: o.shares,
+        losses: o.losses,
+        correct: o.correct,
+    };
+    soft(o, gradient, s);
+}
+
+/// [`SoftEvaluate`].
+pub(super) fn soft_evaluate(t: &Task<'_>, s: &mut Steps) {
+    soft(SoftEvaluate::of(t.tensors), None, s);
 }
 
 /// [`WeightsTotal`].

@@ -146,6 +146,8 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("cross_entropy_smooth", losses::smooth_train),
     ("cross_entropy_smooth_evaluate", losses::smooth_evaluate),
     ("class_weights_total", losses::weights_total),
+    ("soft_cross_entropy", losses::soft_train),
+    ("soft_cross_entropy_evaluate", losses::soft_evaluate),
     ("sgd", optim::sgd),
     ("sgd_momentum", optim::sgd_momentum),
     ("adam", optim::adam),

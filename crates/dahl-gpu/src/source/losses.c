@@ -74,6 +74,41 @@ KERNEL void smooth_losses(GLOBAL const REAL* x, Box X, GLOBAL const REAL* labels
     }
 }
 
+// Cross-entropy with a share per class.
+KERNEL void soft_losses(GLOBAL const REAL* x, Box X, GLOBAL const REAL* shares, Box T,
+                        GLOBAL REAL* losses, Box S, GLOBAL REAL* right, Box R, GLOBAL REAL* grad,
+                        Box G, int graded, REAL factor) {
+    LOCAL REAL part[GROUP];
+    LOCAL int where[GROUP];
+    const int b = GRP(0);
+    GLOBAL const REAL* row = x + spot(X, 0, 0, b, 0);
+    GLOBAL const REAL* wanted = shares + spot(T, 0, 0, b, 0);
+    const int largest = group_largest(part, where, row, X.w);
+    const int of = group_largest(part, where, wanted, X.w);
+    const REAL most = row[largest];
+    REAL sum = ZERO;
+    for (int i = LID(0); i < X.w; i += LSIZE(0)) sum += R_EXP(row[i] - most);
+    sum = group_sum(part, sum);
+    const REAL whole = R_LOG(sum);
+    REAL all = ZERO, loss = ZERO;
+    for (int i = LID(0); i < X.w; i += LSIZE(0)) {
+        all += wanted[i];
+        // A class of no share adds nothing, even at an infinite logit.
+        if (wanted[i] != ZERO) loss += wanted[i] * (whole - (row[i] - most));
+    }
+    all = group_sum(part, all);
+    loss = group_sum(part, loss);
+    if (LID(0) == 0) {
+        losses[S.at + b] = loss;
+        right[R.at + b] = of == largest ? ONE : ZERO;
+    }
+    if (graded) {
+        GLOBAL REAL* out = grad + spot(G, 0, 0, b, 0);
+        for (int i = LID(0); i < X.w; i += LSIZE(0))
+            out[i] = factor * (R_EXP(row[i] - most) / sum * all - wanted[i]);
+    }
+}
+
 // The weight of each sample's class.
 KERNEL void label_weights(GLOBAL const REAL* labels, Box L, GLOBAL const REAL* weights, Box W,
                           GLOBAL REAL* out, Box O, int count) {

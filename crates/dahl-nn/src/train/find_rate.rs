@@ -38,8 +38,12 @@ pub struct Found {
     pub losses: Vec<(f64, f64)>,
 }
 
+/// Losses that the smoothed one needs before its changes mean something: as many as it remembers.
+const WARM_UP: usize = 10;
+
 impl Found {
-    /// The rate at which the smoothed loss falls fastest; none if it never does.
+    /// The rate at which the smoothed loss falls fastest; none if it never does. The first losses only count towards the
+    /// mean: a mean of few batches moves by chance.
     pub fn steepest(&self) -> Option<f64> {
         let mut smooth = Vec::new();
         let mut mean = 0.0;
@@ -48,8 +52,8 @@ impl Found {
             // As Adam corrects its means: the first ones would be too small.
             smooth.push(mean / (1.0 - 0.9f64.powi(i as i32 + 1)));
         }
-        let falls = smooth.windows(2).map(|w| w[0] - w[1]);
-        let best = falls.zip(&self.losses).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let falls = smooth.windows(2).map(|w| w[0] - w[1]).zip(&self.losses);
+        let best = falls.skip(WARM_UP).max_by(|a, b| a.0.total_cmp(&b.0))?;
         (best.0 > 0.0).then_some(best.1.0)
     }
 }

@@ -38,6 +38,8 @@ pub struct OptionTable {
 }
 
 const COLUMNS: [&str; 5] = ["stage", "instruction", "frequency", "time", "energy"];
+/// Longer than any computation takes. Thousands of them in a row are whole picoseconds of 63 bits.
+const MOST_SECONDS: f64 = 100.0;
 /// More stages than any pipeline has.
 const MOST_STAGES: usize = 1024;
 
@@ -140,17 +142,16 @@ fn row(
         "backward" => 1,
         _ => return Err(wrong(1, "it must be forward or backward")),
     };
-    let number = |column: usize, least: f64| {
+    let number = |column: usize, most: f64, remedy: &'static str| {
         let value: Option<f64> = field(column).parse().ok();
-        let sound = |v: &f64| v.is_finite() && *v >= least && *v <= 1e12;
-        value
-            .filter(sound)
-            .ok_or_else(|| wrong(column, "it must be a number that is not negative"))
+        let sound = |v: &f64| (0.0..=most).contains(v);
+        value.filter(sound).ok_or_else(|| wrong(column, remedy))
     };
-    number(2, 0.0)?;
+    let any = "it must be a number that is not negative";
+    number(2, 1e12, any)?;
     let choice = Choice {
-        seconds: number(3, 0.0)?,
-        joules: number(4, 0.0)?,
+        seconds: number(3, MOST_SECONDS, "it must be from 0 to 100 seconds")?,
+        joules: number(4, 1e12, any)?,
     };
     Ok(((stage, instruction), choice))
 }
