@@ -57,7 +57,10 @@ fn before_the_first_step_it_says_whether_the_second_node_pays() {
     args.retain(|a| *a != "--quiet");
     args.push("--epochs=6");
     args.retain(|a| *a != "--epochs=2");
-    let said = run(on_nodes(OPEN.0, &[&args, &args], &folder));
+    let mut command = on_nodes(OPEN.0, &[&args, &args], &folder);
+    // Other tests let policies learn durations.
+    command.env("DAHL_HOME", folder.join("home"));
+    let said = run(command);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let line = |start: &str| {
         let found: Vec<&str> = said.out.lines().filter(|l| l.starts_with(start)).collect();
