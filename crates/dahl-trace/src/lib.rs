@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod check;
+mod compare;
 pub mod export;
 mod file;
 mod index;
@@ -16,6 +17,7 @@ mod synthetic;
 pub mod view;
 
 pub use check::check;
+pub use compare::{Change, Comparison, compare};
 pub use file::{TraceError, load, read, save, write};
 pub use index::Index;
 pub use merge::merge;

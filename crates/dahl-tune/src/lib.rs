@@ -14,6 +14,7 @@
 //! | [`Footprint`] | bytes and operations of a step, before anything runs |
 //! | [`StepPlan`], [`Followed`] | plans as files; a run beside its plan |
 //! | [`validate`](validate()) | how well the simulator predicts this computer |
+//! | [`check_units`] | every implementation on its units against the reference |
 //! | [`perf_rows`] | what the performance model knows |
 //! | [`Units`], [`gpus`] | `cpu:2,gpu:0` as a value; the GPUs of this computer |
 //!
@@ -23,6 +24,7 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod calibrate;
+mod check_units;
 mod cluster;
 mod describe;
 mod error;
@@ -52,6 +54,7 @@ mod watts;
 mod windows;
 
 pub use calibrate::{CalibrateOptions, Calibration, calibrate};
+pub use check_units::{CheckReport, Checked, UnitReport, check_units};
 pub use cluster::{
     Bits, ClusterConfig, ClusterReport, MpiKind, Mpirun, NODE_LOST, NodeFacts, OnLevel, OnShares,
     Supervised, Supervision, Unreachable, arithmetic_of, check_alone, check_cluster, check_hosts,

@@ -1,9 +1,8 @@
 //! Convolution in groups of channels and with gaps between kernel positions.
 
 use dahl_ops::conv2d::grouped::Grouping;
-use dahl_ops::conv2d::grouped::op::{
-    Grouped, GroupedFilterGrad, GroupedGradParams, GroupedInputGrad, GroupedParams,
-};
+use dahl_ops::conv2d::grouped::op::{GroupedGradParams, GroupedParams};
+use dahl_ops::conv2d::plain::{FilterGrad, Forward, InputGrad};
 
 use crate::launch::{Arg, Steps, Task};
 
@@ -17,15 +16,15 @@ fn args(g: &Grouping) -> [Arg; 4] {
     ]
 }
 
-/// [`Grouped`].
+/// Within groups of channels.
 pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
-    let o = Grouped::of(t.tensors);
+    let o = Forward::of(t.tensors);
     let params = GroupedParams::of(t.params);
     let [window, dh, dw, groups] = args(&Grouping::from(&params));
     let args = [
         o.x.into(),
-        o.filter.into(),
-        o.bias.unwrap_or(o.filter).into(),
+        o.w.into(),
+        o.bias.unwrap_or(o.w).into(),
         o.bias.is_some().into(),
         params.relu.into(),
         o.y.into(),
@@ -38,13 +37,13 @@ pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
     s.items("grouped_forward", args, o.y.len());
 }
 
-/// [`GroupedInputGrad`].
+/// The gradient by the input.
 pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = GroupedInputGrad::of(t.tensors);
+    let o = InputGrad::of(t.tensors);
     let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
     let args = [
         o.dy.into(),
-        o.filter.into(),
+        o.w.into(),
         o.dx.into(),
         window,
         dh,
@@ -55,19 +54,11 @@ pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
     s.items("grouped_input_grad", args, o.dx.len());
 }
 
-/// [`GroupedFilterGrad`].
+/// The gradient by the filters.
 pub(super) fn filter_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = GroupedFilterGrad::of(t.tensors);
+    let o = FilterGrad::of(t.tensors);
     let [window, dh, dw, groups] = args(&Grouping::from(&GroupedGradParams::of(t.params)));
-    let args = [
-        o.x.into(),
-        o.dy.into(),
-        o.dfilter.into(),
-        window,
-        dh,
-        dw,
-        groups,
-    ];
+    let args = [o.x.into(), o.dy.into(), o.dw.into(), window, dh, dw, groups];
     let [n, _, h, w] = o.dy.dims;
-    s.groups("grouped_filter_grad", args, o.dfilter.len(), n * h * w);
+    s.groups("grouped_filter_grad", args, o.dw.len(), n * h * w);
 }

@@ -1,10 +1,9 @@
 //! `dahl trace compare`: why one run was slower than another.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use dahl::core::Seconds;
-use dahl::trace::Summary;
+use dahl::trace::{Summary, compare};
 
 use super::load;
 use crate::print;
@@ -22,24 +21,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What became of one part of the units' time, in seconds per step.
-#[derive(serde::Serialize)]
-struct Row {
-    what: String,
-    old: f64,
-    new: f64,
-    /// Of one task: the median duration. Missing where the part is not tasks.
-    medians: Option<[f64; 2]>,
-}
-
-#[derive(serde::Serialize)]
-struct Report {
-    /// Seconds of the span per step.
-    step_seconds: [f64; 2],
-    steps: [u64; 2],
-    rows: Vec<Row>,
 }
 
 /// Runs the command.
@@ -82,87 +63,4 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print::align_right(&mut table, 1..=4);
     println!("{table}");
     Ok(())
-}
-
-/// Rows by how much they changed, most first.
-fn compare(old: &Summary, new: &Summary) -> Report {
-    type Part = (f64, Option<f64>);
-    let parts = |s: &Summary| -> BTreeMap<String, Part> {
-        let step = 1e-9 / s.launches.max(1) as f64;
-        let mut all: BTreeMap<String, Part> = BTreeMap::new();
-        for c in &s.codelets {
-            let name = format!("{} ({})", c.codelet, c.implementation);
-            let median = c.time.median_ns as f64 * 1e-9;
-            all.insert(name, (c.time.total_ns as f64 * step, Some(median)));
-        }
-        let u = &s.all_units;
-        for (name, nanos) in [
-            ("transferring", u.transferring_ns),
-            ("waiting for data", u.waiting_for_data_ns),
-            ("waiting for messages", u.waiting_for_messages_ns),
-            ("waiting for work", u.waiting_for_work_ns),
-            ("overhead", u.overhead_ns),
-        ] {
-            all.insert(name.into(), (nanos as f64 * step, None));
-        }
-        all
-    };
-    let (before, now) = (parts(old), parts(new));
-    let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    let mut rows: Vec<Row> = names
-        .into_iter()
-        .map(|name| {
-            let get = |all: &BTreeMap<String, Part>| all.get(name).copied().unwrap_or((0.0, None));
-            let ((a, one), (b, two)) = (get(&before), get(&now));
-            Row {
-                what: name.clone(),
-                old: a,
-                new: b,
-                medians: one.zip(two).map(|(a, b)| [a, b]),
-            }
-        })
-        .filter(|r| r.old > 0.0 || r.new > 0.0)
-        .collect();
-    let change = |r: &Row| (r.new - r.old).abs();
-    rows.sort_by(|a, b| change(b).total_cmp(&change(a)));
-    let per_step = |s: &Summary| s.span_ns as f64 * 1e-9 / s.launches.max(1) as f64;
-    Report {
-        step_seconds: [per_step(old), per_step(new)],
-        steps: [old.launches, new.launches],
-        rows,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dahl::trace::synthetic;
-
-    #[test]
-    fn what_got_slower_comes_first() {
-        let old = synthetic(2000, 2, 1);
-        let mut new = old.clone();
-        let slow = "conv2d";
-        // Twice as long where there is room behind: the sums change, nothing overlaps.
-        let mut ends = std::collections::HashMap::new();
-        for i in (0..new.tasks.len()).rev() {
-            let run = new.tasks[i];
-            let free = ends.insert(run.unit, run.start).unwrap_or(u64::MAX);
-            let matches = new.class_of(run.id).codelet.starts_with(slow);
-            let longer = run.end + (run.end - run.start);
-            if matches && longer <= free {
-                new.tasks[i].end = longer;
-            }
-        }
-        let same = compare(&Summary::of(&old), &Summary::of(&old));
-        assert!(same.rows.iter().all(|r| r.old == r.new));
-        let report = compare(&Summary::of(&old), &Summary::of(&new));
-        let tasks = report.rows.iter().find(|r| r.medians.is_some());
-        let first = tasks.expect("a codelet");
-        assert!(
-            first.what.starts_with(slow) && first.new > first.old,
-            "{}",
-            first.what
-        );
-    }
 }

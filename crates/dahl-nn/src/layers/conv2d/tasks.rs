@@ -131,13 +131,11 @@ impl Conv2d {
                 None => {
                     let w = filters(&w, c);
                     let w = w.with(Read);
+                    let operands = plain::Forward { x, w, bias, y };
                     if self.is_plain() {
-                        let operands = plain::Forward { x, w, bias, y };
                         let params = plain::Params { window, relu };
                         plain::FORWARD.submit(tape.recorder(), operands, params);
                     } else {
-                        let filter = w;
-                        let operands = grouped::Grouped { x, filter, bias, y };
                         let params = self.grouped(window, c, relu);
                         grouped::FORWARD.submit(tape.recorder(), operands, params);
                     }
@@ -194,12 +192,10 @@ impl Conv2d {
                 None => {
                     let w = self.filters_reading(&w, c, dims[1]);
                     let w = w.with(Read);
+                    let operands = plain::InputGrad { dy, w, dx };
                     if self.is_plain() {
-                        let operands = plain::InputGrad { dy, w, dx };
                         plain::INPUT_GRAD.submit(tape.recorder(), operands, Slide { window });
                     } else {
-                        let filter = w;
-                        let operands = grouped::GroupedInputGrad { dy, filter, dx };
                         let params = self.grouped_grad(window, outputs);
                         grouped::INPUT_GRAD.submit(tape.recorder(), operands, params);
                     }
@@ -221,13 +217,11 @@ impl Conv2d {
             for tile in self.grid(dy.shape.dims4(), parts) {
                 let (from, grad, window) = self.seen_by(tape, dy, tile);
                 let (x, dy, to) = (from.with(Read), grad.with(Read), filters(&dw, tile[1]));
+                let dw = to.with(Reduce);
+                let operands = plain::FilterGrad { x, dy, dw };
                 if self.is_plain() {
-                    let dw = to.with(Reduce);
-                    let operands = plain::FilterGrad { x, dy, dw };
                     plain::FILTER_GRAD.submit(tape.recorder(), operands, Slide { window });
                 } else {
-                    let dfilter = to.with(Reduce);
-                    let operands = grouped::GroupedFilterGrad { x, dy, dfilter };
                     let params = self.grouped_grad(window, tile[1]);
                     grouped::FILTER_GRAD.submit(tape.recorder(), operands, params);
                 }

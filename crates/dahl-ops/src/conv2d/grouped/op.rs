@@ -1,22 +1,13 @@
-//! The operations of grouped and dilated convolution. The bias has the gradient of ordinary ones.
+//! The operations of grouped and dilated convolution: operands, and the gradient of the bias, are those of ordinary ones.
 
 use dahl_core::{Array, Call, Codelet, Cost, Implementation, Operands, Recorder};
 
 use super::{Grouping, direct, filter_grad as direct_filter_grad, per_group, reference};
-use crate::declare::{Shaped, operands, params};
+use crate::conv2d::plain::{FilterGrad, Forward, InputGrad};
+use crate::declare::{Shaped, params};
 use crate::op::{Done, Op, by_type, cpu, elements};
 use crate::simd::Lane;
 use crate::window::Window;
-
-operands! {
-    /// Operands of [`FORWARD`].
-    Grouped {
-        x: one [Read] 4 "the input, samples × channels × height × width",
-        filter: one [Read] 4 "filters × channels of a group × kernel height × width",
-        bias: maybe [Read] 1 "what is added to each filter's output",
-        y: one [Write] 4 "the output, samples × filters × height × width",
-    }
-}
 
 params! {
     /// Parameters of [`FORWARD`].
@@ -25,24 +16,6 @@ params! {
         dilation: [usize; 2], "distance between kernel positions along height and width";
         groups: usize, "how many groups the channels are cut into";
         relu: bool, "whether the positive part is taken";
-    }
-}
-
-operands! {
-    /// Operands of [`INPUT_GRAD`].
-    GroupedInputGrad {
-        dy: one [Read] 4 "the gradient by the output",
-        filter: one [Read] 4 "the filter",
-        dx: one [Write] 4 "the gradient by the input",
-    }
-}
-
-operands! {
-    /// Operands of [`FILTER_GRAD`].
-    GroupedFilterGrad {
-        x: one [Read] 4 "the input",
-        dy: one [Read] 4 "the gradient by the output",
-        dfilter: one [Reduce|ReadWrite] 4 "the gradient by the filter, added to",
     }
 }
 
@@ -156,37 +129,37 @@ trait Convolution {
     fn extents(call: &Call) -> Extents;
 }
 
-impl Convolution for Grouped {
+impl Convolution for Forward {
     fn extents(call: &Call) -> Extents {
-        let Grouped { x, filter, y, .. } = Grouped::shapes(call);
+        let Forward { x, w, y, .. } = Forward::shapes(call);
         let grouping = Grouping::from(&GroupedParams::of(&call.params));
         Extents {
             x,
-            filter,
+            filter: w,
             y,
             grouping,
         }
     }
 }
 
-impl Convolution for GroupedInputGrad {
+impl Convolution for InputGrad {
     fn extents(call: &Call) -> Extents {
-        let all = GroupedInputGrad::shapes(call);
+        let all = InputGrad::shapes(call);
         Extents {
             x: all.dx,
-            filter: all.filter,
+            filter: all.w,
             y: all.dy,
             grouping: Grouping::from(&GroupedGradParams::of(&call.params)),
         }
     }
 }
 
-impl Convolution for GroupedFilterGrad {
+impl Convolution for FilterGrad {
     fn extents(call: &Call) -> Extents {
-        let all = GroupedFilterGrad::shapes(call);
+        let all = FilterGrad::shapes(call);
         Extents {
             x: all.x,
-            filter: all.dfilter,
+            filter: all.dw,
             y: all.dy,
             grouping: Grouping::from(&GroupedGradParams::of(&call.params)),
         }
@@ -229,15 +202,15 @@ fn codelet<C: Convolution>(name: &str, reference: Run, direct: Run, product: Run
 }
 
 /// `y = x ∗ filter (+ bias) (then the positive part)`, within groups of channels.
-pub static FORWARD: Op<Grouped, GroupedParams> = Op::new(|| {
+pub static FORWARD: Op<Forward, GroupedParams> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = <Grouped>::extents(call);
-        if let Some(bias) = &Grouped::shapes(call).bias {
+        let all = <Forward>::extents(call);
+        if let Some(bias) = &Forward::shapes(call).bias {
             bias.expect([1, 1, 1, all.y.dims()[1]])?;
         }
         rule(&all.x, &all.filter, &all.y, &all.grouping)
     };
-    codelet::<Grouped>(
+    codelet::<Forward>(
         "conv2d_grouped",
         by_type!(forward_reference),
         by_type!(forward_direct),
@@ -252,8 +225,8 @@ pub static FORWARD: Op<Grouped, GroupedParams> = Op::new(|| {
 });
 
 /// `dx`, overwritten.
-pub static INPUT_GRAD: Op<GroupedInputGrad, GroupedGradParams> = Op::new(|| {
-    codelet::<GroupedInputGrad>(
+pub static INPUT_GRAD: Op<InputGrad, GroupedGradParams> = Op::new(|| {
+    codelet::<InputGrad>(
         "conv2d_grouped_input_grad",
         by_type!(input_grad_reference),
         by_type!(input_grad_direct),
@@ -262,8 +235,8 @@ pub static INPUT_GRAD: Op<GroupedInputGrad, GroupedGradParams> = Op::new(|| {
 });
 
 /// `dfilter += `, over samples and pixels.
-pub static FILTER_GRAD: Op<GroupedFilterGrad, GroupedGradParams> = Op::new(|| {
-    codelet::<GroupedFilterGrad>(
+pub static FILTER_GRAD: Op<FilterGrad, GroupedGradParams> = Op::new(|| {
+    codelet::<FilterGrad>(
         "conv2d_grouped_filter_grad",
         by_type!(filter_grad_reference),
         by_type!(filter_grad_direct),
@@ -272,9 +245,9 @@ pub static FILTER_GRAD: Op<GroupedFilterGrad, GroupedGradParams> = Op::new(|| {
 });
 
 fn forward<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
-    let at = Grouped::at(ops.len());
+    let at = Forward::at(ops.len());
     let params = GroupedParams::of(ops.params());
-    let (x, w) = (ops.read::<T>(at.x), ops.read::<T>(at.filter));
+    let (x, w) = (ops.read::<T>(at.x), ops.read::<T>(at.w));
     let (bias, y) = (at.bias.map(|b| ops.read::<T>(b)), ops.write::<T>(at.y));
     let (g, relu) = (Grouping::from(&params), params.relu);
     match how {
@@ -289,9 +262,9 @@ fn forward<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
 }
 
 fn input_grad<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
-    let at = GroupedInputGrad::at(ops.len());
+    let at = InputGrad::at(ops.len());
     let g = Grouping::from(&GroupedGradParams::of(ops.params()));
-    let (dy, w) = (ops.read::<T>(at.dy), ops.read::<T>(at.filter));
+    let (dy, w) = (ops.read::<T>(at.dy), ops.read::<T>(at.w));
     let dx = ops.write::<T>(at.dx);
     match how {
         How::Reference => reference::input_grad(dy, w, dx, &g),
@@ -305,10 +278,10 @@ fn input_grad<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
 }
 
 fn filter_grad<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
-    let at = GroupedFilterGrad::at(ops.len());
+    let at = FilterGrad::at(ops.len());
     let g = Grouping::from(&GroupedGradParams::of(ops.params()));
     let (x, dy) = (ops.read::<T>(at.x), ops.read::<T>(at.dy));
-    let dw = ops.write::<T>(at.dfilter);
+    let dw = ops.write::<T>(at.dw);
     match how {
         How::Reference => reference::filter_grad(x, dy, dw, &g),
         How::Direct => direct_filter_grad(x, dy, dw, &g),
@@ -375,9 +348,9 @@ pub fn conv2d_grouped_into<T: Lane>(
     params: GroupedParams,
     y: &mut Array<'_, T, 4>,
 ) {
-    let operands = Grouped {
+    let operands = Forward {
         x: x.read(),
-        filter: filter.read(),
+        w: filter.read(),
         bias: bias.map(|b| b.read()),
         y: y.write(),
     };
@@ -393,9 +366,9 @@ pub fn conv2d_grouped_input_grad_into<T: Lane>(
     params: GroupedGradParams,
     dx: &mut Array<'_, T, 4>,
 ) {
-    let operands = GroupedInputGrad {
+    let operands = InputGrad {
         dy: dy.read(),
-        filter: filter.read(),
+        w: filter.read(),
         dx: dx.write(),
     };
     INPUT_GRAD.submit_whole(recorder, operands, params);
@@ -410,10 +383,10 @@ pub fn conv2d_grouped_filter_grad_reduce<T: Lane>(
     params: GroupedGradParams,
     dfilter: &mut Array<'_, T, 4>,
 ) {
-    let operands = GroupedFilterGrad {
+    let operands = FilterGrad {
         x: x.read(),
         dy: dy.read(),
-        dfilter: dfilter.reduce(),
+        dw: dfilter.reduce(),
     };
     FILTER_GRAD.submit_whole(recorder, operands, params);
 }
