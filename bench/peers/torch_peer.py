@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "pytorch"))
 
 # Factors that need no answer here, with the levels that mean what PyTorch does anyway.
-KNOWN = {"model", "engine", "threads", "batch", "dtype", "optimizer", "lr", "seed"}
+KNOWN = {"model", "engine", "threads", "batch", "dtype", "optimizer", "lr", "seed", "nodes", "shares"}
 
 
 def say(**reply):
@@ -32,7 +32,9 @@ def optimizer(torch, name, parameters, fused):
     return kinds[name](parameters, lr=1e-4, fused=fused or None)
 
 
-def load(cell, args):
+def load(cell, args, part=slice(None), wrap=lambda network: network, scale=1.0):
+    """What one step is, its batch, the last loss and what computes. Of several processes each has a part of the batch,
+    wraps the network, and scales its loss by its part."""
     unknown = set(cell) - KNOWN
     if unknown:
         raise ValueError(f"PyTorch has no factor {', '.join(sorted(unknown))}: let it vary for DAHL alone with [[only]]")
@@ -48,17 +50,18 @@ def load(cell, args):
     batch = int(cell.get("batch", 32))
     pixels = torch.rand(batch, *network.input)
     labels = torch.randint(network.classes, (batch,))
+    pixels, labels = pixels[part], labels[part]
     if args.channels_last:
         network = network.to(memory_format=torch.channels_last)
         pixels = pixels.to(memory_format=torch.channels_last)
     update = optimizer(torch, cell.get("optimizer", "adam"), network.parameters(), args.fused)
     loss = torch.nn.CrossEntropyLoss()
-    forward = torch.compile(network) if args.compile else network
+    forward = wrap(torch.compile(network) if args.compile else network)
     last = [None]
 
     def once():
         update.zero_grad()
-        value = loss(forward(pixels), labels)
+        value = loss(forward(pixels), labels) * scale
         value.backward()
         update.step()
         last[0] = value
@@ -66,7 +69,7 @@ def load(cell, args):
     # Compiles, allocates, touches.
     for _ in range(3):
         once()
-    return once, batch, lambda: last[0].item(), f"PyTorch {torch.__version__}, {threads} threads"
+    return once, batch, lambda: last[0].item(), configuration(torch, threads)
 
 
 def window(once, seconds):
@@ -79,29 +82,48 @@ def window(once, seconds):
             return steps
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def configuration(torch, threads):
+    """What computes: version, instruction set and libraries of this build."""
+    parts = [f"PyTorch {torch.__version__}", torch.backends.cpu.get_cpu_capability()]
+    parts += [name for name, there in (("oneDNN", torch.backends.mkldnn), ("MKL", torch.backends.mkl)) if there.is_available()]
+    return ", ".join([*parts, f"{threads} threads"])
+
+
+def options(description):
+    """The variants of PyTorch."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--fused", action="store_true")
     parser.add_argument("--compile", action="store_true")
-    args = parser.parse_args()
-    once = None
+    return parser.parse_args()
+
+
+def serve(load, window, align=lambda loaded: None):
+    """Speaks the protocol: `load` gives what `window` runs, `align` waits until one can begin."""
+    loaded = None
     for line in sys.stdin:
         request = json.loads(line)
         if "load" in request:
-            once, batch, last, engine = load(request["load"], args)
+            loaded, batch, last, engine = load(request["load"])
             say(ready={"engine": engine})
         elif "run" in request:
+            align(loaded)
             say(began={})
-            steps = window(once, request["run"]["seconds"])
+            steps = window(loaded, request["run"]["seconds"])
             say(ended={"steps": steps, "images": steps * batch, "loss": last()})
         elif "stop" in request:
             return
 
 
-if __name__ == "__main__":
+def told(run):
+    """Runs; whatever goes wrong, the harness is told."""
     try:
-        main()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the harness is told
+        run()
+    except Exception as error:  # noqa: BLE001 - whatever it is
         say(error=f"{type(error).__name__}: {error}")
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    args = options(__doc__)
+    told(lambda: serve(lambda cell: load(cell, args), window))

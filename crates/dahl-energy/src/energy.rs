@@ -205,6 +205,7 @@ impl Report {
 
 /// Decides which domains make the total, so that nothing is counted twice:
 ///
+/// - a meter at the wall is the whole, whatever the others say: nothing is beside it;
 /// - the platform covers everything, if it is at least what its parts add up to: some machines have a
 ///   platform counter that is not wired to all of it;
 /// - a package contains its cores and its graphics, not its memory and not a card;
@@ -222,7 +223,7 @@ pub(crate) fn settle(domains: &mut [DomainEnergy]) {
             Scope::Package | Scope::Dram | Scope::Gpu => true,
             Scope::Inside(package) => !packages.contains(package),
             Scope::Chip => packages.is_empty(),
-            Scope::Platform | Scope::Modelled | Scope::ModelledGpu => false,
+            Scope::Wall | Scope::Platform | Scope::Modelled | Scope::ModelledGpu => false,
         };
         d.counted = belongs && known(d);
     }
@@ -242,11 +243,18 @@ pub(crate) fn settle(domains: &mut [DomainEnergy]) {
             d.counted = platform(d) && known(d);
         }
     }
+    let wall = |d: &DomainEnergy| d.scope == Scope::Wall && known(d);
+    if domains.iter().any(wall) {
+        for d in domains.iter_mut() {
+            d.counted = wall(d);
+        }
+    }
     let processors = domains.iter().any(|d| {
         let of_processors = !matches!(d.scope, Scope::Dram | Scope::Gpu | Scope::Modelled);
         d.counted && of_processors
     });
-    let covers_cards = |d: &DomainEnergy| matches!(d.scope, Scope::Gpu | Scope::Platform);
+    let covers_cards =
+        |d: &DomainEnergy| matches!(d.scope, Scope::Gpu | Scope::Platform | Scope::Wall);
     let cards = domains.iter().any(|d| d.counted && covers_cards(d));
     for d in domains.iter_mut() {
         match d.scope {

@@ -66,6 +66,7 @@ fn resource(d: &DomainEnergy) -> (&'static str, String, String) {
     let part = d.domain.rsplit('/').next().unwrap_or_default();
     let domain = |name: &str| format!("domain={name}");
     match &d.scope {
+        Scope::Wall => ("local_machine", String::new(), domain("wall")),
         Scope::Platform => ("local_machine", String::new(), domain("platform")),
         Scope::Package => ("cpu_package", id, domain("package")),
         Scope::Dram => ("dram", id, domain("dram")),

@@ -116,9 +116,10 @@ impl Ledger {
         self.spent += Seconds(began.elapsed().as_secs_f64());
     }
 
-    /// How often all domains were read.
+    /// How often all meters had something new to say: that of the slowest.
     pub(crate) fn readings(&self) -> u64 {
-        self.readings
+        let slow = self.meters.iter().filter_map(|m| m.readings());
+        slow.fold(self.readings, u64::min)
     }
 
     /// What each domain has used until the last sample.

@@ -11,6 +11,7 @@
 //! | `perf_event` | the same counters through perf events, where powercap is closed |
 //! | `nvml` | NVIDIA's library, loaded while running |
 //! | `hwmon` | AMD's sockets and GPUs |
+//! | `wall` | meters at the wall: a file, or a plug over HTTP |
 //! | `model` | watts × busy and idle time, where nothing can be measured |
 //! | `files`, `account`, `energy`, `ledger`, `sampler` | what they share |
 //! | `program`, `export` | what another program uses; the same as CSV and for Prometheus |
@@ -35,6 +36,7 @@ mod rapl;
 mod sampler;
 #[cfg(test)]
 mod tests;
+mod wall;
 
 use std::fmt;
 
@@ -47,6 +49,7 @@ pub use ledger::{Ledger, Meters};
 pub use model::{BUSY, Clock, IDLE, WattsModel};
 pub use program::{ProgramError, ProgramRun, run_program};
 pub use sampler::{Options, Sampler, measure};
+pub use wall::WallMeter;
 
 /// The most a domain is believed to draw where nothing says otherwise.
 pub(crate) const PLAUSIBLE: Watts = Watts(1000.0);
@@ -60,6 +63,10 @@ pub trait Meter: Send {
     /// Reads a domain, by its place in [`Meter::domains`]: a count in the unit of its [`Quantity`].
     /// `now` is the time since the ledger's beginning.
     fn read(&mut self, domain: usize, now: Seconds) -> Result<u64, Trouble>;
+    /// How often the source had something new to say, where it is slower than it is asked.
+    fn readings(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Something whose energy is counted.
@@ -81,6 +88,8 @@ pub struct Domain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "scope", content = "package")]
 pub enum Scope {
+    /// Everything, and the losses of the power supply.
+    Wall,
     /// Everything.
     Platform,
     /// A processor without its memory.

@@ -24,6 +24,7 @@ use super::Tree;
 use super::energy::{DomainEnergy, Energy, PowerSample, Report};
 use super::ledger::{Ledger, Meters};
 use super::model::{Clock, ModelMeter, WattsModel};
+use super::wall::WallMeter;
 
 /// How to measure.
 #[derive(Clone)]
@@ -42,6 +43,8 @@ pub struct Options {
     pub cards: bool,
     /// Watts of graphics cards, and how long they were busy, for where no card can be measured.
     pub gpus: Option<(WattsModel, Clock)>,
+    /// Meters at the wall.
+    pub wall: Vec<WallMeter>,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             clock: Clock::Process,
             cards: true,
             gpus: None,
+            wall: Vec::new(),
         }
     }
 }
@@ -68,6 +72,11 @@ impl Options {
 
     /// The same with these meters.
     pub(crate) fn start_with(&self, mut meters: Meters) -> Sampler {
+        for wall in &self.wall {
+            let (meter, finding) = wall.attach();
+            meters.meters.push(meter);
+            meters.findings.push(finding);
+        }
         if let Some((watts, clock)) = self.gpus.clone() {
             let model = ModelMeter::of_gpus(watts, clock);
             meters.meters.push(Box::new(model));
@@ -157,7 +166,7 @@ impl Sampler {
         self.shared.sample().energy()
     }
 
-    /// Reads the meters: every domain from the start until now, and how often all of them were read.
+    /// Reads the meters: every domain from the start until now, and how often all of them had something new to say.
     pub fn domains(&self) -> (Vec<DomainEnergy>, u64) {
         let ledger = self.shared.sample();
         (ledger.domains(), ledger.readings())

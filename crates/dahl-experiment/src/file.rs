@@ -38,6 +38,8 @@ pub struct Experiment {
     pub(crate) only: Vec<Only>,
     /// Combinations that are left out.
     pub(crate) skip: Vec<Condition>,
+    /// Commands that run once before anything is measured; doing so again changes nothing.
+    pub prepare: Vec<Vec<String>>,
     /// How engines are started, by the level of the factor `engine`.
     pub(crate) engines: BTreeMap<String, Engine>,
     /// What is drawn.
@@ -103,12 +105,26 @@ pub(crate) struct Engine {
     /// line of its output, where that is a JSON object, are measures.
     #[serde(default)]
     pub job: Vec<String>,
+    /// What of a peer is measured.
+    #[serde(default)]
+    pub scope: Scope,
     /// Images that a job handles, for what is counted per image.
     #[serde(default)]
     pub images: u64,
     /// Variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+}
+
+/// What of a peer is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scope {
+    /// A window of steps after a warm-up.
+    #[default]
+    Window,
+    /// The whole process, from its start to its end: loading, compiling and a window without a warm-up.
+    Job,
 }
 
 /// A figure.
@@ -167,6 +183,8 @@ struct Raw {
     question: String,
     #[serde(default)]
     seed: u64,
+    #[serde(default)]
+    prepare: Option<Spanned<Vec<Vec<String>>>>,
     design: Spanned<RawDesign>,
     factors: Spanned<BTreeMap<Spanned<String>, toml::Value>>,
     #[serde(default)]
@@ -294,6 +312,7 @@ impl Experiment {
             factors: Vec::new(),
             only: Vec::new(),
             skip: Vec::new(),
+            prepare: Vec::new(),
             engines: BTreeMap::new(),
             figures: Vec::new(),
             tables: Vec::new(),
@@ -323,6 +342,13 @@ impl Experiment {
             let when = condition(skip.into_inner().when);
             check::condition(&experiment.factors, &when).map_err(|m| lines.error(span, m))?;
             experiment.skip.push(when);
+        }
+        if let Some(prepare) = raw.prepare {
+            if prepare.get_ref().iter().any(Vec::is_empty) {
+                let message = "a command of prepare has no program: write prepare = [[\"program\", \"argument\"]]";
+                return Err(lines.error(prepare.span(), message));
+            }
+            experiment.prepare = prepare.into_inner();
         }
         for (name, engine) in raw.engine {
             check::engine(engine.get_ref()).map_err(|m| lines.error(engine.span(), m))?;

@@ -65,7 +65,7 @@ pub use file::{Design, Experiment};
 pub use level::Level;
 pub use machine::Machine;
 pub use protocol::{Steps, serve};
-pub use report::Format;
+pub use report::{Format, TextTable};
 pub use row::{Idle, Row, Run, Source, read_rows};
 pub use session::{Changes, Session, Status, Told};
 pub use shipped::shipped;

@@ -14,7 +14,7 @@ use dahl_energy::{Options, Sampler, WattsModel};
 
 use crate::ExperimentError;
 use crate::design::Cell;
-use crate::file::{Engine, Experiment};
+use crate::file::{Engine, Experiment, Scope};
 use crate::level::Level;
 use crate::protocol::{Ended, Ready, Reply, Request};
 use crate::quiet;
@@ -32,6 +32,7 @@ pub struct Machine {
     model: WattsModel,
     start: Instant,
     engines: BTreeMap<String, Engine>,
+    prepare: Vec<Vec<String>>,
     folder: PathBuf,
     program: PathBuf,
     peer: Option<Peer>,
@@ -42,8 +43,17 @@ pub struct Machine {
 struct Peer {
     child: Child,
     name: String,
+    /// What it hears; dropped, it hears that nobody speaks any more.
+    input: Option<Input>,
     lines: Receiver<String>,
 }
+
+/// A socket where there are some: writing to a peer that has gone then is an error, and never a signal that ends this
+/// process.
+#[cfg(unix)]
+type Input = std::os::unix::net::UnixStream;
+#[cfg(not(unix))]
+type Input = std::process::ChildStdin;
 
 impl Drop for Peer {
     fn drop(&mut self) {
@@ -72,6 +82,7 @@ impl Machine {
             model: WattsModel::of_this_machine(),
             start: Instant::now(),
             engines: experiment.engines.clone(),
+            prepare: experiment.prepare.clone(),
             folder: folder.to_owned(),
             program: program.to_owned(),
             peer: None,
@@ -86,6 +97,30 @@ impl Machine {
         counted
             .map(|d| format!("{}: {}", d.meter, d.domain))
             .collect()
+    }
+
+    /// Runs the experiment's preparations, with what they print on standard error.
+    pub fn prepare(&self) -> Result<(), ExperimentError> {
+        for words in &self.prepare {
+            let words = self.resolve(words, &Cell::new());
+            let (name, rest) = words.split_first().map_or(("", &[][..]), |(n, r)| (n, r));
+            let failed = |why: String| {
+                ExperimentError::refused(format!("cannot prepare: {}: {why}", words.join(" ")))
+            };
+            let output = Command::new(name)
+                .args(rest)
+                .stdin(Stdio::null())
+                .stdout(std::io::stderr())
+                .status();
+            let status = output.map_err(|e| failed(e.to_string()))?;
+            if self.stop.is_requested() {
+                return Err(ExperimentError::Stopped);
+            }
+            if !status.success() {
+                return Err(failed(status.to_string()));
+            }
+        }
+        Ok(())
     }
 
     /// Whether an engine loads a cell: what it says of itself, or why not.
@@ -150,15 +185,20 @@ impl Machine {
         words.iter().map(resolve).collect()
     }
 
-    fn spawn(&self, cell: &Cell) -> Result<(Child, String), ExperimentError> {
+    fn spawn(
+        &self,
+        cell: &Cell,
+        input: Stdio,
+        errors: Stdio,
+    ) -> Result<(Child, String), ExperimentError> {
         let (words, env) = self.words(cell)?;
         let name = words.first().cloned().unwrap_or_default();
         let child = Command::new(&name)
             .args(words.get(1..).unwrap_or_default())
             .envs(env)
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(errors)
             .spawn();
         let child =
             child.map_err(|e| ExperimentError::Peer(format!("cannot start {name}: {e}")))?;
@@ -171,12 +211,12 @@ impl Machine {
         };
         let mut line = serde_json::to_string(request).unwrap_or_default();
         line.push('\n');
-        let stdin = peer.child.stdin.as_mut();
-        let written = stdin.map_or(Ok(()), |s| {
-            s.write_all(line.as_bytes()).and_then(|()| s.flush())
-        });
         // A peer that has gone has said why: its last line is read next.
-        let _ = written;
+        if let Some(input) = &mut peer.input {
+            let _ = input
+                .write_all(line.as_bytes())
+                .and_then(|()| input.flush());
+        }
         Ok(())
     }
 
@@ -264,7 +304,17 @@ impl World for Machine {
 
     fn start(&mut self, cell: &Cell) -> Result<Ready, ExperimentError> {
         self.stop();
-        let (mut child, name) = self.spawn(cell)?;
+        #[cfg(unix)]
+        let (input, theirs) = {
+            let (ours, theirs) = Input::pair()
+                .map_err(|e| ExperimentError::Peer(format!("no socket for a peer: {e}")))?;
+            (Some(ours), Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        };
+        #[cfg(not(unix))]
+        let theirs = Stdio::piped();
+        let (mut child, name) = self.spawn(cell, theirs, Stdio::inherit())?;
+        #[cfg(not(unix))]
+        let input = child.stdin.take();
         let (send, lines) = channel();
         if let Some(out) = child.stdout.take() {
             std::thread::spawn(move || {
@@ -275,7 +325,12 @@ impl World for Machine {
                 }
             });
         }
-        self.peer = Some(Peer { child, name, lines });
+        self.peer = Some(Peer {
+            child,
+            name,
+            input,
+            lines,
+        });
         self.allowed = PATIENCE;
         self.say(&Request::Load(cell.clone()))?;
         let heard = self.hear();
@@ -315,7 +370,7 @@ impl World for Machine {
         let _ = self.say(&Request::Stop {});
         if let Some(mut peer) = self.peer.take() {
             // It has a moment to end by itself.
-            drop(peer.child.stdin.take());
+            drop(peer.input.take());
             for _ in 0..100 {
                 if matches!(peer.child.try_wait(), Ok(Some(_))) {
                     break;
@@ -329,14 +384,17 @@ impl World for Machine {
         self.engine(cell).1.is_some_and(|e| !e.job.is_empty())
     }
 
+    fn is_whole(&self, cell: &Cell) -> bool {
+        self.engine(cell).1.is_some_and(|e| e.scope == Scope::Job)
+    }
+
     fn job(&mut self, cell: &Cell) -> Result<(Look, Look, Ended), ExperimentError> {
         let images = self.engine(cell).1.map_or(0, |e| e.images);
         let before = self.look();
-        let (mut child, name) = self.spawn(cell)?;
-        drop(child.stdin.take());
-        let out = child.stdout.take();
-        let reader =
-            std::thread::spawn(move || out.map_or(Ok(String::new()), std::io::read_to_string));
+        let (mut child, name) = self.spawn(cell, Stdio::null(), Stdio::piped())?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let out = std::thread::spawn(move || out.map(std::io::read_to_string));
+        let err = std::thread::spawn(move || err.map(std::io::read_to_string));
         let mut peak = 0;
         let status = loop {
             peak = peak.max(quiet::descendants().peak_bytes);
@@ -357,11 +415,15 @@ impl World for Machine {
         };
         let mut after = self.look();
         after.peers.peak_bytes = peak;
-        let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+        let (out, err) = (whole(out), whole(err));
         if !status.success() {
-            return Err(ExperimentError::Peer(format!("{name}: {status}")));
+            let why = last_line(&err);
+            return Err(ExperimentError::Peer(match why.is_empty() {
+                true => format!("{name}: {status}"),
+                false => format!("{name}: {status}: {why}"),
+            }));
         }
-        Ok((before, after, numbers(&text, images)))
+        Ok((before, after, numbers(&out, images)))
     }
 
     fn model(&self, cpu: f64, seconds: f64) -> (f64, String) {
@@ -370,15 +432,22 @@ impl World for Machine {
     }
 }
 
+/// What a thread has read until the end.
+fn whole(reader: std::thread::JoinHandle<Option<std::io::Result<String>>>) -> String {
+    let read = reader.join().ok().flatten();
+    read.and_then(Result::ok).unwrap_or_default()
+}
+
+/// The last line that says something.
+fn last_line(text: &str) -> &str {
+    let mut lines = text.lines().rev();
+    lines.find(|l| !l.trim().is_empty()).unwrap_or_default()
+}
+
 /// The numbers of the last line of a program's output, where that is a JSON object.
 fn numbers(text: &str, images: u64) -> Ended {
-    let last = text
-        .lines()
-        .rev()
-        .find(|l| !l.trim().is_empty())
-        .unwrap_or_default();
     let object: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(last).unwrap_or_default();
+        serde_json::from_str(last_line(text)).unwrap_or_default();
     let measures = object
         .into_iter()
         .filter_map(|(k, v)| Some((k, Some(v.as_f64()?))));

@@ -52,7 +52,7 @@ pub(crate) struct Point {
 }
 
 /// Okabe and Ito's colours, without black, which the text has, and yellow, which white swallows.
-const COLOURS: &[&str] = &[
+pub(crate) const COLOURS: &[&str] = &[
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
 ];
 
@@ -155,8 +155,7 @@ impl Picture {
                 .with_x_axis_min(0.5)
                 .with_x_axis_max(categories.len() as f64 + 0.5);
         }
-        let long = |c: &Vec<String>| c.iter().map(String::len).sum::<usize>() > 30;
-        if self.categories.as_ref().is_some_and(long) {
+        if self.is_long() {
             layout = layout.with_x_tick_rotate(-40.0);
         }
         if self.log_x && self.categories.is_none() {
@@ -168,7 +167,14 @@ impl Picture {
         layout
     }
 
-    fn legend(&self) -> Vec<LegendEntry> {
+    /// Whether names along the axis are too long to stand beside each other.
+    pub(crate) fn is_long(&self) -> bool {
+        let long = |c: &Vec<String>| c.iter().map(String::len).sum::<usize>() > 30;
+        self.categories.as_ref().is_some_and(long)
+    }
+
+    /// The series of all panels, each once: colour and name.
+    pub(crate) fn names(&self) -> Vec<(usize, &str)> {
         let mut entries: Vec<(usize, &str)> = Vec::new();
         for series in self.panels.iter().flat_map(|p| &p.series) {
             if !entries.iter().any(|e| e.0 == series.colour) {
@@ -176,6 +182,10 @@ impl Picture {
             }
         }
         entries.sort_unstable();
+        entries
+    }
+
+    fn legend(&self) -> Vec<LegendEntry> {
         let entry = |(at, name): (usize, &str)| LegendEntry {
             label: name.to_owned(),
             color: colour(at),
@@ -185,7 +195,7 @@ impl Picture {
             },
             dasharray: None,
         };
-        entries.into_iter().map(entry).collect()
+        self.names().into_iter().map(entry).collect()
     }
 }
 

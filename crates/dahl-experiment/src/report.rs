@@ -25,9 +25,9 @@ pub enum Format {
     Csv,
     /// The same as one JSON object.
     Json,
-    /// Tables for LaTeX.
+    /// Tables for LaTeX, and `paper.tex`, a document with those tables and figures that are there.
     Latex,
-    /// Figures for pgfplots.
+    /// Figures for pgfplots, and the same document.
     Pgfplots,
 }
 
@@ -47,6 +47,19 @@ impl std::str::FromStr for Format {
             )),
         }
     }
+}
+
+/// A table as texts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TextTable {
+    /// What it shows.
+    pub title: String,
+    /// Heads of the columns.
+    pub heads: Vec<String>,
+    /// Rows of as many texts.
+    pub rows: Vec<Vec<String>>,
+    /// What a reader must know: the best peer, why a cell is empty.
+    pub notes: Vec<String>,
 }
 
 impl Session {
@@ -78,27 +91,23 @@ impl Session {
                 ("summary.csv".into(), summary_csv(self)),
             ],
             Format::Json => vec![("summary.json".into(), summary_json(self))],
-            Format::Latex => latex::tables(self),
-            Format::Pgfplots => latex::figures(self),
+            Format::Latex => with_paper(self, latex::tables(self)),
+            Format::Pgfplots => with_paper(self, latex::figures(self)),
         }
     }
 
-    /// The summary as a table of texts: heads and rows, for terminals.
-    pub fn tables(&self) -> Vec<(String, Vec<String>, Vec<Vec<String>>)> {
-        let plain = |filled: Filled| {
-            let heads = filled.keys.iter().chain(&filled.columns).cloned().collect();
-            let row = |(key, entries): &(Vec<String>, Vec<summary::Entry>)| {
-                key.iter()
-                    .cloned()
-                    .chain(entries.iter().map(text::entry))
-                    .collect()
-            };
-            let rows = filled.rows.iter().map(row).collect();
-            (filled.title, heads, rows)
-        };
-        self.filled()
-            .into_iter()
-            .map(|(_, filled)| plain(filled))
+    /// The tables as texts, for terminals.
+    pub fn tables(&self) -> Vec<TextTable> {
+        let filled = self.filled().into_iter();
+        filled.map(|(_, filled)| text::table(&filled)).collect()
+    }
+
+    /// The figures as lines of text, for terminals: a title, then each series by its name and its course.
+    pub fn sparklines(&self) -> Vec<String> {
+        let pictures = self.pictures();
+        pictures
+            .iter()
+            .flat_map(|(_, p)| text::sparklines(p))
             .collect()
     }
 
@@ -184,6 +193,12 @@ impl Session {
         }
         notes
     }
+}
+
+/// Files for LaTeX, with the document around them.
+fn with_paper(session: &Session, mut files: Vec<(String, String)>) -> Vec<(String, String)> {
+    files.push(latex::paper(session));
+    files
 }
 
 fn factor_names(session: &Session) -> Vec<&str> {

@@ -38,9 +38,22 @@ pub struct Changes {
     /// Disturbed runs count, for trials.
     #[serde(default)]
     pub noisy: bool,
+    /// Meters at the wall, as `dahl_energy::WallMeter` reads them.
+    #[serde(default)]
+    pub meters: Vec<String>,
 }
 
 impl Changes {
+    /// How to measure: this machine's meters, and those at the wall.
+    pub fn meter(&self) -> Result<dahl_energy::Options, ExperimentError> {
+        let wall = self.meters.iter().map(|text| text.parse());
+        let wall: Result<Vec<_>, String> = wall.collect();
+        Ok(dahl_energy::Options {
+            wall: wall.map_err(ExperimentError::refused)?,
+            ..dahl_energy::Options::default()
+        })
+    }
+
     /// The experiment with these changes.
     pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, ExperimentError> {
         for (factor, levels) in &self.only {
@@ -71,6 +84,8 @@ pub struct Session {
     pub folder: PathBuf,
     /// What runs, with the changes.
     pub experiment: Experiment,
+    /// What the command line changed of it.
+    pub changes: Changes,
     /// Where it began.
     pub environment: Environment,
     /// What runs, cell by cell.
@@ -134,6 +149,7 @@ impl Session {
         Ok(Session {
             folder: folder.to_owned(),
             experiment,
+            changes: changes.clone(),
             environment,
             cells,
             rows: Vec::new(),
@@ -163,6 +179,7 @@ impl Session {
         let session = Session {
             folder: folder.to_owned(),
             experiment,
+            changes,
             environment,
             cells,
             rows,

@@ -52,6 +52,8 @@ pub(crate) trait World {
     fn stop(&mut self);
     /// Whether the cell is a program to be measured from start to end.
     fn is_job(&self, cell: &Cell) -> bool;
+    /// Whether a cell's peer is measured from its start to its end.
+    fn is_whole(&self, cell: &Cell) -> bool;
     /// Runs such a program.
     fn job(&mut self, cell: &Cell) -> Result<(Look, Look, Ended), ExperimentError>;
     /// Joules of a model for so much CPU time in so many seconds, and its words; where nothing is measured.
@@ -68,6 +70,9 @@ pub(crate) fn run(
     if world.is_job(cell) {
         let (before, after, ended) = world.job(cell)?;
         return Ok(between(world, &before, &after, ended));
+    }
+    if world.is_whole(cell) {
+        return whole(world, cell, window);
     }
     let ready = world.start(cell)?;
     let measured = (|| {
@@ -89,6 +94,23 @@ pub(crate) fn run(
     })
 }
 
+/// Runs a peer once, all of it measured: what it takes to start, to load and to end, too.
+fn whole(world: &mut dyn World, cell: &Cell, window: Duration) -> Result<Run, ExperimentError> {
+    let before = world.look();
+    let ready = world.start(cell)?;
+    let begun = world.begin(window.as_secs_f64());
+    let ended = begun.and_then(|()| world.end());
+    // A process that has ended has no memory to look at.
+    let peak = world.look().peers.peak_bytes;
+    world.stop();
+    let mut after = world.look();
+    after.peers.peak_bytes = peak;
+    Ok(Run {
+        engine: ready.engine,
+        ..between(world, &before, &after, ended?)
+    })
+}
+
 /// What happened between two looks.
 fn between(world: &dyn World, before: &Look, after: &Look, ended: Ended) -> Run {
     let seconds = after.at - before.at;
@@ -106,8 +128,14 @@ fn between(world: &dyn World, before: &Look, after: &Look, ended: Ended) -> Run 
             (Some(joules), Source::Modelled, by)
         }
     };
-    let known =
-        |(name, value): (String, Option<f64>)| Some((name, value.filter(|v| v.is_finite())?));
+    // What an engine says of itself never takes the place of what was measured here.
+    let known = |(name, value): (String, Option<f64>)| {
+        let name = match crate::measure::find(&name) {
+            Some(_) => format!("own_{name}"),
+            None => name,
+        };
+        Some((name, value.filter(|v| v.is_finite())?))
+    };
     Run {
         at: before.unix,
         seconds,

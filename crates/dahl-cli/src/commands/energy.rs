@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use dahl::energy::{Options, ProgramRun, WattsModel, export, run_program};
+use dahl::energy::{Options, ProgramRun, WallMeter, WattsModel, export, run_program};
 use dahl::tune::{core_watts, load_machine};
 
 use crate::print;
@@ -50,6 +50,27 @@ pub struct Args {
     /// A folder in the place of /sys
     #[arg(long, value_name = "ROOT", default_value = "/sys")]
     sysfs: PathBuf,
+    #[command(flatten)]
+    wall: MeterArgs,
+}
+
+/// Meters at the wall.
+#[derive(clap::Args, Clone, Debug)]
+pub struct MeterArgs {
+    /// A meter at the wall: file:PATH or http://HOST/PATH, with #KEY:UNIT where needed; may be given several times
+    #[arg(long = "meter", value_name = "METER")]
+    meters: Vec<WallMeter>,
+}
+
+impl MeterArgs {
+    /// The meters, each of which answers.
+    pub fn attach(&self) -> anyhow::Result<Vec<WallMeter>> {
+        for meter in &self.meters {
+            let asked = meter.check();
+            asked.map_err(|why| anyhow::anyhow!("--meter {meter} gives no reading: {why}"))?;
+        }
+        Ok(self.meters.clone())
+    }
 }
 
 /// Runs the command. Ends the process itself where the program's exit code is not 0.
@@ -66,6 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         sysfs: args.sysfs.clone(),
         interval: args.interval,
         model: Some(cores.unwrap_or_else(WattsModel::of_this_machine)),
+        wall: args.wall.attach()?,
         ..Options::default()
     };
     if args.check {

@@ -131,6 +131,9 @@ pub(super) fn engine(engine: &Engine) -> Result<(), String> {
     match (engine.command.is_empty(), engine.job.is_empty()) {
         (true, true) => Err("an engine needs a command (a peer) or a job (a program)".into()),
         (false, false) => Err("an engine is a command or a job, not both".into()),
+        (true, false) if engine.scope == super::Scope::Job => {
+            Err("a job is measured from its start to its end anyway: leave scope out".into())
+        }
         _ => Ok(()),
     }
 }

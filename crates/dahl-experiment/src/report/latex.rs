@@ -1,6 +1,7 @@
-//! Tables and figures for LaTeX: `booktabs` tables and `pgfplots` pictures, to `\input` where they belong.
+//! Tables and figures for LaTeX: `booktabs` tables and `pgfplots` pictures, to `\input` where they belong, and a document
+//! around them that compiles as it is. Plain pdfLaTeX: nothing but packages that every distribution has.
 
-use crate::plot::{Picture, Series};
+use crate::plot::{COLOURS, Picture, Series};
 use crate::report::text;
 use crate::session::Session;
 use crate::stats::Estimate;
@@ -39,28 +40,26 @@ pub(super) fn tables(session: &Session) -> Vec<(String, String)> {
 }
 
 fn entry(entry: &Entry) -> String {
+    let interval = |low: String, high: String| format!("{{\\scriptsize ({low}--{high})}}");
     let value = |e: &Estimate| {
-        format!(
-            "{} ({}--{})",
-            escape(&text::number(e.median)),
-            escape(&text::number(e.low)),
-            escape(&text::number(e.high))
-        )
+        let [median, low, high] = [e.median, e.low, e.high].map(|v| escape(&text::number(v)));
+        format!("{median} {}", interval(low, high))
     };
     match entry {
         Entry::Empty => String::new(),
         Entry::Missing(_) => "--".into(),
         Entry::Value(e, None) => value(e),
-        Entry::Value(e, Some(r)) => match r.contains(1.0) {
-            true => format!("{}, no difference seen", value(e)),
-            false => format!(
-                "{}, $\\times$ {:.2} ({:.2}--{:.2})",
-                value(e),
-                r.median,
-                r.low,
-                r.high
-            ),
-        },
+        Entry::Value(e, Some(r)) => {
+            let ratio = match r.contains(1.0) {
+                true => "{\\scriptsize no difference seen}".into(),
+                false => format!(
+                    "$\\times$ {:.2} {}",
+                    r.median,
+                    interval(format!("{:.2}", r.low), format!("{:.2}", r.high))
+                ),
+            };
+            format!("\\shortstack[r]{{{}\\\\{ratio}}}", value(e))
+        }
     }
 }
 
@@ -70,41 +69,113 @@ pub(super) fn figures(session: &Session) -> Vec<(String, String)> {
     session.pictures().into_iter().map(figure).collect()
 }
 
-fn pgf(picture: &Picture) -> String {
-    let mut text = String::from("% needs \\usepackage{pgfplots}\n");
-    for panel in &picture.panels {
-        let mut options = vec![
-            format!("title={{{}}}", escape(&panel.title)),
-            format!("xlabel={{{}}}", escape(&picture.x)),
-            format!("ylabel={{{}}}", escape(&picture.y)),
-            "legend pos=outer north east".into(),
-            "error bars/y dir=both".into(),
-            "error bars/y explicit".into(),
-        ];
-        if let Some(names) = &picture.categories {
-            let places: Vec<String> = (1..=names.len()).map(|i| i.to_string()).collect();
-            let names: Vec<String> = names.iter().map(|n| format!("{{{}}}", escape(n))).collect();
-            options.push(format!("xtick={{{}}}", places.join(",")));
-            options.push(format!("xticklabels={{{}}}", names.join(",")));
-        } else if picture.log_x {
-            options.push("xmode=log".into());
-        }
-        if picture.log_y {
-            options.push("ymode=log".into());
-        }
-        text += &format!(
-            "\\begin{{tikzpicture}}\n\\begin{{axis}}[{}]\n",
-            options.join(",")
+/// A document with all tables and figures that are there: a beginning for a paper, and a check that they compile.
+pub(super) fn paper(session: &Session) -> (String, String) {
+    let mut text = String::from(
+        "\\documentclass{article}\n\\usepackage[margin=2cm]{geometry}\n\\usepackage{booktabs,graphicx,pgfplots}\n\\pgfplotsset{compat=1.16}\n\
+         % What is wider than the page shrinks to it.\n\\newsavebox{\\fitted}\n\\newcommand{\\fit}[1]{\\IfFileExists{#1}{\\sbox{\\fitted}{\\input{#1}}%\n\
+         \\ifdim\\wd\\fitted>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\fitted}}\\else\\usebox{\\fitted}\\fi}{}}\n\
+         \\begin{document}\n",
+    );
+    text += &format!(
+        "\\section*{{{}}}\n{}\n",
+        escape(&session.experiment.name),
+        escape(&session.experiment.question)
+    );
+    for note in session.notes() {
+        text += &format!("\n{}\n", escape(&note));
+    }
+    for (name, picture) in session.pictures() {
+        let caption = escape(&format!("{} by {}", picture.y, picture.x));
+        text += &float("figure", &format!("pgf/{name}.tex"), &caption);
+    }
+    for (name, filled) in session.filled() {
+        text += &float(
+            "table",
+            &format!("tables/{name}.tex"),
+            &escape(&filled.title),
         );
+    }
+    ("paper.tex".into(), text + "\\end{document}\n")
+}
+
+fn float(kind: &str, file: &str, caption: &str) -> String {
+    format!(
+        "\\begin{{{kind}}}[p]\n\\centering\\fit{{{file}}}\n\\caption{{{caption}}}\n\\end{{{kind}}}\n"
+    )
+}
+
+fn pgf(picture: &Picture) -> String {
+    let mut text = String::from("% needs \\usepackage{pgfplots} and \\pgfplotsset{compat=1.16}\n");
+    for (i, colour) in COLOURS.iter().enumerate() {
+        let digits = colour.trim_start_matches('#').to_uppercase();
+        text += &format!("\\definecolor{{dahl{i}}}{{HTML}}{{{digits}}}\n");
+    }
+    let last = picture.panels.len().saturating_sub(1);
+    for (i, panel) in picture.panels.iter().enumerate() {
+        let options = axis(picture, &panel.title, i == 0);
+        text += &format!("\\begin{{tikzpicture}}[baseline]\n\\begin{{axis}}[{options}]\n");
         for series in &panel.series {
-            text += &coordinates(series);
+            text += &coordinates(series, picture.bars);
         }
-        text += "\\end{axis}\n\\end{tikzpicture}\n";
+        // One legend for all panels, which have the same colours.
+        if i == last {
+            for (at, name) in picture.names() {
+                let image = match picture.bars {
+                    true => format!("ybar,ybar legend,fill=dahl{at},draw=none"),
+                    false => format!("dahl{at},mark={},mark options={{fill=dahl{at}}}", mark(at)),
+                };
+                text += &format!(
+                    "\\addlegendimage{{{image}}}\n\\addlegendentry{{{}}}\n",
+                    escape(name)
+                );
+            }
+        }
+        text += "\\end{axis}\n\\end{tikzpicture}%\n";
     }
     text
 }
 
-fn coordinates(series: &Series) -> String {
+/// The options of an axis.
+fn axis(picture: &Picture, title: &str, first: bool) -> String {
+    let mut options = vec![
+        format!("title={{{}}}", escape(title)),
+        format!("xlabel={{{}}}", escape(&picture.x)),
+        "width=5.4cm,height=5cm".into(),
+        "title style={font=\\small},label style={font=\\small},tick label style={font=\\scriptsize}".into(),
+        "legend pos=outer north east,legend style={font=\\scriptsize,draw=none},legend cell align=left".into(),
+        "error bars/y dir=both,error bars/y explicit".into(),
+    ];
+    if first {
+        options.push(format!("ylabel={{{}}}", escape(&picture.y)));
+    }
+    if picture.bars {
+        options.push("ybar,bar width=4pt,enlarge x limits={abs=0.6}".into());
+    }
+    if let Some(names) = &picture.categories {
+        let places: Vec<String> = (1..=names.len()).map(|i| i.to_string()).collect();
+        let names: Vec<String> = names.iter().map(|n| format!("{{{}}}", escape(n))).collect();
+        options.push(format!("xtick={{{}}}", places.join(",")));
+        options.push(format!("xticklabels={{{}}}", names.join(",")));
+        if picture.is_long() {
+            options.push("x tick label style={rotate=40,anchor=north east}".into());
+        }
+    } else if picture.log_x {
+        options.push("xmode=log".into());
+    }
+    if picture.log_y {
+        options.push("ymode=log,log origin=infty".into());
+    } else if picture.bars {
+        options.push("ymin=0".into());
+    }
+    options.join(",")
+}
+
+fn mark(at: usize) -> &'static str {
+    ["*", "square*", "triangle*", "diamond*", "x", "+"][at % 6]
+}
+
+fn coordinates(series: &Series, bars: bool) -> String {
     let point = |p: &crate::plot::Point| {
         let Estimate {
             median, low, high, ..
@@ -117,9 +188,13 @@ fn coordinates(series: &Series) -> String {
         )
     };
     let points: Vec<String> = series.points.iter().map(point).collect();
-    let legend = escape(&series.name);
+    let at = series.colour % COLOURS.len();
+    let style = match bars {
+        true => format!("fill=dahl{at},draw=none,error bars/error bar style={{black!60}}"),
+        false => format!("dahl{at},mark={},mark options={{fill=dahl{at}}}", mark(at)),
+    };
     format!(
-        "\\addplot+ coordinates {{{}}};\n\\addlegendentry{{{legend}}}\n",
+        "\\addplot[{style},forget plot] coordinates {{{}}};\n",
         points.join(" ")
     )
 }
@@ -134,6 +209,11 @@ fn escape(text: &str) -> String {
             '~' => out += "\\textasciitilde{}",
             '^' => out += "\\textasciicircum{}",
             '–' => out += "--",
+            '<' | '>' | '|' => out.extend(['$', c, '$']),
+            '×' => out += "$\\times$",
+            '→' => out += "$\\to$",
+            '…' => out += "\\dots{}",
+            '°' => out += "$^\\circ$",
             'µ' => out += "$\\mu$",
             c if c.is_control() => out.push(' '),
             c => out.push(c),

@@ -1,7 +1,9 @@
 //! Numbers and entries of tables as texts.
 
+use crate::plot::{Picture, Series};
+use crate::report::TextTable;
 use crate::stats::{Estimate, ratio_text};
-use crate::summary::Entry;
+use crate::summary::{Entry, Filled};
 
 /// A number with three or four digits that count.
 pub(super) fn number(value: f64) -> String {
@@ -31,11 +33,131 @@ pub(super) fn estimate(e: &Estimate) -> String {
 }
 
 /// An entry of a table.
-pub(super) fn entry(entry: &Entry) -> String {
+fn entry(entry: &Entry) -> String {
     match entry {
         Entry::Empty => String::new(),
-        Entry::Missing(why) => format!("– ({why})"),
+        Entry::Missing(_) => "–".into(),
         Entry::Value(value, None) => estimate(value),
-        Entry::Value(value, Some(ratio)) => format!("{}; × {}", estimate(value), ratio_text(ratio)),
+        Entry::Value(value, Some(ratio)) => {
+            format!("{}\n× {}", estimate(value), ratio_text(ratio))
+        }
+    }
+}
+
+/// A table for terminals. Why cells are empty stands below it, each reason once.
+pub(super) fn table(filled: &Filled) -> TextTable {
+    let row = |(key, entries): &(Vec<String>, Vec<Entry>)| {
+        let key = key.iter().cloned();
+        key.chain(entries.iter().map(entry)).collect()
+    };
+    let mut notes = filled.notes.clone();
+    for (_, entries) in &filled.rows {
+        for (entry, column) in entries.iter().zip(&filled.columns) {
+            if let Entry::Missing(why) = entry {
+                let note = format!("–, {column}: {why}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
+    TextTable {
+        title: filled.title.clone(),
+        heads: filled.keys.iter().chain(&filled.columns).cloned().collect(),
+        rows: filled.rows.iter().map(row).collect(),
+        notes,
+    }
+}
+
+/// Heights of a sparkline.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A picture as lines: every series of a panel on the same scale, which each panel has for itself.
+pub(super) fn sparklines(picture: &Picture) -> Vec<String> {
+    let mut lines = vec![format!("{} by {}", picture.y, picture.x)];
+    for panel in &picture.panels {
+        let names = panel.series.iter().map(|s| s.name.chars().count());
+        let width = names.max().unwrap_or(0);
+        let points = || panel.series.iter().flat_map(|s| &s.points);
+        let scale = |v: f64| if picture.log_y { v.max(1e-300).ln() } else { v };
+        let all = || points().map(|p| scale(p.estimate.median));
+        let (low, high) = all().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+        let places = points().map(|p| p.place + 1).max().unwrap_or(0);
+        if !panel.title.is_empty() {
+            lines.push(format!("  {}", panel.title));
+        }
+        for series in &panel.series {
+            let mut marks = vec![' '; places];
+            for p in &series.points {
+                let part = (scale(p.estimate.median) - low) / (high - low).max(1e-300);
+                marks[p.place] = BLOCKS[((part * 8.0) as usize).min(7)];
+            }
+            let marks: String = marks.into_iter().collect();
+            lines.push(format!(
+                "  {:width$}  {marks}  {}",
+                series.name,
+                ends(series)
+            ));
+        }
+    }
+    lines
+}
+
+/// From the first value of a series to its last.
+fn ends(series: &Series) -> String {
+    let value = |p: Option<&crate::plot::Point>| p.map_or(0.0, |p| p.estimate.median);
+    let (first, last) = (value(series.points.first()), value(series.points.last()));
+    match series.points.len() {
+        1 => number(first),
+        _ => format!("{} → {}", number(first), number(last)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{Panel, Point};
+
+    #[test]
+    fn sparklines_have_a_scale_for_each_panel_and_gaps_where_nothing_is() {
+        let series = |name: &str, values: &[(usize, f64)]| Series {
+            name: name.into(),
+            colour: 0,
+            points: values
+                .iter()
+                .map(|&(place, median)| Point {
+                    x: place as f64,
+                    place,
+                    estimate: Estimate {
+                        median,
+                        low: median,
+                        high: median,
+                        n: 1,
+                    },
+                })
+                .collect(),
+        };
+        let picture = Picture {
+            panels: vec![Panel {
+                title: "lenet5".into(),
+                series: vec![
+                    series("one", &[(0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0)]),
+                    series("other", &[(1, 8.0), (3, 1.0)]),
+                ],
+            }],
+            x: "batch".into(),
+            y: "images/s".into(),
+            categories: None,
+            log_x: true,
+            log_y: true,
+            bars: false,
+        };
+        let expected = [
+            "images/s by batch",
+            "  lenet5",
+            "  one    ▁▃▆█  1.00 → 8.00",
+            "  other   █ ▁  8.00 → 1.00",
+        ];
+        assert_eq!(sparklines(&picture), expected);
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct MadeUp {
     /// Looks until the power goes.
     pub(super) power: u64,
     pub(super) metered: bool,
+    /// Whether peers are measured from their start to their end.
+    pub(super) whole: bool,
 }
 
 impl MadeUp {
@@ -43,6 +45,7 @@ impl MadeUp {
             broken: |_| false,
             power: u64::MAX,
             metered: true,
+            whole: false,
         }
     }
 
@@ -130,7 +133,11 @@ impl World for MadeUp {
             steps: steps as u64,
             images: 32 * steps as u64,
             loss: Some(0.5),
-            measures: [("tasks".to_owned(), Some(12.0))].into(),
+            measures: [
+                ("tasks".to_owned(), Some(12.0)),
+                ("seconds".to_owned(), Some(1e9)),
+            ]
+            .into(),
         })
     }
 
@@ -138,6 +145,10 @@ impl World for MadeUp {
 
     fn is_job(&self, _: &Cell) -> bool {
         false
+    }
+
+    fn is_whole(&self, _: &Cell) -> bool {
+        self.whole
     }
 
     fn job(&mut self, _: &Cell) -> Result<(Look, Look, Ended), ExperimentError> {

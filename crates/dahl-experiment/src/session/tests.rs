@@ -93,6 +93,7 @@ fn every_figure_of_the_summary_is_the_truth() {
         is("faults_per_step", 1.0);
         is("loss", 0.5);
         is("tasks", 12.0);
+        is("own_seconds", 1e9);
         assert!(summary::estimate(&session, at, "modelled_joules_per_image").is_none());
     }
     let at = |name: &str| {
@@ -115,6 +116,25 @@ fn every_figure_of_the_summary_is_the_truth() {
             && r.readings >= 60
             && r.by.contains("package-0"))
     );
+}
+
+#[test]
+fn a_peer_of_scope_job_is_measured_from_its_start_to_its_end() {
+    let folder = Folder::new("whole");
+    let mut session = create(&folder, &FILE.replace("blocks = 6", "blocks = 1"));
+    let mut world = MadeUp {
+        whole: true,
+        ..MadeUp::new()
+    };
+    session.run_in(&mut world, &mut |_| ()).expect("it runs");
+    for run in session.runs() {
+        let (rate, watts) = MadeUp::truth(&run.levels);
+        let window = run.images as f64 / rate;
+        // Starting takes 0.7 s at 3 W above idle; there is no warm-up.
+        near(run.seconds, 0.7 + window);
+        let joules = IDLE * run.seconds + 3.0 * 0.7 + watts * window;
+        near(run.joules.expect("measured"), joules);
+    }
 }
 
 #[test]

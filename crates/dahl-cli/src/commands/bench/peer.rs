@@ -98,7 +98,12 @@ fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
         if let Some(plan) = plan {
             let path = std::env::temp_dir().join(format!("dahl-peer-{}.json", std::process::id()));
             plan.save(&path)?;
-            args = PlanRun::try_parse_from([format!("--plan={}", path.display())])?.run;
+            // Units, policy and grain are the plan's.
+            let words = [
+                cell["model"].to_string(),
+                format!("--plan={}", path.display()),
+            ];
+            args = Options::try_parse_from(words)?.run;
             kept = Some(path);
         }
     }
@@ -115,14 +120,6 @@ fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
         images,
         measures,
     }))
-}
-
-/// The options of a run that follows a plan.
-#[derive(Parser)]
-#[command(no_binary_name = true)]
-struct PlanRun {
-    #[command(flatten)]
-    run: RunArgs,
 }
 
 /// The units of a cell, with what is known of them.

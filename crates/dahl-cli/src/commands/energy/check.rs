@@ -87,6 +87,6 @@ fn relation(d: &DomainEnergy) -> &'static str {
         (_, true) => "in the total",
         (Scope::Inside(_) | Scope::Chip, false) => "part of the package",
         (Scope::Platform, false) => "less than its parts, so not used",
-        (_, false) => "part of the platform",
+        (_, false) => "part of the platform or of what the wall gives",
     }
 }

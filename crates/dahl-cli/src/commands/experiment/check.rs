@@ -21,7 +21,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let experiment = args.changes.changes().apply(load(&args.file)?)?;
+    let changes = args.changes.changes()?;
+    let experiment = changes.apply(load(&args.file)?)?;
     let cells = experiment.cells();
     println!("{}: {}", experiment.name, experiment.question);
     let design = &experiment.design;
@@ -49,8 +50,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .map(|&c| cell_name(&cells[c]))
         .collect();
     println!("first: {}", first.join("; "));
+    for words in &experiment.prepare {
+        println!("before: {}", words.join(" "));
+    }
     let program = std::env::current_exe()?;
-    let meter = dahl::energy::Options::default();
+    let meter = changes.meter()?;
     let mut machine = Machine::new(&experiment, &args.file, &program, &meter, Stop::new());
     match machine.domains() {
         domains if domains.is_empty() => {

@@ -10,6 +10,7 @@ use anyhow::Context;
 use dahl::core::Seconds;
 use dahl::experiment::{Changes, Experiment, Format, Session, compare, shipped};
 
+use crate::commands::energy::MeterArgs;
 use crate::print;
 
 /// What to do.
@@ -90,6 +91,8 @@ pub struct ChangeArgs {
     /// Count disturbed runs, for a trial on a machine that others use
     #[arg(long)]
     noisy: bool,
+    #[command(flatten)]
+    wall: MeterArgs,
 }
 
 /// `threads=1,2`. Levels with commas are not cut: `units=cpu,gpu` must be told from two levels by the file.
@@ -101,19 +104,21 @@ fn levels(text: &str) -> Result<(String, Vec<String>), String> {
 }
 
 impl ChangeArgs {
-    fn changes(&self) -> Changes {
+    fn changes(&self) -> anyhow::Result<Changes> {
         let mut only = BTreeMap::<String, Vec<String>>::new();
         for (factor, levels) in &self.only {
             only.entry(factor.clone())
                 .or_default()
                 .extend(levels.clone());
         }
-        Changes {
+        let meters = self.wall.attach()?;
+        Ok(Changes {
             only,
             blocks: self.blocks,
             shorter: self.shorter,
             noisy: self.noisy,
-        }
+            meters: meters.iter().map(ToString::to_string).collect(),
+        })
     }
 }
 
@@ -147,7 +152,10 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run(args) => run::run(args),
         Command::Status(args) => status(&Session::open(&args.folder)?),
         Command::Report(args) => {
-            println!("{}", Session::open(&args.folder)?.report()?.display());
+            let session = Session::open(&args.folder)?;
+            let page = session.report()?;
+            show(&session);
+            println!("{}", page.display());
             Ok(())
         }
         Command::Compare(args) => comparison(args),
@@ -167,6 +175,26 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Tables and courses of a session.
+fn show(session: &Session) {
+    for table in session.tables() {
+        let heads: Vec<&str> = table.heads.iter().map(String::as_str).collect();
+        let mut shown = print::table(&heads);
+        for row in table.rows {
+            shown.add_row(row);
+        }
+        println!("{}\n{shown}", table.title);
+        for note in table.notes {
+            println!("{note}");
+        }
+        println!();
+    }
+    for line in session.sparklines() {
+        println!("{line}");
+    }
+    println!();
 }
 
 fn status(session: &Session) -> anyhow::Result<()> {

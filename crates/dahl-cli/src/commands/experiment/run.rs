@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Go on with a session that was stopped
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "output", "only", "blocks", "shorter", "noisy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "output", "only", "blocks", "shorter", "noisy", "meters"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         std::env::current_dir()?.join(folder)
     };
-    let meter = dahl::energy::Options::default();
+    let meter = session.changes.meter()?;
     let mut machine = Machine::new(
         &session.experiment,
         &folder,
@@ -58,6 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         &meter,
         interrupt::stop(),
     );
+    machine.prepare()?;
     let bar = ProgressBar::new(session.status().planned as u64);
     bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}")?);
     let outcome = session.run(&mut machine, &mut |told| tell(&bar, &told));
@@ -74,14 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     outcome?;
     let page = session.report()?;
-    for (title, heads, rows) in session.tables() {
-        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        let mut table = print::table(&heads);
-        for row in rows {
-            table.add_row(row);
-        }
-        println!("{title}\n{table}\n");
-    }
+    super::show(&session);
     println!("{}", page.display());
     let lost = session.unmeasured();
     match lost.is_empty() {
@@ -120,7 +114,7 @@ fn begin(args: &Args, program: &std::path::Path) -> anyhow::Result<Session> {
     Ok(Session::create(
         &folder,
         experiment,
-        &args.changes.changes(),
+        &args.changes.changes()?,
         environment,
     )?)
 }
