@@ -93,6 +93,12 @@ impl GraphProblem {
                     .collect(),
             });
         }
+        // Free if it is known to take no time; what is not known is never zero.
+        let free = |alike: &Vec<UnitId>| {
+            let unit = &machine.units[usize::from(alike[0].0)];
+            unit.states.is_empty() || unit.switch_seconds.is_some_and(|s| s.0 == 0.0)
+        };
+        problem.one_state = units.iter().map(|alike| !free(alike)).collect();
         for (c, class) in graph.classes.iter().enumerate() {
             let seconds = units.iter().map(|alike| {
                 let unit = &machine.units[usize::from(alike[0].0)];
@@ -131,7 +137,7 @@ fn groups(graph: &Graph, machine: &Machine, times: &Times) -> Vec<Vec<UnitId>> {
             &machine.units[usize::from(b.0)],
         );
         (x.kind, x.memory, x.power, x.overhead) == (y.kind, y.memory, y.power, y.overhead)
-            && x.states == y.states
+            && (&x.states, x.switch_seconds) == (&y.states, y.switch_seconds)
             && (0..graph.classes.len() as u32).all(|c| times.alike(c, a, b))
     };
     for u in (0..machine.units.len() as u16).map(UnitId) {

@@ -14,6 +14,7 @@
 //! | `reduced_cost` | reduced-cost fixing: execution modes that no better plan can use |
 //! | `first`, `warm_start`, `construct`, `dispatch`, `rules` | initial plans: greedy, dispatching rules, those of policies |
 //! | `local_search`, `quick`, `slack`, `levelling` | local search, slower states before a deadline, load levelling |
+//! | `states` | one frequency state per unit and step, where switching is not free |
 //! | `exact` | branch and bound with learned clauses, for small problems: one function |
 //! | `prove`, `series`, `pareto` | what is proven at once or part by part; objectives that are no sums over parts |
 //! | `solve`, `why`, `progress` | all of these together; words for bounds and refusals; how far a search has come |
@@ -54,6 +55,7 @@ mod series;
 mod sharing;
 mod slack;
 mod solve;
+mod states;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -5,7 +5,8 @@
 //! # Meaning
 //!
 //! A plan gives every task `i` a group of identical units `g(i)`, a frequency state `s(i)` and a start;
-//! tasks take `p(i) = seconds[class(i)][g][s]` and are not interrupted. A unit runs one task at a time.
+//! tasks take `p(i) = seconds[class(i)][g][s]` and are not interrupted. A unit runs one task at a time. Where changing
+//! the state is not free (`one_state`), all tasks of a unit have the same.
 //!
 //! *Data.* A datum has one origin: the task that writes it, a memory it is in beforehand, or the memory
 //! where an earlier step left the datum that succeeds it. A task reads a datum in its own memory `m`. If
@@ -162,6 +163,8 @@ pub struct Problem {
     pub shared: Vec<Shared>,
     /// Watts of the machine besides its units.
     pub base_watts: f64,
+    /// For every group, whether its units keep one state through the step; empty if none has to.
+    pub one_state: Vec<bool>,
 }
 
 /// What is minimised.
@@ -268,6 +271,11 @@ impl Problem {
             .map(|g| g.units as f64 * g.idle_watts)
             .sum();
         self.base_watts + idle
+    }
+
+    /// Whether the units of a group keep one state through the step.
+    pub(crate) fn keeps_state(&self, group: usize) -> bool {
+        self.one_state.get(group).copied().unwrap_or(false)
     }
 
     /// Number of units.

@@ -2,6 +2,8 @@
 //!
 //! [`verify`] knows only the equations of [`problem`](super::problem), none of the code that makes plans.
 
+use std::collections::HashMap;
+
 use super::network::{ActivityKind, Network};
 use super::problem::{Origin, Problem};
 use super::timeline::Started;
@@ -118,7 +120,7 @@ impl Schedule {
 }
 
 /// The energy equation.
-fn energy(
+pub(super) fn energy(
     problem: &Problem,
     runs: &[ScheduledTask],
     moves: &[ScheduledTransfer],
@@ -182,6 +184,7 @@ pub(crate) fn verify(problem: &Problem, plan: &Schedule) -> Result<Vec<u64>, Str
         return Err(format!("task {b} starts before task {a} ends"));
     }
     one_at_a_time(problem, plan, slack)?;
+    kept_states(problem, plan)?;
     let copies = copies(problem, plan, slack)?;
     let peak = peaks(problem, &copies);
     for (m, memory) in problem.memories.iter().enumerate() {
@@ -238,6 +241,17 @@ fn one_at_a_time(problem: &Problem, plan: &Schedule, slack: f64) -> Result<(), S
                 "{} carries {most} at once: {} is its limit",
                 s.name, s.at_once
             ));
+        }
+    }
+    Ok(())
+}
+
+fn kept_states(problem: &Problem, plan: &Schedule) -> Result<(), String> {
+    let mut states = HashMap::new();
+    for (t, r) in plan.runs.iter().enumerate() {
+        let state = *states.entry((r.group, r.unit)).or_insert(r.state);
+        if state != r.state && problem.keeps_state(usize::from(r.group)) {
+            return Err(format!("task {t} makes its unit change the state"));
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ use super::progress::Progress;
 use super::prove::{Bounded, Incumbent};
 use super::schedule::{Schedule, verify};
 use super::slack;
+use super::states;
 use super::timeline::Started;
 use super::warm_start::WarmStart;
 use super::why;
@@ -120,6 +121,9 @@ pub(super) fn attempt(
     limits: &Limits<'_>,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Attempt, PlanError> {
+    if states::are_kept(problem) {
+        return states::attempt(problem, goal, limits, keep_going);
+    }
     let whole = Bounded::new(problem, goal, limits, keep_going)?;
     let Bounded { frame, bound, dual } = &whole;
     let relaxed = frame.relaxed();
@@ -254,6 +258,9 @@ fn complete(
 /// The plan in which every task that can runs on one group, at its cheapest for the objective; the others
 /// run where they can. What a plan is compared with.
 pub fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
+    if states::are_kept(problem) {
+        return states::alone(problem, goal, group);
+    }
     let frame = Frame::new(problem).ok()?;
     let relaxed = frame.relaxed();
     let free = Goal {

@@ -3,7 +3,7 @@
 //! That is what a worker of the runtime does, in the same order: it ends a task, counts down who waits,
 //! tells the policy, and takes what the policy hands back or asks for the next. What takes time is a task
 //! and a transfer; deciding takes none but the unit's `overhead` between two tasks, and its `wake_latency` where
-//! it had no work.
+//! it had no work. A task in another frequency state than the one before takes the unit's `switch_seconds` longer.
 
 use dahl_core::{MemoryId, Seconds, UnitId, Watts};
 
@@ -28,6 +28,8 @@ pub(super) struct UnitState {
     waiting: bool,
     /// Whether it had no work when this task became ready.
     pub roused: bool,
+    /// The frequency state it is in; none before its first task, for which it is set beforehand.
+    frequency: Option<u8>,
     /// When it turned to its task, and when that began.
     pub taken: f64,
     pub start: f64,
@@ -40,6 +42,7 @@ impl UnitState {
         coming: None,
         waiting: false,
         roused: false,
+        frequency: None,
         taken: 0.0,
         start: 0.0,
     };
@@ -121,14 +124,19 @@ impl Engine<'_> {
             true => (of.wake_latency.0 - of.overhead.0).max(0.0),
             false => 0.0,
         };
-        let seconds = of.overhead.0 + seconds;
+        let switched = match self.units[u].frequency.replace(state) {
+            Some(before) if before != state => of.switch_seconds.map_or(0.0, |s| s.0),
+            _ => 0.0,
+        };
+        let before = switched + of.overhead.0;
+        let seconds = before + seconds;
         let used = &mut self.out.units[u];
         used.tasks += 1;
         used.busy.0 += seconds;
         used.waited.0 += self.now - self.units[u].taken;
         used.joules += watts.unwrap_or(Watts(0.0)) * Seconds(seconds);
         self.out.known[self.times.known(class, UnitId(unit)) as usize] += 1;
-        self.units[u].start = self.now + late + of.overhead.0;
+        self.units[u].start = self.now + late + before;
         self.agenda.add(self.now + late + seconds, Event::End(unit));
         Ok(())
     }

@@ -103,6 +103,12 @@ impl Machine {
         for state in &unit.states {
             positive(&named("speed of a state"), state.speed)?;
             at_least_zero(&named("busy watts of a state"), state.busy.0)?;
+            if let Some(hertz) = state.hertz {
+                positive(&named("hertz of a state"), hertz)?;
+            }
+        }
+        if let Some(seconds) = unit.switch_seconds {
+            at_least_zero(&named("switch_seconds"), seconds.0)?;
         }
         if unit.states.len() > usize::from(u8::MAX) {
             return Err(named("more than 255 frequency states"));

@@ -111,6 +111,20 @@ pub struct FrequencyState {
     pub speed: f64,
     /// What it draws while it computes.
     pub busy: Watts,
+    /// Its clock in hertz: what has to be set for it. `None` where the state is described only.
+    #[serde(default)]
+    pub hertz: Option<f64>,
+}
+
+impl FrequencyState {
+    /// A state that is described, not one that can be set.
+    pub fn new(speed: f64, busy: Watts) -> FrequencyState {
+        FrequencyState {
+            speed,
+            busy,
+            hertz: None,
+        }
+    }
 }
 
 /// The highest rates a unit reaches: the roofline for tasks that nobody has measured.
@@ -149,6 +163,9 @@ pub struct Unit {
     /// Speeds beside the usual one.
     #[serde(default)]
     pub states: Vec<FrequencyState>,
+    /// What changing from one state to another takes, where known; nothing is computed meanwhile.
+    #[serde(default)]
+    pub switch_seconds: Option<Seconds>,
     /// Its highest rates, where known.
     #[serde(default)]
     pub rated: Option<Rated>,
@@ -170,6 +187,7 @@ impl Unit {
             memory,
             power: None,
             states: Vec::new(),
+            switch_seconds: None,
             rated: None,
             overhead: Seconds(0.0),
             wake_latency: Seconds(0.0),

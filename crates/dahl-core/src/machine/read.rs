@@ -149,9 +149,11 @@ fn units(
         unit.states.push(FrequencyState {
             speed: s.needed("speed", speed)?,
             busy: Watts(s.needed("busy_watts", busy)?),
+            hertz: s.number("hertz")?,
         });
         s.finish()?;
     }
+    unit.switch_seconds = f.number("switch_seconds")?.map(Seconds);
     match f.whole("count")? {
         None => machine.units.push(unit),
         Some(count @ 1..=60_000) => machine.units.extend((0..count).map(|i| Unit {

@@ -7,38 +7,46 @@ use proptest::prelude::*;
 use super::*;
 
 fn unit() -> impl Strategy<Value = Unit> {
-    let power = option::of((0.0..50.0, 0.0..500.0, vec((0.1..2.0, 0.0..300.0), 0..3)));
+    let power = option::of((
+        0.0..50.0,
+        0.0..500.0,
+        vec((0.1..2.0, 0.0..300.0, option::of(1e8..6e9)), 0..3),
+    ));
     let rated = option::of((1e6..1e14, 1e6..1e13, 1e6..1e12));
     (
         prop_oneof!["[a-z]{1,4}", "[a-z]{1,3}:[01]", "odd \"<&> née"],
         any::<bool>(),
         power,
         rated,
-        (0.0..1e-3, 0.0..1e-3),
+        (0.0..1e-3, 0.0..1e-3, option::of(0.0..1e-2)),
     )
-        .prop_map(|(name, gpu, power, rated, (overhead, wake_latency))| Unit {
-            name,
-            kind: if gpu { UnitKind::GPU } else { UnitKind::CPU },
-            memory: MemoryId::HOST,
-            power: power.as_ref().map(|(idle, busy, _)| Power {
-                idle: Watts(*idle),
-                busy: Watts(*busy),
-            }),
-            states: power.map_or(Vec::new(), |p| {
-                let state = |(speed, busy)| FrequencyState {
-                    speed,
-                    busy: Watts(busy),
-                };
-                p.2.into_iter().map(state).collect()
-            }),
-            rated: rated.map(|(flops, flops_f64, bandwidth)| Rated {
-                flops,
-                flops_f64,
-                bandwidth,
-            }),
-            overhead: Seconds(overhead),
-            wake_latency: Seconds(wake_latency),
-        })
+        .prop_map(
+            |(name, gpu, power, rated, (overhead, wake_latency, switch))| Unit {
+                name,
+                kind: if gpu { UnitKind::GPU } else { UnitKind::CPU },
+                memory: MemoryId::HOST,
+                power: power.as_ref().map(|(idle, busy, _)| Power {
+                    idle: Watts(*idle),
+                    busy: Watts(*busy),
+                }),
+                states: power.map_or(Vec::new(), |p| {
+                    let state = |(speed, busy, hertz)| FrequencyState {
+                        speed,
+                        busy: Watts(busy),
+                        hertz,
+                    };
+                    p.2.into_iter().map(state).collect()
+                }),
+                switch_seconds: switch.map(Seconds),
+                rated: rated.map(|(flops, flops_f64, bandwidth)| Rated {
+                    flops,
+                    flops_f64,
+                    bandwidth,
+                }),
+                overhead: Seconds(overhead),
+                wake_latency: Seconds(wake_latency),
+            },
+        )
 }
 
 /// Machines with repeated units, memories without units, several nodes, links one and both ways.

@@ -63,10 +63,15 @@ pub(super) fn machine(machine: &Machine) -> String {
                 .iter()
                 .map(|s| {
                     let (speed, busy) = (number(s.speed), number(s.busy.0));
-                    format!("{{ speed = {speed}, busy_watts = {busy} }}")
+                    let hertz = s.hertz.map(|h| format!(", hertz = {}", number(h)));
+                    let hertz = hertz.unwrap_or_default();
+                    format!("{{ speed = {speed}, busy_watts = {busy}{hertz} }}")
                 })
                 .collect();
             line(&mut out, "states", format!("[{}]", states.join(", ")));
+        }
+        if let Some(seconds) = unit.switch_seconds {
+            line(&mut out, "switch_seconds", number(seconds.0));
         }
     }
     let joined = stars(machine);

@@ -62,10 +62,8 @@ pub fn machine(cores: usize, card: bool) -> Machine {
             idle: Watts(1.0),
             busy: Watts(5.0),
         });
-        unit.states = vec![FrequencyState {
-            speed: 0.5,
-            busy: Watts(1.5),
-        }];
+        unit.states = vec![FrequencyState::new(0.5, Watts(1.5))];
+        unit.switch_seconds = Some(Seconds(0.0));
     }
     m
 }

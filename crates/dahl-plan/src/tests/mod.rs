@@ -8,6 +8,7 @@ mod graphs;
 mod ports;
 pub(crate) mod random;
 mod series;
+mod states;
 mod training;
 mod transfers;
 mod warm_starts;

@@ -333,6 +333,10 @@ impl<'a, 'i> Reader<'a, 'i> {
             return self.wrong(host, message);
         }
         unit.wake_latency = Seconds(self.real(host, "dahl_wake_latency", 0.0)?);
+        unit.switch_seconds = match property(host, "dahl_switch_seconds") {
+            None => None,
+            Some(_) => Some(Seconds(self.real(host, "dahl_switch_seconds", 0.0)?)),
+        };
         let watts = self.wattages(host)?;
         if let Some(&(idle, busy)) = watts.first() {
             if watts.len() != speeds.len() {
@@ -352,11 +356,9 @@ impl<'a, 'i> Reader<'a, 'i> {
                 .iter()
                 .zip(&watts)
                 .skip(1)
-                .map(|(speed, w)| FrequencyState {
-                    speed: speed / speeds[0],
-                    busy: each(w.1),
-                })
+                .map(|(speed, w)| FrequencyState::new(speed / speeds[0], each(w.1)))
                 .collect();
+            self.hertz(host, &mut unit)?;
         }
         let numbered = property(host, "dahl_numbered").map_or(cores > 1, |v| v == "true");
         if numbered {
@@ -366,6 +368,22 @@ impl<'a, 'i> Reader<'a, 'i> {
             }));
         } else {
             machine.units.push(unit);
+        }
+        Ok(())
+    }
+
+    /// What has to be set for each state, where we wrote it.
+    fn hertz(&self, host: Element<'_, '_>, unit: &mut Unit) -> Result<(), Wrong> {
+        let Some(text) = property(host, "dahl_hertz") else {
+            return Ok(());
+        };
+        let mut all = text.split_whitespace();
+        for state in &mut unit.states {
+            state.hertz = match all.next() {
+                Some("unknown") => None,
+                Some(hertz) if hertz.parse::<f64>().is_ok() => hertz.parse().ok(),
+                _ => return self.wrong(host, "property dahl_hertz must have a number per state"),
+            };
         }
         Ok(())
     }

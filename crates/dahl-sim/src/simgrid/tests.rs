@@ -38,8 +38,8 @@ fn unit(dice: &mut Dice, name: &str) -> Unit {
     if unit.power.is_some() {
         let states = 0..dice.below(3);
         unit.states.extend(states.map(|_| FrequencyState {
-            speed: 0.1 + dice.real(2.0),
-            busy: Watts(dice.real(300.0)),
+            hertz: dice.maybe(|d| 1e8 + d.real(5e9)),
+            ..FrequencyState::new(0.1 + dice.real(2.0), Watts(dice.real(300.0)))
         }));
     }
     unit.rated = dice.maybe(|d| Rated {
@@ -47,6 +47,7 @@ fn unit(dice: &mut Dice, name: &str) -> Unit {
         flops_f64: 1e6 + d.real(1e13),
         bandwidth: 1e6 + d.real(1e12),
     });
+    unit.switch_seconds = dice.maybe(|d| Seconds(d.real(1e-2)));
     unit.overhead = Seconds(dice.real(1e-3));
     unit.wake_latency = Seconds(dice.real(1e-3));
     unit
@@ -190,10 +191,7 @@ fn a_platform_of_others_is_read() {
     assert_eq!((m.nodes.len(), m.units.len(), m.links.len()), (2, 3, 2));
     assert_eq!(m.units[1].name, "a:1");
     assert_eq!(m.units[0].power.unwrap().busy, Watts(10.0));
-    let state = FrequencyState {
-        speed: 0.5,
-        busy: Watts(7.0),
-    };
+    let state = FrequencyState::new(0.5, Watts(7.0));
     assert_eq!(m.units[0].states, [state]);
     assert_eq!(m.links[0].bandwidth, 100e6);
     assert_eq!(m.links[0].latency, Seconds(1e-3 + 50e-6));

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use dahl_core::{Machine, MemoryId, Unit};
+use dahl_core::{FrequencyState, Machine, MemoryId, Unit};
 
 use super::{UNBOUNDED, VERSION};
 
@@ -192,6 +192,14 @@ fn host(out: &mut String, id: &str, unit: &Unit, name: &str, count: Option<usize
             })
             .collect();
         prop(out, 6, "wattage_per_state", states.join(", "));
+    }
+    if unit.states.iter().any(|s| s.hertz.is_some()) {
+        let hertz = |s: &FrequencyState| s.hertz.map_or("unknown".into(), |h| format!("{h:e}"));
+        let all: Vec<String> = unit.states.iter().map(hertz).collect();
+        prop(out, 6, "dahl_hertz", all.join(" "));
+    }
+    if let Some(seconds) = unit.switch_seconds {
+        prop(out, 6, "dahl_switch_seconds", format!("{:e}", seconds.0));
     }
     prop(out, 6, "dahl_name", name);
     prop(out, 6, "dahl_numbered", count.is_some());

@@ -70,10 +70,7 @@ fn energy_is_base_plus_busy_plus_idle_plus_transfers() {
 fn frequency_states_trade_time_for_watts() {
     let (graph, mut machine) = (graph(), powered());
     machine.units.remove(1);
-    machine.units[0].states = vec![FrequencyState {
-        speed: 0.5,
-        busy: Watts(1.5),
-    }];
+    machine.units[0].states = vec![FrequencyState::new(0.5, Watts(1.5))];
     let fixed = Fixed::new(2, vec![vec![0, 1]]).unwrap();
     let mut options = Options {
         states: vec![1, 0],
@@ -83,6 +80,12 @@ fn frequency_states_trade_time_for_watts() {
     let prediction = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
     assert_eq!(prediction.makespan, Seconds(8.0));
     assert_eq!(prediction.units[0].joules, Joules(4.0 * 1.5 + 4.0 * 4.0));
+    // A change of state takes time, at the new one's watts; the first is set beforehand.
+    machine.units[0].switch_seconds = Some(Seconds(0.5));
+    let fixed = Fixed::new(2, vec![vec![0, 1]]).unwrap();
+    let prediction = simulate(&graph, &machine, &table, &fixed, &options).unwrap();
+    assert_eq!(prediction.makespan, Seconds(8.5));
+    assert_eq!(prediction.units[0].joules, Joules(4.0 * 1.5 + 4.5 * 4.0));
     options.states = vec![0, 2];
     let fixed = Fixed::new(2, vec![vec![0, 1]]).unwrap();
     let error = simulate(&graph, &machine, &table, &fixed, &options).unwrap_err();
