@@ -8,7 +8,9 @@ use dahl_sched::policy::{self, Fixed, Policy};
 use dahl_sched::transfers::PlannedTransfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
+use crate::engine::{Engine, EngineDecides};
 use crate::error::RunError;
+use crate::heap::Temporaries;
 use crate::memory::{Backing, Device, HostDevice, Memories, OnLoss, OnNoRoom};
 use crate::network::{Network, Transport};
 use crate::perf_store::PerfStore;
@@ -35,6 +37,8 @@ pub struct Builder {
     on_loss: Option<OnLoss>,
     on_no_room: Option<OnNoRoom>,
     network: Option<(Box<dyn Transport>, Duration)>,
+    engine: Option<Box<dyn Engine>>,
+    temporaries: Temporaries,
 }
 
 /// Makes the policy once the machine is known.
@@ -105,6 +109,8 @@ impl Default for Builder {
             on_loss: None,
             on_no_room: None,
             network: None,
+            engine: None,
+            temporaries: Temporaries::Planned,
         }
     }
 }
@@ -272,6 +278,43 @@ impl Builder {
         self
     }
 
+    /// Lets somebody else's workers run tasks, instead of the runtime's own under a policy: as many as
+    /// [`Builder::workers`] says. They work on this computer's CPUs alone.
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
+        self.engine = Some(Box::new(engine));
+        self
+    }
+
+    /// Where temporaries lie; in one planned block per launch unless set.
+    pub fn temporaries(mut self, temporaries: Temporaries) -> Self {
+        self.temporaries = temporaries;
+        self
+    }
+
+    /// Refuses what an engine, or memory without a plan, cannot do.
+    fn check_alone(&self) -> Result<(), RunError> {
+        let devices = !self.devices.is_empty() || !self.others.is_empty();
+        let wants = [
+            (devices, "devices"),
+            (self.network.is_some(), "other nodes"),
+            (self.schedule.is_some(), "a schedule decided beforehand"),
+        ];
+        let wants = wants.iter().filter(|(wanted, _)| *wanted);
+        let mut wants = wants.map(|(_, what)| what);
+        let first = wants.next();
+        if let (Some(what), Some(_)) = (first, &self.engine) {
+            return Err(RunError::Start(format!(
+                "{what} and an engine: an engine runs tasks on this computer's CPUs, in an order of its own"
+            )));
+        }
+        if (devices || self.network.is_some()) && self.temporaries == Temporaries::Malloc {
+            return Err(RunError::Start(
+                "temporaries can be allocated one by one only where all tasks run on this computer's CPUs".into(),
+            ));
+        }
+        Ok(())
+    }
+
     fn driver(&self) -> Box<dyn Driver> {
         if self.null {
             Box::new(NullDriver)
@@ -282,6 +325,7 @@ impl Builder {
 
     /// Starts the runtime.
     pub fn build(self) -> Result<Runtime, RunError> {
+        self.check_alone()?;
         let mut machine = Machine::cpus(self.workers);
         let state = |memory| UnitState {
             driver: self.driver(),
@@ -338,6 +382,7 @@ impl Builder {
             return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
         }
         let (policy, planned) = match self.schedule {
+            None if self.engine.is_some() => (Box::new(EngineDecides) as Box<dyn Policy>, None),
             None => ((self.policy)(&machine)?, None),
             Some(schedule) => {
                 let (follow, planned) = schedule.check(&machine)?;
@@ -357,14 +402,15 @@ impl Builder {
             memories.saying(on_no_room)
         });
         // Unit 0 is a CPU of the host, or the first device's unit if there are no CPUs.
-        let main_works = self.main_works && self.workers > 0;
+        let main_works = self.main_works && self.workers > 0 && self.engine.is_none();
         let network = self
             .network
             .as_ref()
             .map(|(transport, patience)| Network::new(&**transport, *patience));
-        let shared = Shared::new(
+        let mut shared = Shared::new(
             machine, units, policy, memories, network, tracer, main_works,
         );
+        shared.engine = self.engine.is_some();
         let settings = Settings {
             id,
             ring: self.ring,
@@ -374,6 +420,8 @@ impl Builder {
             store: self.store,
             planned,
             transport: self.network.map(|(transport, _)| transport),
+            engine: self.engine,
+            malloc: self.temporaries == Temporaries::Malloc,
         };
         Runtime::start(shared, settings)
     }

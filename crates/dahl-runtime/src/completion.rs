@@ -62,7 +62,13 @@ impl Completion {
         // SAFETY: a task that has not completed belongs to a launch that has not ended.
         let instance = unsafe { Instance::of(task) };
         let number = task.task;
-        for &s in instance.graph().successors(number) {
+        // An engine keeps count within a graph itself.
+        let own = if shared.engine {
+            &[]
+        } else {
+            instance.graph().successors(number)
+        };
+        for &s in own {
             if instance.release(s) {
                 self.released.push(TaskRef {
                     launch: task.launch,

@@ -15,8 +15,10 @@ use dahl_sched::transfers::Transfers;
 
 use crate::countdown::Countdown;
 use crate::driver::Code;
+use crate::engine::{Launch, Submit};
 use crate::error::RunError;
 use crate::exit::Exit;
+use crate::heap::{Heap, Usage};
 use crate::memory::needs::Needs;
 use crate::memory::readers::Readers;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -209,6 +211,10 @@ pub(crate) struct Instance {
     exits: Box<[Exit]>,
     /// Where every array of the graph is, in the host's memory.
     pub placed: Box<[Placed]>,
+    /// Its tasks as an engine has them, where one runs them.
+    engine: Option<Box<dyn Submit>>,
+    /// Its temporaries, where they are allocated one by one.
+    pub heap: Option<Heap>,
     /// Bytes set apart for temporaries.
     pub block_bytes: usize,
     _block: Option<dahl_core::arena::Block>,
@@ -228,9 +234,18 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// A new instance, with its own memory for temporaries.
-    pub(crate) fn new(prepared: std::sync::Arc<Prepared>) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        prepared: std::sync::Arc<Prepared>,
+        engine: Option<Box<dyn Submit>>,
+        heap: Option<&std::sync::Arc<Usage>>,
+    ) -> Result<Self, RunError> {
         let graph = prepared.graph.clone();
-        let block_bytes = graph.memory.bytes as usize;
+        let heap = heap.map(|usage| Heap::new(&graph, usage.clone()));
+        let heap = heap.transpose()?;
+        let block_bytes = match heap {
+            None => graph.memory.bytes as usize,
+            Some(_) => 0,
+        };
         let block = match block_bytes {
             0 => None,
             n => Some(dahl_core::arena::Block::new(n).ok_or_else(|| {
@@ -273,6 +288,8 @@ impl Instance {
             pending: (0..graph.len()).map(|_| Countdown::new()).collect(),
             exits: (0..prepared.exits).map(|_| Exit::new(true)).collect(),
             placed: placed.collect(),
+            engine,
+            heap,
             block_bytes,
             remaining: CachePadded::new(AtomicUsize::new(0)),
             serial: AtomicU64::new(0),
@@ -313,8 +330,15 @@ impl Instance {
     /// Prepares for launch number `serial`. Nobody may be using the instance.
     pub(crate) fn arm(&self, serial: u64) {
         for (pending, &degree) in self.pending.iter().zip(&self.graph().in_degree) {
-            // Tasks without predecessors wait for the launch itself, which releases them last.
-            pending.reset(degree.max(1));
+            // Tasks without predecessors wait for the launch itself, which releases them last. Where an engine keeps
+            // count of predecessors, all do.
+            pending.reset(match self.engine {
+                None => degree.max(1),
+                Some(_) => 1,
+            });
+        }
+        if let Some(engine) = &self.engine {
+            engine.declare(Launch(self.task(0).launch));
         }
         self.exits.iter().for_each(Exit::reopen);
         for stage in &self.stages {
@@ -322,6 +346,13 @@ impl Instance {
         }
         self.remaining.store(self.graph().len(), Ordering::Relaxed);
         self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// Gives a task to the engine, which exists.
+    pub(crate) fn submit(&self, task: u32) {
+        if let Some(engine) = &self.engine {
+            engine.submit(task);
+        }
     }
 
     /// The number of the launch under way, or of the last one.

@@ -11,6 +11,8 @@
 //! | `shared` | what all threads share |
 //! | `countdown`, `exit`, `sleep` | the lock-free primitives |
 //! | `driver` | how a unit executes a task |
+//! | `engine` | somebody else's workers in the place of these |
+//! | `heap` | temporaries allocated one by one, instead of in one planned block |
 //! | `memory` | copies in other memories, transfers, eviction |
 //! | `network` | messages between the nodes of a cluster |
 //! | `values`, `guard` | how results are read, and what readers hold |
@@ -27,10 +29,12 @@ mod completion;
 mod countdown;
 pub mod discover;
 pub mod driver;
+pub mod engine;
 pub mod error;
 mod executor;
 mod exit;
 mod guard;
+mod heap;
 #[cfg(all(feature = "helgrind", not(feature = "shuttle")))]
 mod helgrind;
 mod instance;
@@ -54,6 +58,7 @@ mod worker;
 pub use builder::{Builder, DeviceSpec, HostDeviceSpec, Schedule, memory_name};
 pub use error::RunError;
 pub use guard::{ReadGuard, WriteGuard};
+pub use heap::Temporaries;
 pub use memory::Traffic;
 pub use runtime::{Canceller, Runtime};
 pub use shared::Sample;

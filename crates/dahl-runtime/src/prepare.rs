@@ -175,7 +175,11 @@ impl Runtime {
             return Ok(i);
         }
         if entry.ring.len() < self.ring {
-            let instance = Arc::new(Instance::new(entry.prepared.clone())?);
+            let engine = self.engine.as_ref();
+            let engine = engine.map(|e| e.prepare(&entry.prepared.graph));
+            let prepared = entry.prepared.clone();
+            let instance = Instance::new(prepared, engine.transpose()?, self.heap.as_ref())?;
+            let instance = Arc::new(instance);
             entry.ring.push(Slot {
                 instance,
                 nodes: Box::new([]),

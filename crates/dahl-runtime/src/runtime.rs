@@ -16,7 +16,9 @@ use dahl_sched::model::PerfModel;
 use dahl_sched::policy::TaskRef;
 
 use crate::builder::Builder;
+use crate::engine::{Engine, Hands};
 use crate::error::RunError;
+use crate::heap::Usage;
 use crate::instance::Instance;
 use crate::layers::{Entry, Layer, register};
 use crate::learn::Learner;
@@ -77,6 +79,10 @@ pub struct Runtime {
     pub(crate) learner: Option<Learner>,
     log: Option<Log>,
     pub(crate) planned: Option<Planned>,
+    /// Who runs tasks, if not the workers.
+    pub(crate) engine: Option<Box<dyn Engine>>,
+    /// What temporaries take that are allocated one by one, if they are.
+    pub(crate) heap: Option<Arc<Usage>>,
     /// The number of this node and how many there are, in a cluster.
     place: Option<(u16, u16)>,
 }
@@ -93,6 +99,10 @@ pub(crate) struct Settings {
     pub planned: Option<Planned>,
     /// How messages travel.
     pub transport: Option<Box<dyn Transport>>,
+    /// Who runs tasks, if not the workers.
+    pub engine: Option<Box<dyn Engine>>,
+    /// Whether temporaries are allocated one by one.
+    pub malloc: bool,
 }
 
 /// A number that no other runtime of this process has: by it chunks know who leases them.
@@ -131,11 +141,17 @@ impl Runtime {
             store,
             planned,
             transport,
+            engine,
+            malloc,
         } = settings;
         let learner = shared.timed.then(|| Learner::new(store, &shared.machine));
         let shared = Arc::new(shared);
         let mut threads = Vec::new();
-        for u in usize::from(main_works)..shared.units.len() {
+        let workers = match engine {
+            None => usize::from(main_works)..shared.units.len(),
+            Some(_) => 0..0,
+        };
+        for u in workers {
             let shared = shared.clone();
             let body = move || {
                 if pin {
@@ -172,7 +188,12 @@ impl Runtime {
             };
             threads.push(spawn("dahl-network".into(), body)?);
         }
+        if let Some(engine) = &engine {
+            engine.start(shared.units.len(), Hands::new(&shared))?;
+        }
         Ok(Runtime {
+            engine,
+            heap: malloc.then(Arc::default),
             place,
             main: RefCell::new(main_works.then(|| Worker::new(UnitId(0), &shared))),
             threads,
@@ -233,8 +254,12 @@ impl Runtime {
             .map_or(none, |m| m.usage(memory))
     }
 
-    /// Bytes set apart for the temporaries of all graphs launched and still known.
+    /// Bytes set apart for the temporaries of all graphs launched and still known; where they are allocated one by one,
+    /// the most that there were at a time.
     pub fn temporary_bytes(&self) -> usize {
+        if let Some(usage) = &self.heap {
+            return usage.most();
+        }
         self.graphs
             .values()
             .flat_map(|e| &e.ring)
@@ -382,13 +407,11 @@ impl Runtime {
             log.launch(graph, serial, tracer.clock.ticks());
         }
         self.roots.clear();
-        self.roots.extend(
-            graph
-                .roots
-                .iter()
-                .filter(|&&t| instance.release(t))
-                .map(|&t| instance.task(t)),
-        );
+        // An engine counts predecessors itself: to it, every task is submitted.
+        let all = 0..self.engine.as_ref().map_or(0, |_| graph.len() as u32);
+        let roots = graph.roots.iter().copied().filter(|_| all.is_empty());
+        let free = roots.chain(all.clone()).filter(|&t| instance.release(t));
+        self.roots.extend(free.map(|t| instance.task(t)));
         if graph.len() == 0 {
             instance.account(0);
         }
@@ -501,6 +524,9 @@ impl Drop for Runtime {
         }
         if let Some(memories) = &self.shared.memories {
             memories.flush();
+        }
+        if let Some(engine) = &self.engine {
+            engine.stop();
         }
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub timed: bool,
     /// Where tasks are recorded, if they are.
     pub tracer: Option<Arc<Tracer>>,
+    /// Whether an engine runs tasks, not the workers.
+    pub engine: bool,
     uniform: bool,
     start: Instant,
     stopping: AtomicBool,
@@ -97,6 +99,7 @@ impl Shared {
             timed: policy.needs_time(),
             uniform: units.iter().all(|u| u.driver.kind() == kind),
             tracer,
+            engine: false,
             machine,
             units,
             policy,
@@ -221,8 +224,15 @@ impl Shared {
     }
 
     /// Tasks became ready, in this order, because one on unit `by` ended or because a graph was launched: messages are the
-    /// network's business, the rest is the policy's, which may return one for `by` to run at once.
+    /// network's business, the rest is the policy's, which may return one for `by` to run at once, or an engine's.
     pub(crate) fn ready(&self, by: Option<UnitId>, tasks: &mut Vec<TaskRef>) -> Option<TaskRef> {
+        if self.engine {
+            for task in tasks.iter() {
+                // SAFETY: the task has not run, so its launch has not ended.
+                unsafe { Instance::of(*task) }.submit(task.task);
+            }
+            return None;
+        }
         if let Some(network) = &self.network {
             network.take_messages(tasks);
             if tasks.is_empty() {

@@ -12,6 +12,7 @@ use dahl_sched::policy::TaskRef;
 use crate::completion::Completion;
 use crate::driver::{Code, CpuDriver, Driver, DriverError, Job, Scratch};
 use crate::error::RunError;
+use crate::heap::PlacedOperands;
 use crate::instance::Instance;
 use crate::memory::{Hold, Memories, Refusal};
 use crate::shared::{Sample, Shared};
@@ -28,6 +29,8 @@ const SAMPLES: usize = 4096;
 pub(crate) struct Worker {
     unit: UnitId,
     scratch: Scratch,
+    /// Operands of the task that runs, where temporaries are allocated one by one.
+    operands: PlacedOperands,
     completion: Completion,
     /// Timings not yet collected.
     samples: Vec<Sample>,
@@ -41,6 +44,7 @@ impl Worker {
         Worker {
             unit,
             scratch: Scratch::default(),
+            operands: PlacedOperands::default(),
             completion: Completion::new(Some(unit), shared),
             samples: Vec::new(),
             gaps: GapEstimate::default(),
@@ -143,6 +147,19 @@ impl Worker {
         }
     }
 
+    /// Runs a task that an engine hands over, and accounts for it.
+    pub(crate) fn run_for_engine(&mut self, shared: &Shared, task: TaskRef) {
+        let start = std::time::Instant::now();
+        self.execute(shared, task, None);
+        let nanos = start.elapsed().as_nanos() as u64;
+        let unit = &shared.units[usize::from(self.unit.0)];
+        unit.busy
+            .fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
+        // Whom that made ready, the engine has been told.
+        self.completion.complete(shared, task);
+        self.settle(shared);
+    }
+
     fn memory(&self, shared: &Shared) -> MemoryId {
         shared.memory(self.unit)
     }
@@ -155,14 +172,27 @@ impl Worker {
     /// Executes a task. The operands of the one that is `coming` are sent for once this one's are
     /// there, so that it does not take the room this one needs.
     fn execute(&mut self, shared: &Shared, task: TaskRef, coming: Option<TaskRef>) {
+        // SAFETY: a task that has not completed belongs to a launch that has not ended.
+        let instance = unsafe { Instance::of(task) };
+        self.execute_in(shared, instance, task, coming);
+        if let Some(heap) = &instance.heap {
+            heap.release(task.task);
+        }
+    }
+
+    fn execute_in(
+        &mut self,
+        shared: &Shared,
+        instance: &Instance,
+        task: TaskRef,
+        coming: Option<TaskRef>,
+    ) {
         if shared.is_failing() {
             if let Some(memories) = &shared.memories {
                 memories.abandon(task);
             }
             return;
         }
-        // SAFETY: a task that has not completed belongs to a launch that has not ended.
-        let instance = unsafe { Instance::of(task) };
         let unit = &shared.units[usize::from(self.unit.0)];
         if !unit.driver.executes() {
             self.trace(instance, task.task, None, false);
@@ -253,13 +283,20 @@ impl Worker {
             // SAFETY: the task has not run, so its launch has not ended.
             memories.prefetch(unsafe { Instance::of(next) }, next.task, memory);
         }
+        let (accesses, arrays) = match (&hold, &instance.heap) {
+            (Some(hold), _) => (hold.accesses(), hold.placed()),
+            (None, None) => (graph.accesses_of(task), &*instance.placed),
+            (None, Some(heap)) => {
+                let placed = heap.place(graph, task, &instance.placed, &mut self.operands);
+                placed.map_err(Refusal::Failed)?;
+                (&*self.operands.accesses, &*self.operands.arrays)
+            }
+        };
         let job = Job {
             code,
             call: &graph.class_of(task).call,
-            accesses: hold
-                .as_ref()
-                .map_or(graph.accesses_of(task), |h| h.accesses()),
-            arrays: hold.as_ref().map_or(&instance.placed, |h| h.placed()),
+            accesses,
+            arrays,
             fresh: record.fresh,
         };
         let scratch = self.scratch.get(need);

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use dahl_core::random::Random;
 use dahl_core::{
-    Arena, Codelet, DType, Graph, Handle, Mode, Operands, Param, Recorder, Region, Shape, Task,
-    TaskError, UnitKind,
+    Arena, Codelet, DType, Executor, Graph, Handle, Mode, Operands, Param, Recorder, Region, Shape,
+    Shown, Task, TaskError, UnitKind, Values, ValuesMut,
 };
 
 /// A source of choices that can be repeated.
@@ -199,6 +199,34 @@ impl Program {
         let alloc = |e: &Vec<usize>| arena.alloc("", e, DType::F64).unwrap();
         let handles: Vec<Handle> = self.arrays.iter().map(alloc).collect();
         (record(&self.steps, &handles), handles)
+    }
+
+    /// Launches the program so often, and compares what that leaves with sequential execution.
+    pub fn check_on(
+        &self,
+        graph: &Arc<Graph>,
+        handles: &[Handle],
+        executor: &mut dyn Executor,
+        times: usize,
+        what: &str,
+    ) {
+        for (handle, values) in handles.iter().zip(self.initial()) {
+            let mut fill = |mut v: ValuesMut<'_>| {
+                values.iter().enumerate().for_each(|(i, &x)| v.set(i, x));
+            };
+            executor.write(handle, &mut fill).unwrap();
+        }
+        for _ in 0..times {
+            executor.launch(graph).unwrap();
+        }
+        for (i, (handle, want)) in handles.iter().zip(&self.sequential(times)).enumerate() {
+            let mut see = |got: Values<'_>| {
+                let got = f64::values(got).expect("arrays of f64");
+                assert_eq!(got, &want[..], "array {i} of {self:#?}\n{what}");
+            };
+            executor.read(handle, &mut see).unwrap();
+        }
+        executor.wait().unwrap();
     }
 }
 

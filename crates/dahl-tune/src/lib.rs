@@ -27,6 +27,7 @@ mod calibrate;
 mod check_units;
 mod cluster;
 mod describe;
+mod engine;
 mod error;
 mod expect;
 mod follow;
@@ -61,6 +62,7 @@ pub use cluster::{
     describe_cluster, parse_hosts, refuse_cluster,
 };
 pub use describe::Described;
+pub use engine::Engine;
 pub use error::TuneError;
 pub use expect::{Expectation, NodeForecast, expect, expected, facts, joined};
 pub use follow::{Followed, MeasuredRun, StepPlan};

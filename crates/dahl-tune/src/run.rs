@@ -8,10 +8,11 @@ use std::sync::Arc;
 use dahl_core::{Bytes, DType, Machine, Stop};
 use dahl_energy::WattsModel;
 use dahl_runtime::perf_store::Warning;
-use dahl_runtime::{Builder, Runtime};
+use dahl_runtime::{Builder, Runtime, Temporaries};
 use dahl_sched::policy;
 
 use crate::cluster::ClusterConfig;
+use crate::engine::Engine;
 use crate::error::TuneError;
 use crate::follow::StepPlan;
 use crate::gpus;
@@ -33,7 +34,11 @@ pub struct RunConfig {
     pub units: Units,
     /// Most bytes to take of each GPU; three quarters of what it has unless set.
     pub gpu_memory: Option<Bytes>,
-    /// Which policy; `ws` unless set, `dmda` with GPUs. No part of a run that follows a plan.
+    /// Who runs tasks.
+    pub engine: Engine,
+    /// Where temporaries lie.
+    pub temporaries: Temporaries,
+    /// Which policy; `ws` unless set, `dmda` with GPUs, `lws` with StarPU. No part of a run that follows a plan.
     pub policy: Option<String>,
     /// A plan to follow.
     pub follow: Option<Arc<StepPlan>>,
@@ -72,11 +77,11 @@ impl RunConfig {
                 "--gpu-memory {limit}: no GPU is used; add one, as in --units cpu,gpu:0"
             )));
         }
+        config.engine.check(&config)?;
         let policy = match (&config.follow, &config.policy) {
             (Some(_), _) => "plan".into(),
             (None, Some(policy)) => policy.clone(),
-            (None, None) if config.units.has_gpus() => "dmda".into(),
-            (None, None) => "ws".into(),
+            (None, None) => config.engine.usual_policy(config.units.has_gpus()).into(),
         };
         Ok(ResolvedRun {
             gpus: gpus::numbers(&config.units.gpus)?,
@@ -100,6 +105,16 @@ impl ResolvedRun {
     /// Who decides: a policy's name, or `plan`.
     pub fn policy(&self) -> &str {
         &self.policy
+    }
+
+    /// Who runs tasks.
+    pub fn engine(&self) -> Engine {
+        self.config.engine
+    }
+
+    /// Who decides, for people: a policy and whose it is, where it is not ours.
+    pub fn decides(&self) -> String {
+        self.config.engine.decides(&self.policy)
     }
 
     /// The plan to follow.
@@ -157,20 +172,20 @@ impl ResolvedRun {
 
     /// Whether its policy estimates durations.
     pub fn needs_times(&self) -> bool {
-        // Which units there are does not matter for that.
+        // Which units there are does not matter for that. StarPU keeps its own account.
         let policy = policy::by_name(&self.policy, &Machine::cpus(1));
-        policy.is_ok_and(|p| p.needs_time())
+        self.config.engine == Engine::Dahl && policy.is_ok_and(|p| p.needs_time())
     }
 
     /// A runtime in the making, its devices opened for this element type. Policies that estimate begin with what
     /// earlier runs have learnt; the warning says if that was damaged and put aside.
     pub fn builder(&self, dtype: DType) -> Result<(Builder, Option<Warning>), TuneError> {
         let (config, mut warning) = (&self.config, None);
-        let mut builder = Runtime::builder();
-        match &config.follow {
-            Some(follow) => builder = builder.schedule(follow.schedule()?),
-            None => builder = builder.policy(&self.policy),
-        }
+        let builder = Runtime::builder().temporaries(config.temporaries);
+        let mut builder = match &config.follow {
+            Some(follow) => builder.schedule(follow.schedule()?),
+            None => config.engine.attach(builder, &self.policy)?,
+        };
         if let Cpus::Count(workers) = config.units.cpus {
             builder = builder.workers(usize::from(workers));
         }

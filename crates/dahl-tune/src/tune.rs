@@ -11,6 +11,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_runtime::perf_store::PerfStore;
 
 use crate::calibrate::record;
+use crate::engine::Engine;
 use crate::error::TuneError;
 use crate::grains::{GrainSearch, batch_cuts};
 use crate::machine_model::MachineModel;
@@ -54,6 +55,13 @@ struct Learnt {
 /// Finds a grain for a step, whatever grain it has, in runs of this kind. A request to stop the run ends the search
 /// with the best so far.
 pub fn tune(step: &Step, run: &ResolvedRun, tell: &mut Tell<'_>) -> Result<Tuned, TuneError> {
+    if run.engine() != Engine::Dahl {
+        return Err(TuneError::Option(
+            "--grain tuned: the search predicts runs of DAHL's own engine; let it search without --engine, and give the \
+             grain that it prints"
+                .into(),
+        ));
+    }
     let run = &run.recording(Some(1 << 16));
     // Without a folder to keep them in, durations serve this run alone.
     let ((store, damaged), kept) = match run.this().open_times() {

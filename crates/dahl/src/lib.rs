@@ -79,6 +79,8 @@ pub use dahl_plan as plan;
 pub use dahl_runtime as runtime;
 pub use dahl_sched as sched;
 pub use dahl_sim as sim;
+#[cfg(feature = "starpu")]
+pub use dahl_starpu as starpu;
 pub use dahl_trace as trace;
 pub use dahl_tune as tune;
 

@@ -210,6 +210,11 @@ impl Trainer {
         self.set("policy", |t| t.run.policy = Some(name.into()))
     }
 
+    /// Who runs tasks: [`Engine::StarPu`](dahl_tune::Engine) needs the feature `starpu`, and policies are StarPU's then.
+    pub fn engine(self, engine: dahl_tune::Engine) -> Trainer {
+        self.set("engine", |t| t.run.engine = engine)
+    }
+
     /// Follows a plan, task by task. Grain, implementations and units are the plan's.
     pub fn follow(self, plan: StepPlan) -> Trainer {
         self.set("follow", |t| t.run.follow = Some(Arc::new(plan)))

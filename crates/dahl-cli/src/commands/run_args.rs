@@ -7,10 +7,11 @@ use anyhow::Context;
 use dahl::core::Bytes;
 use dahl::core::trace::Trace;
 use dahl::nn::Step;
-use dahl::runtime::Runtime;
 use dahl::runtime::network::Member;
+use dahl::runtime::{Runtime, Temporaries};
 use dahl::tune::{
-    self, Bits, ClusterConfig, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, units_text,
+    self, Bits, ClusterConfig, Engine, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units,
+    units_text,
 };
 
 use super::step_args::GraphArgs;
@@ -33,9 +34,18 @@ pub struct RunArgs {
     /// Most memory to take of each GPU, such as 2GiB [default: three quarters of what it has]
     #[arg(long, value_name = "SIZE", value_parser = tune::size)]
     gpu_memory: Option<Bytes>,
-    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]
+    /// Who decides which unit runs which task: eager, ws, dm, dmda or dmdas [default: ws; dmda with GPUs]; with --engine
+    /// starpu a policy of StarPU's: eager, prio, ws, lws, dm, dmda, dmdas, … [default: lws]
     #[arg(long)]
     policy: Option<String>,
+    /// Who runs tasks: dahl, or starpu (StarPU's CPU workers and policies on the same graph, with the same bits; for
+    /// programs built with --features starpu)
+    #[arg(long, value_name = "E", default_value_t)]
+    engine: Engine,
+    /// Where temporaries of a step lie: planned (one block, nothing is allocated while it runs) or malloc (each by itself,
+    /// allocated and freed in every step: for comparison)
+    #[arg(long, value_name = "M", default_value_t)]
+    memory: Temporaries,
     /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
     #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "units", "grain"])]
     plan: Option<PathBuf>,
@@ -153,6 +163,8 @@ impl RunArgs {
             units: given.unwrap_or_else(|| Units::cpus(self.workers)),
             gpu_memory: self.gpu_memory,
             policy: self.policy.clone(),
+            engine: self.engine,
+            temporaries: self.memory,
             follow: plan.clone(),
             trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
             stop: interrupt::stop(),
@@ -259,7 +271,7 @@ impl Run {
     fn describe(&self, trace: &mut Trace, units: String) {
         let facts = [
             ("model", self.step.model.name.clone()),
-            ("policy", self.run.policy().to_string()),
+            ("policy", self.run.decides()),
             ("dtype", self.step.dtype.to_string()),
             ("units", units),
         ];
@@ -280,11 +292,12 @@ impl Run {
 pub fn measuring(
     this: &ThisMachine,
     units: Units,
-    policy: &str,
+    (engine, policy): (Engine, &str),
     record: Option<usize>,
 ) -> anyhow::Result<ResolvedRun> {
     let config = RunConfig {
         units,
+        engine,
         policy: Some(policy.into()),
         trace_events: record,
         ..RunConfig::default()

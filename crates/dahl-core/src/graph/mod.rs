@@ -281,7 +281,7 @@ impl PartialEq for Graph {
 
 impl GraphStorage {
     /// Bytes of its place in the memory plan, for a temporary: those of its span, from an aligned one on.
-    pub(crate) fn planned_bytes(&self) -> u64 {
+    pub fn planned_bytes(&self) -> u64 {
         let size = self.storage.dtype.size();
         (self.span.1 * size - self.skipped_bytes()) as u64
     }

@@ -35,19 +35,5 @@ pub fn check(
     times: usize,
     what: &str,
 ) {
-    for (handle, values) in handles.iter().zip(program.initial()) {
-        runtime
-            .write_handle::<f64>(handle)
-            .unwrap()
-            .copy_from_slice(&values);
-    }
-    for _ in 0..times {
-        runtime.launch(graph).unwrap();
-    }
-    let want = program.sequential(times);
-    for (i, (handle, want)) in handles.iter().zip(&want).enumerate() {
-        let got = runtime.read_handle::<f64>(handle).unwrap();
-        assert_eq!(&got[..], &want[..], "array {i} of {program:#?}\n{what}");
-    }
-    runtime.wait().unwrap();
+    program.check_on(graph, handles, runtime, times, what);
 }

@@ -46,7 +46,9 @@ fn words(cell: &Cell) -> anyhow::Result<Vec<String>> {
     let mut words = vec![name.to_string()];
     for (factor, level) in cell {
         let option = match factor.as_str() {
-            "model" | "engine" | "predict" => continue,
+            "model" | "predict" => continue,
+            // Engines of other programs have names of their own.
+            "engine" if level.to_string() != "starpu" => continue,
             "policy" if level.to_string() == "plan" => continue,
             "threads" => "workers",
             other => other,
@@ -117,6 +119,7 @@ fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
     bench.steps(2)?;
     Ok(Box::new(Peer {
         bench,
+        decides: run.run.decides(),
         images,
         measures,
     }))
@@ -170,6 +173,8 @@ fn predicted(
 /// A step that is run again and again.
 struct Peer {
     bench: StepBench,
+    /// Who decides which unit runs what.
+    decides: String,
     images: u64,
     /// What is known before any step.
     measures: BTreeMap<String, f64>,
@@ -177,7 +182,8 @@ struct Peer {
 
 impl Steps for Peer {
     fn engine(&self) -> String {
-        format!("DAHL {}, {}", env!("CARGO_PKG_VERSION"), self.bench.units())
+        let version = env!("CARGO_PKG_VERSION");
+        format!("DAHL {version}, {}, {}", self.bench.units(), self.decides)
     }
 
     fn steps(&mut self, n: u64) -> Result<(), String> {
@@ -195,6 +201,8 @@ impl Steps for Peer {
         let tasks = self.bench.graph().len() as f64;
         let mut measures = self.measures.clone();
         measures.insert("tasks_per_step".into(), tasks);
+        let temporaries = self.bench.runtime.temporary_bytes() as f64;
+        measures.insert("temporary_bytes".into(), temporaries);
         (self.bench.loss().ok(), measures)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dahl::nn::Step;
 use dahl::nn::lower::grain::Grain;
 use dahl::nn::step::Kernels;
-use dahl::tune::{self, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, Validation};
+use dahl::tune::{self, Engine, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units, Validation};
 
 use crate::commands::run_args::measuring;
 use crate::commands::step_args::model;
@@ -105,7 +105,12 @@ fn configurations(
     for grain in &args.grains {
         for &workers in &workers {
             for policy in &args.policies {
-                let run = measuring(this, Units::cpus(Some(workers)), policy, None)?;
+                let run = measuring(
+                    this,
+                    Units::cpus(Some(workers)),
+                    (Engine::Dahl, policy),
+                    None,
+                )?;
                 runs.push((step.clone().grain(grain.clone()), run));
             }
         }

@@ -42,6 +42,7 @@ struct Result {
     workers: usize,
     units: Vec<String>,
     policy: String,
+    engine: String,
     /// Best of the timing windows.
     images_per_second: f64,
     median_images_per_second: f64,
@@ -161,6 +162,7 @@ impl Result {
             workers: units.len(),
             units: units.iter().map(|u| u.name.clone()).collect(),
             policy: run.run.policy().to_string(),
+            engine: run.run.engine().to_string(),
             images_per_second: images / windows[0],
             median_images_per_second: images / windows[windows.len() / 2],
             step_seconds: windows[0],

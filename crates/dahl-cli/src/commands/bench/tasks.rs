@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dahl::core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
-use dahl::tune::{ThisMachine, Units, units_text};
+use dahl::tune::{Engine, ThisMachine, Units, units_text};
 
 use crate::commands::run_args::measuring;
 use crate::print;
@@ -26,9 +26,12 @@ pub struct Args {
     /// Units that execute tasks, such as cpu:1,gpu:0; on a GPU, operands are brought and nothing is launched
     #[arg(long, value_name = "U", conflicts_with = "workers")]
     units: Option<Units>,
-    /// The policy
+    /// The policy, of DAHL's or of StarPU's
     #[arg(long, default_value = "ws")]
     policy: String,
+    /// Who runs tasks: dahl, or starpu where this was built with it
+    #[arg(long, value_name = "E", default_value_t)]
+    engine: Engine,
     /// How many replays; the median is reported
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     replays: u32,
@@ -56,6 +59,7 @@ struct Report<'a> {
     workers: usize,
     units: String,
     policy: &'a str,
+    engine: String,
     submit_ns: f64,
     first_ns: f64,
     replay_ns: f64,
@@ -69,7 +73,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         crate::commands::check_writable(path)?;
     }
     let events = args.trace.as_ref().map(|_| args.tasks as usize);
-    let run = measuring(&ThisMachine::look(), units, &args.policy, events)?;
+    let run = measuring(
+        &ThisMachine::look(),
+        units,
+        (args.engine, &args.policy),
+        events,
+    )?;
     let mut runtime = run.builder(DType::F64)?.0.build()?;
     let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
     let arena = Arena::new();
@@ -100,6 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         workers: runtime.machine().units.len(),
         units: units_text(runtime.machine()),
         policy: &args.policy,
+        engine: args.engine.to_string(),
         submit_ns,
         first_ns,
         replay_ns,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use dahl::nn::Step;
 use dahl::nn::lower::grain::{Grain, Parts};
-use dahl::tune::{StepBench, ThisMachine, Units};
+use dahl::tune::{Engine, StepBench, ThisMachine, Units};
 
 use crate::commands::run_args::measuring;
 use crate::commands::step_args::model;
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let this = ThisMachine::look();
     let step = Step::new(model).batch(batch).grain(grain);
     let bench = |record: Option<usize>| -> anyhow::Result<StepBench> {
-        let run = measuring(&this, units.clone(), "ws", record)?;
+        let run = measuring(&this, units.clone(), (Engine::Dahl, "ws"), record)?;
         Ok(StepBench::new(&step, &run)?)
     };
     let (mut plain, mut traced) = (bench(None)?, bench(Some(args.trace_events))?);

@@ -273,7 +273,7 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
         several(prepared.train.len(), "image"),
         prepared.validation.as_ref().map_or(0, |v| v.len()),
         units_text(machine),
-        prepared.run.run.policy(),
+        prepared.run.run.decides(),
     );
     let training = prepared.session.training();
     if let Some(by) = &training.normalise {

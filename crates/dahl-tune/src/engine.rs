@@ -1,0 +1,103 @@
+//! Who runs the tasks of a run: the runtime's own workers, or StarPU where this was built with it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use dahl_runtime::Builder;
+
+use crate::error::TuneError;
+use crate::run::RunConfig;
+
+/// Who runs tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The runtime's own workers, under a policy or a plan.
+    #[default]
+    Dahl,
+    /// StarPU's CPU workers, under a policy of StarPU's.
+    StarPu,
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "dahl" => Ok(Engine::Dahl),
+            "starpu" => Ok(Engine::StarPu),
+            _ => Err("use dahl or starpu".into()),
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Engine::Dahl => "dahl",
+            Engine::StarPu => "starpu",
+        })
+    }
+}
+
+impl Engine {
+    /// The policy where none is named.
+    pub(crate) fn usual_policy(self, gpus: bool) -> &'static str {
+        match (self, gpus) {
+            (Engine::StarPu, _) => "lws",
+            (Engine::Dahl, true) => "dmda",
+            (Engine::Dahl, false) => "ws",
+        }
+    }
+
+    /// Refuses what an engine cannot do in a run.
+    pub(crate) fn check(self, config: &RunConfig) -> Result<(), TuneError> {
+        if self == Engine::Dahl {
+            return Ok(());
+        }
+        let refused = |why: &str| Err(TuneError::Option(format!("--engine starpu: {why}")));
+        if !cfg!(feature = "starpu") {
+            return refused(
+                "this program was built without StarPU; install StarPU (Debian: apt install libstarpu-dev pkg-config) \
+                 and build again with cargo build --release --features starpu",
+            );
+        }
+        if config.follow.is_some() {
+            return refused(
+                "StarPU decides itself which worker runs what, and cannot follow a plan; leave out one of the two",
+            );
+        }
+        if config.units.has_gpus() {
+            return refused(
+                "only CPUs: the kernels for GPUs are run by DAHL's own drivers; leave GPUs out of --units",
+            );
+        }
+        if dahl_runtime::network::launched().is_some() {
+            return refused(
+                "one computer only: messages between nodes are sent by DAHL's own engine",
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes a runtime in the making use it, under a policy.
+    pub(crate) fn attach(self, builder: Builder, policy: &str) -> Result<Builder, TuneError> {
+        match self {
+            Engine::Dahl => Ok(builder.policy(policy)),
+            #[cfg(feature = "starpu")]
+            Engine::StarPu => Ok(builder.engine(dahl_starpu::StarPu::new(policy)?)),
+            #[cfg(not(feature = "starpu"))]
+            Engine::StarPu => Ok(builder), // Refused before.
+        }
+    }
+
+    /// Who decides, for people.
+    pub(crate) fn decides(self, policy: &str) -> String {
+        match self {
+            Engine::Dahl => policy.into(),
+            #[cfg(feature = "starpu")]
+            Engine::StarPu => format!("{policy} of StarPU {}", dahl_starpu::StarPu::version()),
+            #[cfg(not(feature = "starpu"))]
+            Engine::StarPu => format!("{policy} of StarPU"),
+        }
+    }
+}
