@@ -1,5 +1,6 @@
 //! What a figure shows: cells become panels, series and points. Drawing is `plot`'s.
 
+use crate::design::Cell;
 use crate::file::{Figure, FigureKind};
 use crate::level::Level;
 use crate::measure;
@@ -9,16 +10,60 @@ use crate::summary::{distinct, estimate, level, varying};
 
 /// The picture of a figure; none if no cell has a value. `measure` is its own, or the one that stands beside it.
 pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Option<Picture> {
-    let panel_by: Vec<String> = figure.panels.iter().cloned().collect();
-    let mut series_by: Vec<String> = figure.series.iter().cloned().collect();
-    let placed =
-        |f: &String| *f == figure.x || panel_by.contains(f) || figure.series.as_ref() == Some(f);
-    series_by.extend(varying(session).into_iter().filter(|f| !placed(f)));
+    if figure.kind == FigureKind::Time {
+        return crate::resident::picture(session, figure);
+    }
     let xs = distinct(session.cells.iter(), std::slice::from_ref(&figure.x))
         .into_iter()
         .flatten();
     let categories: Vec<String> = xs.filter(|x| x != "–").collect();
     let numbers = numbers(session, &figure.x).filter(|_| figure.kind == FigureKind::Line);
+    let point = |cell: usize, levels: &Cell| {
+        let name = level(levels, &figure.x);
+        let at = categories.iter().position(|c| *c == name)?;
+        let number = numbers
+            .as_ref()
+            .and_then(|_| levels.get(&figure.x)?.number());
+        Some(Point {
+            x: number.unwrap_or(at as f64 + 1.0),
+            place: at,
+            estimate: estimate(session, cell, measure)?,
+        })
+    };
+    let axes = Axes {
+        x: figure.x.clone(),
+        y: measure::label(measure),
+        categories: numbers.is_none().then(|| categories.clone()),
+        marks: true,
+    };
+    panels(session, figure, axes, |cell, levels| {
+        point(cell, levels).into_iter().collect()
+    })
+}
+
+/// What stands at the axes of a picture.
+#[derive(Default)]
+pub(crate) struct Axes {
+    pub x: String,
+    pub y: String,
+    /// Names along the axis, where it has no numbers.
+    pub categories: Option<Vec<String>>,
+    /// Whether points have marks.
+    pub marks: bool,
+}
+
+/// Cells as panels and series, each with its points; none if no cell has any.
+pub(crate) fn panels(
+    session: &Session,
+    figure: &Figure,
+    axes: Axes,
+    points_of: impl Fn(usize, &Cell) -> Vec<Point>,
+) -> Option<Picture> {
+    let panel_by: Vec<String> = figure.panels.iter().cloned().collect();
+    let mut series_by: Vec<String> = figure.series.iter().cloned().collect();
+    let placed =
+        |f: &String| *f == figure.x || panel_by.contains(f) || figure.series.as_ref() == Some(f);
+    series_by.extend(varying(session).into_iter().filter(|f| !placed(f)));
     let names = distinct(session.cells.iter(), &series_by);
     let mut panels = Vec::new();
     for panel in distinct(session.cells.iter(), &panel_by) {
@@ -29,24 +74,8 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
                 let is = |by: &[String], key: &[String]| {
                     by.iter().zip(key).all(|(f, k)| level(levels, f) == *k)
                 };
-                if !is(&panel_by, &panel) || !is(&series_by, name) {
-                    continue;
-                }
-                let Some(at) = categories
-                    .iter()
-                    .position(|c| *c == level(levels, &figure.x))
-                else {
-                    continue;
-                };
-                let number = numbers
-                    .as_ref()
-                    .and_then(|_| levels.get(&figure.x)?.number());
-                if let Some(estimate) = estimate(session, cell, measure) {
-                    points.push(Point {
-                        x: number.unwrap_or(at as f64 + 1.0),
-                        place: at,
-                        estimate,
-                    });
+                if is(&panel_by, &panel) && is(&series_by, name) {
+                    points.extend(points_of(cell, levels));
                 }
             }
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -68,12 +97,13 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
     }
     (!panels.is_empty()).then(|| Picture {
         panels,
-        x: figure.x.clone(),
-        y: measure::label(measure),
-        categories: numbers.is_none().then_some(categories),
+        x: axes.x,
+        y: axes.y,
+        categories: axes.categories,
         log_x: figure.log.contains('x'),
         log_y: figure.log.contains('y'),
         bars: figure.kind == FigureKind::Bar,
+        marks: axes.marks,
     })
 }
 

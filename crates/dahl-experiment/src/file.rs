@@ -156,6 +156,8 @@ pub(crate) enum FigureKind {
     Line,
     /// Bars with intervals.
     Bar,
+    /// What peers had resident, over time: `x` is `seconds`, `y` is `resident_bytes`.
+    Time,
 }
 
 /// A table.

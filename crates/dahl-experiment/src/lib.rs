@@ -50,6 +50,7 @@ mod plot;
 mod protocol;
 mod quiet;
 mod report;
+mod resident;
 mod row;
 mod session;
 mod shipped;

@@ -18,6 +18,7 @@ use crate::file::{Engine, Experiment, Scope};
 use crate::level::Level;
 use crate::protocol::{Ended, Ready, Reply, Request};
 use crate::quiet;
+use crate::resident::{self, Curve};
 use crate::world::{Look, World};
 
 /// How long a peer may take to load, or longer than asked to run.
@@ -36,6 +37,8 @@ pub struct Machine {
     folder: PathBuf,
     program: PathBuf,
     peer: Option<Peer>,
+    /// Memory of what runs, or ran last.
+    resident: Curve,
     allowed: Duration,
     stop: Stop,
 }
@@ -86,6 +89,7 @@ impl Machine {
             folder: folder.to_owned(),
             program: program.to_owned(),
             peer: None,
+            resident: Curve::new(),
             allowed: PATIENCE,
             stop,
         }
@@ -230,7 +234,8 @@ impl Machine {
                 return Err(ExperimentError::Stopped);
             }
             let name = &peer.name;
-            match peer.lines.recv_timeout(TICK * 5) {
+            self.resident.look(peer.child.id());
+            match peer.lines.recv_timeout(resident::EVERY) {
                 Ok(line) => {
                     let reply = serde_json::from_str(&line);
                     return match reply {
@@ -331,6 +336,7 @@ impl World for Machine {
             input,
             lines,
         });
+        self.resident = Curve::new();
         self.allowed = PATIENCE;
         self.say(&Request::Load(cell.clone()))?;
         let heard = self.hear();
@@ -361,6 +367,10 @@ impl World for Machine {
             Reply::Ended(ended) => Ok(ended),
             other => Err(unexpected(&other)),
         }
+    }
+
+    fn resident(&self) -> Vec<(f64, u64)> {
+        self.resident.points().to_vec()
     }
 
     fn stop(&mut self) {
@@ -396,7 +406,9 @@ impl World for Machine {
         let out = std::thread::spawn(move || out.map(std::io::read_to_string));
         let err = std::thread::spawn(move || err.map(std::io::read_to_string));
         let mut peak = 0;
+        self.resident = Curve::new();
         let status = loop {
+            self.resident.look(child.id());
             peak = peak.max(quiet::descendants().peak_bytes);
             match child.try_wait() {
                 Ok(Some(status)) => break status,

@@ -27,6 +27,8 @@ pub(crate) struct Picture {
     pub log_x: bool,
     pub log_y: bool,
     pub bars: bool,
+    /// Whether points have marks and intervals; curves have neither.
+    pub marks: bool,
 }
 
 /// A panel.
@@ -106,7 +108,11 @@ impl Picture {
     fn plots(&self, panel: &Panel) -> Vec<Plot> {
         match self.bars {
             true => vec![self.bars(panel)],
-            false => panel.series.iter().flat_map(line).collect(),
+            false => panel
+                .series
+                .iter()
+                .flat_map(|s| line(s, self.marks))
+                .collect(),
         }
     }
 
@@ -189,9 +195,10 @@ impl Picture {
         let entry = |(at, name): (usize, &str)| LegendEntry {
             label: name.to_owned(),
             color: colour(at),
-            shape: match self.bars {
-                true => LegendShape::Rect,
-                false => LegendShape::Marker(MARKS[at % MARKS.len()]),
+            shape: match (self.bars, self.marks) {
+                (true, _) => LegendShape::Rect,
+                (false, true) => LegendShape::Marker(MARKS[at % MARKS.len()]),
+                (false, false) => LegendShape::Line,
             },
             dasharray: None,
         };
@@ -235,7 +242,7 @@ fn arms(e: &Estimate) -> (f64, f64) {
     ((e.median - e.low).max(0.0), (e.high - e.median).max(0.0))
 }
 
-fn line(series: &Series) -> Vec<Plot> {
+fn line(series: &Series, marked: bool) -> Vec<Plot> {
     let points: Vec<(f64, f64)> = series
         .points
         .iter()
@@ -246,6 +253,9 @@ fn line(series: &Series) -> Vec<Plot> {
         .with_data(points.clone())
         .with_color(colour(series.colour))
         .with_stroke_width(1.6);
+    if !marked {
+        return vec![Plot::Line(line)];
+    }
     let marks = ScatterPlot::new()
         .with_data(points)
         .with_y_err_asymmetric(errors)
@@ -348,6 +358,7 @@ mod tests {
             log_x: !bars,
             log_y: true,
             bars,
+            marks: true,
         }
     }
 

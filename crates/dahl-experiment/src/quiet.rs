@@ -142,7 +142,8 @@ pub(crate) fn descendants() -> Used {
     }
 }
 
-fn children(pid: u32) -> Vec<u32> {
+/// The processes that a process has started.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
@@ -189,7 +190,12 @@ impl Stat {
 /// Most memory that a process had resident.
 fn peak_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    kibibytes(&status, "VmHWM:")
+}
+
+/// Bytes of a line in kB of a process's status.
+pub(crate) fn kibibytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find(|l| l.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }

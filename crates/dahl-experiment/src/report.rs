@@ -14,6 +14,7 @@ use crate::figure::picture;
 use crate::level::Level;
 use crate::measure;
 use crate::plot::Picture;
+use crate::resident;
 use crate::row::Run;
 use crate::session::{Session, put};
 use crate::summary::{self, Filled};
@@ -21,7 +22,7 @@ use crate::summary::{self, Filled};
 /// What an export writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `runs.csv` and `summary.csv`.
+    /// `runs.csv` and `summary.csv`, and `resident.csv` with memory over time.
     Csv,
     /// The same as one JSON object.
     Json,
@@ -86,10 +87,17 @@ impl Session {
     /// What a format has, as names and texts.
     pub fn export(&self, format: Format) -> Vec<(String, String)> {
         match format {
-            Format::Csv => vec![
-                ("runs.csv".into(), runs_csv(self)),
-                ("summary.csv".into(), summary_csv(self)),
-            ],
+            Format::Csv => {
+                let mut all = vec![
+                    ("runs.csv".into(), runs_csv(self)),
+                    ("summary.csv".into(), summary_csv(self)),
+                ];
+                let resident = resident::csv(self);
+                if !resident.is_empty() {
+                    all.push(("resident.csv".into(), resident));
+                }
+                all
+            }
             Format::Json => vec![("summary.json".into(), summary_json(self))],
             Format::Latex => with_paper(self, latex::tables(self)),
             Format::Pgfplots => with_paper(self, latex::figures(self)),

@@ -64,6 +64,9 @@ pub struct Run {
     pub peak_bytes: Option<u64>,
     /// Page faults of the peer in the window.
     pub faults: Option<u64>,
+    /// What the peer had resident, from its start on: seconds and bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resident: Vec<(f64, u64)>,
     /// What else went on.
     pub surroundings: crate::quiet::Surroundings,
     /// What the peer reports beside.

@@ -15,6 +15,7 @@ const SHIPPED: &[(&str, &str)] = &[
         "float-types",
         include_str!("../experiments/float-types.toml"),
     ),
+    ("arena", include_str!("../experiments/arena.toml")),
     ("plans", include_str!("../experiments/plans.toml")),
     ("simulator", include_str!("../experiments/simulator.toml")),
     ("overheads", include_str!("../experiments/overheads.toml")),

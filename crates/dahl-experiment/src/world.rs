@@ -48,6 +48,10 @@ pub(crate) trait World {
     fn begin(&mut self, seconds: f64) -> Result<(), ExperimentError>;
     /// Waits until it has ended.
     fn end(&mut self) -> Result<Ended, ExperimentError>;
+    /// What the peer, or the job that ended last, had resident since its start.
+    fn resident(&self) -> Vec<(f64, u64)> {
+        Vec::new()
+    }
     /// Ends the peer. Nothing of it is left.
     fn stop(&mut self);
     /// Whether the cell is a program to be measured from start to end.
@@ -151,6 +155,7 @@ fn between(world: &dyn World, before: &Look, after: &Look, ended: Ended) -> Run 
         peak_bytes: (after.peers.peak_bytes > 0).then_some(after.peers.peak_bytes),
         faults: Some(after.peers.faults.saturating_sub(before.peers.faults)),
         surroundings: surroundings(before, after),
+        resident: world.resident(),
         measures: ended.measures.into_iter().filter_map(known).collect(),
         ..Run::default()
     }

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use dahl_core::DType;
 use dahl_nn::checkpoint::{Checkpoint, CheckpointFolder};
 use dahl_nn::train::Event;
+use dahl_runtime::{Runtime, Temporaries};
 use dahl_test_support::runs::{
-    self, Case, How, Run, assert_close, case, cases, data, finish, run, session, start,
+    self, Case, How, Run, assert_close, case, cases, data, finish, run, run_on, session, start,
 };
 
 fn assert_same(name: &str, a: &Run, b: &Run) {
@@ -190,5 +191,21 @@ fn grains_differ_by_rounding_only() {
                 1e-10,
             );
         }
+    }
+}
+
+#[test]
+fn temporaries_allocated_one_by_one_change_no_bit() {
+    for name in ["residual", "adamw"] {
+        let case = case(name);
+        let how = How {
+            dtype: DType::F32,
+            ..How::default()
+        };
+        let builder = Runtime::builder().workers(2).in_flight(1);
+        let builder = builder.temporaries(Temporaries::Malloc);
+        let mut runtime = builder.build().expect("a runtime");
+        let other = run_on(&mut runtime, &mut session(&case, &how), &case);
+        assert_same(name, &run(&case, &how), &other);
     }
 }

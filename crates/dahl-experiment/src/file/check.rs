@@ -2,9 +2,10 @@
 
 use dahl_core::text::unknown;
 
-use super::{Condition, Design, Engine, Figure, MOST_CELLS, Table};
+use super::{Condition, Design, Engine, Figure, FigureKind, MOST_CELLS, Table};
 use crate::level::Level;
 use crate::measure;
+use crate::resident;
 
 /// Factors with their levels.
 type Factors = [(String, Vec<Level>)];
@@ -139,7 +140,16 @@ pub(super) fn engine(engine: &Engine) -> Result<(), String> {
 }
 
 pub(super) fn figure(factors: &Factors, figure: &Figure) -> Result<(), String> {
-    factor(factors, &figure.x)?;
+    if figure.kind == FigureKind::Time {
+        if (figure.x.as_str(), figure.y.as_str()) != ("seconds", resident::MEASURE) {
+            let y = resident::MEASURE;
+            return Err(format!(
+                "a figure of kind \"time\" has x = \"seconds\" and y = {y:?}"
+            ));
+        }
+    } else {
+        factor(factors, &figure.x)?;
+    }
     for name in figure.series.iter().chain(&figure.panels) {
         factor(factors, name)?;
     }
