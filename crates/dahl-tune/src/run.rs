@@ -112,6 +112,11 @@ impl ResolvedRun {
         self.config.engine
     }
 
+    /// Where temporaries lie.
+    pub fn temporaries(&self) -> Temporaries {
+        self.config.temporaries
+    }
+
     /// Who decides, for people: a policy and whose it is, where it is not ours.
     pub fn decides(&self) -> String {
         self.config.engine.decides(&self.policy)

@@ -43,6 +43,7 @@ struct Result {
     units: Vec<String>,
     policy: String,
     engine: String,
+    memory: String,
     /// Best of the timing windows.
     images_per_second: f64,
     median_images_per_second: f64,
@@ -163,6 +164,7 @@ impl Result {
             units: units.iter().map(|u| u.name.clone()).collect(),
             policy: run.run.policy().to_string(),
             engine: run.run.engine().to_string(),
+            memory: run.run.temporaries().to_string(),
             images_per_second: images / windows[0],
             median_images_per_second: images / windows[windows.len() / 2],
             step_seconds: windows[0],
