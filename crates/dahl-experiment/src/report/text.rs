@@ -151,6 +151,7 @@ mod tests {
             log_x: true,
             log_y: true,
             bars: false,
+            marks: true,
         };
         let expected = [
             "images/s by batch",
