@@ -79,7 +79,7 @@ BEGIN { figures = split("build_ns run_ns replay_ns total_ns", figure_names, " ")
 
 END {
     printf "Empty tasks, pattern `%s`: nanoseconds per task, median (smallest-largest)\n\n", pattern
-    format = "%-7s %-12s %7s %8s  %-17s %-17s %-17s %s\n"
+    format = "%-15s %-12s %7s %8s  %-17s %-17s %-17s %s\n"
     for (c = 1; c <= thread_counts; c++) {
         t = counts[c]
         printf format, "engine", "variant", "threads", "tasks", "build/submit", "first run", "replay", "build + first run"
@@ -95,6 +95,8 @@ END {
         tbb = best("tbb", t, "replay_ns")
         rayon = best("rayon", t, "replay_ns")
         ratio("StarPU (" variant_of[starpu] ") / dahl, submit + execute", median(starpu, "total_ns"), median(dahl, "total_ns"))
+        on_starpu = best("dahl-on-starpu", t, "replay_ns")
+        ratio("dahl on StarPU (" variant_of[on_starpu] ") / dahl, replay", median(on_starpu, "replay_ns"), median(dahl, "replay_ns"))
         ratio("TBB / dahl, replay", median(tbb, "replay_ns"), median(dahl, "replay_ns"))
         ratio("dahl / rayon, replay", median(dahl, "replay_ns"), median(rayon, "replay_ns"))
         print ""
