@@ -232,7 +232,7 @@ impl Dataset for Arrays {
         let item = self.item(index)?;
         let Content::Bytes(bytes, start, is_last) = &self.content else {
             return Err(DataError::Usage(format!(
-                "{}: its samples are no bytes",
+                "{}: its samples are rows of numbers, not images of bytes",
                 self.name
             )));
         };

@@ -1,7 +1,7 @@
 //! Pictures in one sub-folder per class: `train/cat/1.jpg`, `val/dog/2.png`.
 //!
 //! Without `train` and `val` (or `valid`, `validation`, `test`), the sub-folders are the classes and a tenth of the
-//! pictures is drawn for validation. Pictures may lie deeper below a class. Names are sorted, so that the order is the
+//! pictures is drawn for validation; so it is from `train`, where that is all there is. Pictures may lie deeper below a class. Names are sorted, so that the order is the
 //! same on every file system; links to folders are followed up to a depth.
 
 use std::path::{Path, PathBuf};
@@ -12,6 +12,9 @@ use super::table::{Labels, Table};
 
 /// Folders deeper than this are not looked into: a link may lead in a circle.
 const DEPTH: usize = 8;
+
+/// What the folder of training pictures is called.
+const TRAIN: &str = "train";
 
 /// What folders of validation pictures are called, the first that exists.
 const VALIDATION: [&str; 4] = ["val", "valid", "validation", "test"];
@@ -29,14 +32,14 @@ pub(super) fn load(
 ) -> Result<(Table, bool), DataError> {
     let mut kept = Table::default();
     let validation = VALIDATION.iter().find(|name| dir.join(name).is_dir());
-    let Some((train, validation)) = Some("train")
-        .filter(|t| dir.join(t).is_dir())
-        .zip(validation)
-    else {
-        walk_classes(dir, "", labels, |file, label| kept.push(file, label))?;
+    let Some(validation) = validation.filter(|_| dir.join(TRAIN).is_dir()) else {
+        // Among others, `train` is a class: a vehicle.
+        let is_alone = folders(dir)? == [TRAIN] && found(&dir.join(TRAIN))?;
+        let part = if is_alone { TRAIN } else { "" };
+        walk_classes(dir, part, labels, |file, label| kept.push(file, label))?;
         return Ok((kept, true));
     };
-    for (part, holds) in [(train, Split::Train), (*validation, Split::Validation)] {
+    for (part, holds) in [(TRAIN, Split::Train), (*validation, Split::Validation)] {
         walk_classes(dir, part, labels, |file, label| {
             if holds == split {
                 kept.push(file, label);

@@ -157,7 +157,7 @@ pub enum DataError {
         hint: &'static str,
     },
     /// A picture could not be decoded.
-    #[error("{} (item {index}): {reason}; replace the file or remove its line", path.display())]
+    #[error("{} (item {index}): {reason}; replace the picture, or leave it out of the set", path.display())]
     Picture {
         /// The file.
         path: PathBuf,

@@ -1,7 +1,6 @@
 //! Folders of pictures, in a sub-folder per class or with tables of labels; the conventions are in the [module above](super).
 //!
-//! Only the tables are read when the set is opened. Pictures are read and decoded each time they are
-//! asked for, by the thread that asks, so the set may be larger than any memory.
+//! Only the tables are read when the set is opened.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,65 +8,39 @@ use std::path::{Path, PathBuf};
 
 use dahl_core::hash::Checksum;
 
+use super::Split;
 use super::class_folders;
 use super::error::DataError;
 use super::picture::read_file;
+use super::pictures::{Pictures, Store, Wanted};
 use super::random::mix;
 use super::table::{self, Labels, Table};
-use super::{Dataset, Split};
 
-/// A split of a folder of pictures.
-pub(crate) struct Folder {
-    name: String,
+/// The pictures of a folder, by their names.
+pub(crate) struct Files {
     dir: PathBuf,
     table: Table,
-    len: usize,
-    classes: Vec<String>,
-    shape: [usize; 3],
 }
 
-impl Folder {
-    pub(crate) fn open(
-        dir: &Path,
-        name: String,
-        split: Split,
-        input: [usize; 3],
-        limit: Option<usize>,
-        seed: u64,
-    ) -> Result<Folder, DataError> {
-        super::picture_shape(&name, input)?;
-        let mut labels = Labels::default();
-        let mut table = load(dir, split, &mut labels, seed)?;
-        let (classes, class) = labels.sort();
-        table.renumber(&class);
-        let len = table.len().min(limit.unwrap_or(usize::MAX));
-        let Some((first, _)) = table.get(0).filter(|_| len > 0) else {
-            let hint = match limit {
-                Some(0) => "",
-                _ => " of this split in its sub-folders or tables of labels",
-            };
-            return Err(DataError::Empty {
-                what: format!("{name} ({split})"),
-                hint,
-            });
-        };
-        // Looking for all of them could take hours; the first shows a wrong folder at once.
-        let first = dir.join(first);
-        if !first.is_file() {
-            return Err(DataError::NotFound {
-                what: first.display().to_string(),
-                remedy: "file names in the table are relative to the folder; check both".into(),
-            });
-        }
-        Ok(Folder {
-            name,
-            dir: dir.to_owned(),
-            table,
-            len,
-            classes,
-            shape: input,
-        })
+/// Opens one split of a folder.
+pub(crate) fn open(dir: &Path, wanted: Wanted) -> Result<Pictures<Files>, DataError> {
+    super::picture_shape(&wanted.name, wanted.input)?;
+    let mut labels = Labels::default();
+    let table = load(dir, wanted.split, &mut labels, wanted.seed)?;
+    // Looking for all of them could take hours; the first shows a wrong folder at once.
+    let first = table.get(0).map(|(file, _)| dir.join(file));
+    if let Some(first) = first.filter(|f| !f.is_file()) {
+        return Err(DataError::NotFound {
+            what: first.display().to_string(),
+            remedy: "file names in the table are relative to the folder; check both".into(),
+        });
     }
+    let store = Files {
+        dir: dir.to_owned(),
+        table,
+    };
+    let hint = " of this split in its sub-folders or tables of labels";
+    Pictures::new(wanted, labels, store, hint)
 }
 
 /// Reads the tables or sub-folders of both splits, for both tell which classes there are, and keeps one split.
@@ -76,7 +49,7 @@ fn load(dir: &Path, split: Split, labels: &mut Labels, seed: u64) -> Result<Tabl
     let [train, val, single] = ["train.csv", "val.csv", "labels.csv"].map(|f| dir.join(f));
     if train.is_file() && val.is_file() {
         for (path, holds) in [(train, Split::Train), (val, Split::Validation)] {
-            table::read(&path, open(&path)?, labels, |line| {
+            table::read(&path, stream(&path)?, labels, |line| {
                 if holds == split {
                     kept.push(line.file, line.label);
                 }
@@ -105,7 +78,7 @@ fn load(dir: &Path, split: Split, labels: &mut Labels, seed: u64) -> Result<Tabl
     }
     let mut all = Table::default();
     let mut marks = Vec::new();
-    table::read(&single, open(&single)?, labels, |line| {
+    table::read(&single, stream(&single)?, labels, |line| {
         all.push(line.file, line.label);
         marks.push(line.split);
     })?;
@@ -124,68 +97,43 @@ fn draw(all: &Table, split: Split, seed: u64) -> Vec<usize> {
     })
 }
 
-fn open(path: &Path) -> Result<BufReader<File>, DataError> {
+fn stream(path: &Path) -> Result<BufReader<File>, DataError> {
     File::open(path)
         .map(BufReader::new)
         .map_err(DataError::io(path, "open it"))
 }
 
-impl Dataset for Folder {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
+impl Store for Files {
     fn len(&self) -> usize {
-        self.len
+        self.table.len()
     }
 
-    fn classes(&self) -> usize {
-        self.classes.len()
+    fn class(&self, index: usize) -> u32 {
+        self.table.get(index).map_or(0, |(_, class)| class)
     }
 
-    fn shape(&self) -> [usize; 3] {
-        self.shape
+    fn renumber(&mut self, class: &[u32]) {
+        self.table.renumber(class);
     }
 
-    // Pictures are decoded.
-    fn loaders(&self) -> usize {
-        2
+    fn decode(
+        &self,
+        index: usize,
+        shape: [usize; 3],
+        pixels: &mut [u8],
+    ) -> Result<(), (PathBuf, String)> {
+        let path = self
+            .dir
+            .join(self.table.get(index).map_or("", |(file, _)| file));
+        read_file(&path, shape, pixels).map_err(|reason| (path, reason))
     }
 
-    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
-        super::check_read(self, index, pixels)?;
-        let Some((file, class)) = self.table.get(index) else {
-            return Err(super::no_such_item(self, index));
-        };
-        let path = self.dir.join(file);
-        let wrong = |reason: String| DataError::Picture {
-            path: path.clone(),
-            index,
-            reason,
-        };
-        read_file(&path, self.shape, pixels).map_err(wrong)?;
-        Ok(class as usize)
-    }
-
-    fn label(&self, index: usize) -> Result<usize, DataError> {
-        match self.table.get(index) {
-            Some((_, class)) if index < self.len => Ok(class as usize),
-            _ => Err(super::no_such_item(self, index)),
-        }
-    }
-
-    fn class_name(&self, class: usize) -> Option<&str> {
-        self.classes.get(class).map(String::as_str)
-    }
-
-    // Reading all pictures could take hours: every name and label, and some of them.
-    fn content(&self) -> u64 {
-        let mut sum = Checksum::default();
-        for (file, class) in (0..self.len).filter_map(|i| self.table.get(i)) {
-            sum.add(file.as_bytes());
-            sum.add(&class.to_le_bytes());
-        }
-        sum.add(&super::identity::content(self).to_le_bytes());
-        sum.finish()
+    fn tell(&self, index: usize, sum: &mut Checksum) {
+        sum.add(
+            self.table
+                .get(index)
+                .map_or("", |(file, _)| file)
+                .as_bytes(),
+        );
     }
 }

@@ -19,8 +19,8 @@
 //!
 //! # Folders of pictures
 //!
-//! A folder has one sub-folder per class, `CLASS/PICTURE`, in `train` and `val` or directly; in the latter case a tenth of the
-//! pictures is for validation. Or tables say which class a picture has:
+//! A folder has one sub-folder per class, `CLASS/PICTURE`, in `train` and `val` or directly; in the latter case, or if there is
+//! nothing but `train`, a tenth of the pictures is for validation. Or tables say which class a picture has:
 //!
 //! The folder holds either `train.csv` and `val.csv`, or one `labels.csv`; pictures are anywhere below.
 //! A line is `file,label` or `file,label,split`: the file relative to the folder, the label a name or
@@ -75,6 +75,8 @@ mod npy;
 mod order;
 #[cfg(feature = "images")]
 mod picture;
+#[cfg(feature = "images")]
+mod pictures;
 mod prefetch;
 mod random;
 #[cfg(feature = "images")]
@@ -246,11 +248,19 @@ pub fn open_drawn(
             Box::new(arrays::Arrays::open(path, name, split, input, limit, seed)?)
         }
         #[cfg(feature = "images")]
-        DataSpec::Folder(dir) => {
-            Box::new(folder::Folder::open(dir, name, split, input, limit, seed)?)
+        DataSpec::Folder(path) | DataSpec::Tar(path) => {
+            let wanted = pictures::Wanted {
+                name,
+                split,
+                input,
+                limit,
+                seed,
+            };
+            match spec {
+                DataSpec::Tar(_) => Box::new(tar::open(path, wanted)?),
+                _ => Box::new(folder::open(path, wanted)?),
+            }
         }
-        #[cfg(feature = "images")]
-        DataSpec::Tar(path) => Box::new(tar::Tar::open(path, name, split, input, limit, seed)?),
         #[cfg(not(feature = "images"))]
         DataSpec::Folder(_) | DataSpec::Tar(_) => {
             return Err(DataError::Spec {
@@ -309,7 +319,10 @@ pub fn class_counts(data: &dyn Dataset) -> Result<Vec<usize>, DataError> {
 /// yet to come), so it is not refused; but it is rarely meant.
 pub fn spare_outputs(data: &dyn Dataset, outputs: usize) -> Option<String> {
     let (name, classes) = (data.name(), data.classes());
-    let spare = outputs.checked_sub(classes).filter(|&spare| spare > 0)?;
+    // Targets that are values have no classes.
+    let spare = outputs
+        .checked_sub(classes)
+        .filter(|&n| n > 0 && classes > 0)?;
     Some(format!(
         "{name} has {classes} classes, the model {outputs} outputs: {spare} of them are never right; end the model with \
          {classes} outputs unless that is meant"

@@ -2,37 +2,37 @@
 //!
 //! A member `KEY.jpg` has its class in a member `KEY.cls` beside it, a number or a name, as WebDataset has it; without
 //! one, its class is the folder it lies in. Archives named `train*.tar` are for training, `val*.tar` or `test*.tar` for
-//! validation; if none is named so, a tenth of all pictures is drawn. Headers are read once, archives are mapped, and
-//! pictures decoded each time they are asked for. Plain archives only: pictures do not get smaller by packing.
+//! validation; if there are not both, a tenth of all pictures is drawn. Headers are read once and archives are mapped. Plain
+//! archives only: pictures do not get smaller by packing. One that ends without its end mark was cut off, and is refused.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use dahl_core::hash::Checksum;
 
+use super::Split;
 use super::bytes::{Bytes, map};
 use super::class_folders::is_picture;
 use super::error::DataError;
 use super::picture::decode;
+use super::pictures::{Pictures, Store, Wanted};
 use super::random::mix;
 use super::table::Labels;
-use super::{Dataset, Split};
 
 const BLOCK: usize = 512;
+/// What packed files begin with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The largest text that is believed to be a class.
 const MAX_CLASS: usize = 256;
 
-/// A split of the pictures in archives.
-pub(crate) struct Tar {
-    name: String,
-    shape: [usize; 3],
+/// The pictures of archives.
+pub(crate) struct Archives {
     shards: Vec<(PathBuf, Bytes)>,
     items: Vec<Item>,
-    classes: Vec<String>,
 }
 
 #[derive(Clone, Copy)]
-struct Item {
+pub(crate) struct Item {
     shard: u32,
     start: usize,
     length: usize,
@@ -50,10 +50,15 @@ pub(crate) struct Member<'a> {
 
 /// The regular files of an archive (ustar, GNU or pax; long names of GNU and pax are known).
 pub(crate) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
+    if archive.starts_with(GZIP) {
+        return Err("it is packed by gzip: unpack it, pictures hardly get larger by that".into());
+    }
     let (mut at, mut all, mut long) = (0, Vec::new(), None);
-    while let Some(header) = archive.get(at..at + BLOCK) {
+    loop {
+        let header = archive.get(at..at + BLOCK);
+        let header = header.ok_or(format!("it is cut off at byte {at}: it has no end mark"))?;
         if header.iter().all(|&b| b == 0) {
-            break;
+            return Ok(all);
         }
         let size = octal(&header[124..136]).ok_or(format!("no header at byte {at}"))?;
         let sum: u64 = header.iter().map(|&b| u64::from(b)).sum();
@@ -77,7 +82,6 @@ pub(crate) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
         }
         at = end.div_ceil(BLOCK) * BLOCK;
     }
-    Ok(all)
 }
 
 /// A number in octal, or in base 256 where it is large.
@@ -116,53 +120,30 @@ fn pax_path(bytes: &[u8]) -> Option<String> {
     path.map(str::to_owned)
 }
 
-impl Tar {
-    pub(crate) fn open(
-        path: &Path,
-        name: String,
-        split: Split,
-        input: [usize; 3],
-        limit: Option<usize>,
-        seed: u64,
-    ) -> Result<Tar, DataError> {
-        super::picture_shape(&name, input)?;
-        let files = archives(path)?;
-        let is_named = files.iter().any(|f| holds(f).is_some());
-        let (mut shards, mut items, mut labels) = (Vec::new(), Vec::new(), Labels::default());
-        for file in files {
-            let bytes = map(&file)?;
-            let wrong = |reason: String| DataError::Usage(format!("{}: {reason}", file.display()));
-            let shard = shards.len() as u32;
-            let found = index(&bytes, shard, &mut labels).map_err(wrong)?;
-            if !is_named || holds(&file) == Some(split) {
-                items.extend(found);
-            }
-            shards.push((file, bytes));
+/// Opens one split of the archives that a path means.
+pub(crate) fn open(path: &Path, wanted: Wanted) -> Result<Pictures<Archives>, DataError> {
+    super::picture_shape(&wanted.name, wanted.input)?;
+    let files = archives(path)?;
+    let has = |split| files.iter().any(|f| holds(f) == Some(split));
+    let is_named = has(Split::Train) && has(Split::Validation);
+    let (mut shards, mut items, mut labels) = (Vec::new(), Vec::new(), Labels::default());
+    for file in files {
+        let bytes = map(&file)?;
+        let wrong = |reason: String| DataError::Usage(format!("{}: {reason}", file.display()));
+        let shard = shards.len() as u32;
+        let found = index(&bytes, shard, &mut labels).map_err(wrong)?;
+        if !is_named || holds(&file) == Some(wanted.split) {
+            items.extend(found);
         }
-        if !is_named {
-            let lines = super::split::draw(items.len(), split, |i| mix(seed, items[i].hash));
-            items = lines.into_iter().map(|i| items[i]).collect();
-        }
-        let (classes, order) = labels.sort();
-        items
-            .iter_mut()
-            .for_each(|i| i.class = order[i.class as usize]);
-        items.truncate(limit.unwrap_or(usize::MAX));
-        if items.is_empty() {
-            let hint = "; members are KEY.jpg with KEY.cls, or CLASS/KEY.jpg";
-            return Err(DataError::Empty {
-                what: format!("{name} ({split})"),
-                hint,
-            });
-        }
-        Ok(Tar {
-            name,
-            shape: input,
-            shards,
-            items,
-            classes,
-        })
+        shards.push((file, bytes));
     }
+    if !is_named {
+        let number = |i: usize| mix(wanted.seed, items[i].hash);
+        let lines = super::split::draw(items.len(), wanted.split, number);
+        items = lines.into_iter().map(|i| items[i]).collect();
+    }
+    let hint = "; members are KEY.jpg with KEY.cls, or CLASS/KEY.jpg";
+    Pictures::new(wanted, labels, Archives { shards, items }, hint)
 }
 
 /// The archives that a path means, sorted.
@@ -226,60 +207,38 @@ fn index(archive: &[u8], shard: u32, labels: &mut Labels) -> Result<Vec<Item>, S
     Ok(items)
 }
 
-impl Dataset for Tar {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
+impl Store for Archives {
     fn len(&self) -> usize {
         self.items.len()
     }
 
-    fn classes(&self) -> usize {
-        self.classes.len()
+    fn class(&self, index: usize) -> u32 {
+        self.items[index].class
     }
 
-    fn shape(&self) -> [usize; 3] {
-        self.shape
+    fn renumber(&mut self, class: &[u32]) {
+        for item in &mut self.items {
+            item.class = class[item.class as usize];
+        }
     }
 
-    // Pictures are decoded.
-    fn loaders(&self) -> usize {
-        2
-    }
-
-    fn read(&self, index: usize, pixels: &mut [u8]) -> Result<usize, DataError> {
-        super::check_read(self, index, pixels)?;
+    fn decode(
+        &self,
+        index: usize,
+        shape: [usize; 3],
+        pixels: &mut [u8],
+    ) -> Result<(), (PathBuf, String)> {
         let item = self.items[index];
         let (path, bytes) = &self.shards[item.shard as usize];
         let picture = &bytes[item.start..item.start + item.length];
-        decode(picture, self.shape, pixels).map_err(|reason| DataError::Picture {
-            path: path.clone(),
-            index,
-            reason,
-        })?;
-        Ok(item.class as usize)
+        decode(picture, shape, pixels).map_err(|reason| {
+            let place = format!("the picture at byte {}: {reason}", item.start);
+            (path.clone(), place)
+        })
     }
 
-    fn label(&self, index: usize) -> Result<usize, DataError> {
-        let item = self.items.get(index);
-        item.map(|i| i.class as usize)
-            .ok_or_else(|| super::no_such_item(self, index))
-    }
-
-    fn class_name(&self, class: usize) -> Option<&str> {
-        self.classes.get(class).map(String::as_str)
-    }
-
-    // As of folders: every name, place and label, and some pictures.
-    fn content(&self) -> u64 {
-        let mut sum = Checksum::default();
-        for item in &self.items {
-            sum.add(&item.hash.to_le_bytes());
-            sum.add(&item.length.to_le_bytes());
-            sum.add(&item.class.to_le_bytes());
-        }
-        sum.add(&super::identity::content(self).to_le_bytes());
-        sum.finish()
+    fn tell(&self, index: usize, sum: &mut Checksum) {
+        sum.add(&self.items[index].hash.to_le_bytes());
+        sum.add(&self.items[index].length.to_le_bytes());
     }
 }

@@ -81,6 +81,19 @@ fn mixing_gives_the_values_of_torchvision() {
         }
         let expected: Vec<f32> = floats(&row["values"]).iter().map(|&v| v as f32).collect();
         assert_eq!(mixed, expected, "{lambda}");
+        // Labels are mixed as samples are.
+        let share = |class: usize| {
+            (0..4)
+                .map(|c| if c == class { 1.0 } else { 0.0 })
+                .collect::<Vec<f32>>()
+        };
+        let mut shares = [2, 0, 1].map(share);
+        let before = shares.clone();
+        for (i, row) in shares.iter_mut().enumerate() {
+            blend(row, &before[(i + 2) % 3], lambda);
+        }
+        let expected: Vec<f32> = floats(&row["labels"]).iter().map(|&v| v as f32).collect();
+        assert_eq!(shares.concat(), expected, "{lambda}");
     }
 }
 

@@ -4,12 +4,13 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
+use dahl_test_support::files::{npy, tar};
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::TempDir;
 use crate::{
     Batches, DataError, DataSpec, Dataset, Expects, Source, Split, cached, class_counts, open,
-    open_drawn,
+    open_drawn, spare_outputs,
 };
 
 const RGB: [usize; 3] = [3, 2, 2];
@@ -151,15 +152,6 @@ fn numpys_archives_are_read() {
     refused("npz:/nowhere.npz", Split::Train, RGB, "cannot open it");
 }
 
-fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(bytes);
-    file
-}
-
 #[test]
 fn folders_of_arrays_are_read_and_their_mistakes_named() {
     let dir = TempDir::new();
@@ -199,25 +191,6 @@ fn folders_of_arrays_are_read_and_their_mistakes_named() {
         }
         refused(&text, Split::Train, [1, 1, 2], part);
     }
-}
-
-/// A tar archive of these files.
-fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, content) in files {
-        let mut header = vec![0u8; 512];
-        header[..name.len()].copy_from_slice(name.as_bytes());
-        header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
-        header[156] = b'0';
-        header[148..156].fill(b' ');
-        let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
-        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-        out.extend(header);
-        out.extend(*content);
-        out.resize(out.len().div_ceil(512) * 512, 0);
-    }
-    out.extend([0; 1024]);
-    out
 }
 
 #[test]
@@ -267,8 +240,89 @@ fn shards_are_read_by_class_files_and_folders() {
     );
     dir.write("train-1.tar", &tar(&[("1.png", &a)]));
     refused(&text, Split::Train, RGB, "neither a .cls file nor a folder");
-    dir.write("train-1.tar", &tar(&[("a/1.png", &a)])[..520]);
-    refused(&text, Split::Train, RGB, "cut off");
+    let whole = tar(&[("a/1.png", &a)]);
+    // Within a member, between two of them, within a header.
+    for end in [520, whole.len() - 1024, whole.len() - 1000] {
+        dir.write("train-1.tar", &whole[..end]);
+        refused(&text, Split::Train, RGB, "cut off");
+    }
+    dir.write("train-1.tar", b"\x1f\x8b\x08 packed");
+    refused(&text, Split::Train, RGB, "packed by gzip: unpack it");
+}
+
+#[test]
+fn a_tenth_is_drawn_where_only_training_pictures_are_named_so() {
+    let dir = TempDir::new();
+    let picture = picture(7);
+    let names: Vec<String> = (0..20).map(|i| format!("c{}/{i}.png", i % 2)).collect();
+    let files: Vec<(&str, &[u8])> = names.iter().map(|n| (&n[..], &picture[..])).collect();
+    dir.write("shards/train-0.tar", &tar(&files));
+    names.iter().for_each(|name| {
+        dir.write(&format!("folders/train/{name}"), &picture);
+        dir.write(
+            &format!("vehicles/{}", name.replace("c0", "train")),
+            &picture,
+        );
+    });
+    for (kind, path, classes) in [
+        ("tar", "shards", ["c0", "c1"]),
+        ("tar", "shards/train-0.tar", ["c0", "c1"]),
+        ("folder", "folders", ["c0", "c1"]),
+        ("folder", "vehicles", ["c1", "train"]),
+    ] {
+        let text = spec(kind, &dir.path().join(path));
+        let [train, validation] =
+            [Split::Train, Split::Validation].map(|split| get(&text, split, RGB).unwrap());
+        assert_eq!((train.len(), validation.len()), (18, 2), "{text}");
+        assert_eq!([0, 1].map(|c| train.class_name(c).unwrap()), classes);
+    }
+}
+
+#[test]
+fn a_picture_that_cannot_be_decoded_is_named_in_one_line() {
+    let dir = TempDir::new();
+    let whole = picture(1);
+    dir.write("a/1.png", &whole);
+    dir.write("a/2.png", &whole[..whole.len() / 2]);
+    dir.write(
+        "train.tar",
+        &tar(&[("a/1.png", &whole), ("a/2.png", b"none")]),
+    );
+    for (text, file) in [
+        (spec("folder", dir.path()), "a/2.png (item"),
+        (spec("tar", dir.path()), "train.tar (item"),
+    ] {
+        let sets = [Split::Train, Split::Validation].map(|s| get(&text, s, RGB).unwrap());
+        let errors = sets
+            .iter()
+            .filter_map(|set| set.read(0, &mut [0; 12]).err());
+        let errors: Vec<String> = errors.map(|e| e.to_string()).collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains(file) && errors[0].contains("leave it out"));
+        assert_eq!(errors[0].lines().count(), 1, "{}", errors[0]);
+    }
+}
+
+#[test]
+fn values_have_no_classes_to_spare_outputs_for() {
+    let values = get(
+        &format!("npz:{}", fixture("packed.npz")),
+        Split::Train,
+        [4, 1, 1],
+    )
+    .unwrap();
+    assert_eq!(spare_outputs(&*values, 2), None);
+    let images = get(
+        &format!("npz:{}", fixture("arrays.npz")),
+        Split::Train,
+        [2, 3, 3],
+    )
+    .unwrap();
+    assert!(
+        spare_outputs(&*images, 4)
+            .unwrap()
+            .contains("1 of them are never right")
+    );
 }
 
 #[test]

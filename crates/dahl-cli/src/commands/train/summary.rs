@@ -132,8 +132,8 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
             format!("epoch {}, loss {:.4}{early}", best.epoch, best.loss),
         );
     }
-    // A tenth of the time is worth a word.
-    if work.waited > 0.1 * seconds {
+    // A tenth of the time is worth a word, but for a first batch that anybody waits for.
+    if work.waited > 0.1 * seconds && work.waited >= 0.1 {
         let share = 100.0 * work.waited / seconds.max(1e-9);
         let advice = "images are what limits: --cache DIR keeps decoded pictures; fewer --augment, smaller pictures";
         line(
