@@ -151,7 +151,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Plan(args) => commands::plan::run(&args),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Graph(args) => commands::graph::run(&args),
-        Command::Man { folder } => clap_mangen::generate_to(Cli::command(), &folder)
+        Command::Man { folder } => std::fs::create_dir_all(&folder)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), &folder))
             .with_context(|| format!("cannot write manual pages to {}", folder.display())),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "dahl", &mut std::io::stdout());

@@ -58,6 +58,14 @@ mod guide {
     mod in_rust {}
     #[doc = include_str!("../../../docs/guide/adding.md")]
     mod adding {}
+    #[doc = include_str!("../../../docs/guide/energy.md")]
+    mod energy {}
+    #[doc = include_str!("../../../docs/guide/from-starpu.md")]
+    mod from_starpu {}
+    #[doc = include_str!("../../../docs/guide/from-zeus.md")]
+    mod from_zeus {}
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
 }
 
 mod dataset;

@@ -124,7 +124,7 @@ fn or_none(text: &str) -> &str {
 /// A machine to predict for.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MachineArgs {
-    /// The machine: a `machine.toml` (docs/machine-files.md) or a SimGrid platform; `dahl machine --describe`
+    /// The machine: a `machine.toml` (docs/guide/machine-files.md) or a SimGrid platform; `dahl machine --describe`
     /// writes one
     // A sub-command of `dahl plan` needs none.
     #[arg(long, value_name = "F", required = true)]

@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             "{}, batch {}: {} parameters",
             step.model.name, step.batch, f.parameters
         );
-        let line = |what: &str, text: String| println!("  {what:<12}{text}");
+        let line = |what: &str, text: String| println!("  {what:<11} {text}");
         line("weights", f.weights.to_string());
         line(
             "optimizer",
