@@ -10,6 +10,22 @@ import torch
 from torch import nn
 
 
+class GroupedBatchNorm2d(nn.BatchNorm2d):
+    """Batch norm of each group of samples, one after another; a batch counts once."""
+
+    def __init__(self, channels, group):
+        super().__init__(channels)
+        self.group = group
+
+    def forward(self, x):
+        if not self.training:
+            return super().forward(x)
+        before = self.num_batches_tracked.clone()
+        y = torch.cat([super(GroupedBatchNorm2d, self).forward(part) for part in x.split(self.group)])
+        self.num_batches_tracked.copy_(before + 1)
+        return y
+
+
 def pair(value):
     return tuple(value) if isinstance(value, list) else (value, value)
 
@@ -43,6 +59,8 @@ def make(layer, shape):
     if kind == "dropout":
         return nn.Dropout(layer.get("p", 0.5))
     if kind == "batch_norm2d":
+        if "norm_group" in layer:
+            return GroupedBatchNorm2d(shape[0], layer["norm_group"])
         return nn.BatchNorm2d(shape[0])
     if kind == "layer_norm":
         return nn.LayerNorm(layer.get("normalized_shape", list(shape)), layer.get("eps", 1e-5),

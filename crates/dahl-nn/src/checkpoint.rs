@@ -16,6 +16,7 @@ use dahl_data::{Identity, Normalise};
 
 use crate::Step;
 use crate::model::Model;
+use crate::train::versions;
 use crate::weights::{self, Data, Notes, Tensor, Weights, WeightsError, checksum};
 
 mod folder;
@@ -320,6 +321,13 @@ impl Checkpoint {
                 if self.optimizer.get(&key).map(|t| &t.shape) != Some(&param.shape) {
                     return Err(CheckpointError::Optimizer { key });
                 }
+            }
+        }
+        for (key, place, _) in versions::keys(step) {
+            expected += 1;
+            let shape = &step.model.params()[place].shape;
+            if self.optimizer.get(&key).map(|t| &t.shape) != Some(shape) {
+                return Err(CheckpointError::Optimizer { key });
             }
         }
         match self.optimizer.len() == expected {

@@ -13,6 +13,7 @@ pub mod models;
 pub mod optim;
 mod registry;
 pub mod schedule;
+pub mod stages;
 pub mod step;
 #[cfg(test)]
 mod testing;

@@ -239,6 +239,10 @@ fn gradients_are_slopes_of_the_loss() {
         ("activations", ACTIVATIONS),
         ("norms", NORMS),
         ("grouped", GROUPED),
+        (
+            "norm group",
+            &RESIDUAL.replace("batch_norm2d\"", "batch_norm2d\"\nnorm_group = 2"),
+        ),
     ] {
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let step = Step::new(Model::from_toml(toml, name).unwrap());

@@ -72,7 +72,7 @@ fn check(case: &Case) {
     let first = first_weights(&step.model);
     for (param, array) in step.model.params().iter().zip(&lowered.state.params) {
         let values = first[&param.key].data.to_f64();
-        write(&mut runtime, array.as_ref().unwrap(), |i| values[i]);
+        write(&mut runtime, array.first().unwrap(), |i| values[i]);
     }
     let (io, classes) = (&lowered.io, step.model.classes() as u64);
     write(&mut runtime, &io.inputs, |i| number(3, i) * 2.0 - 1.0);
@@ -93,7 +93,7 @@ fn check(case: &Case) {
     }
     for (param, array) in step.model.params().iter().zip(&lowered.state.params) {
         let (got, want) = (
-            read(&mut runtime, array.as_ref().unwrap()),
+            read(&mut runtime, array.first().unwrap()),
             &case.weights[&param.key],
         );
         assert_eq!(got.len(), want.len(), "{name}: {}", param.key);

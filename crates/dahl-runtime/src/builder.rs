@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::{Bytes, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
-use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, UnitKind};
+use dahl_sched::policy::{self, Fixed, Order, Orders, Policy};
 use dahl_sched::transfers::PlannedTransfer;
 
 use crate::driver::{CpuDriver, Driver, NullDriver};
@@ -34,6 +34,7 @@ pub struct Builder {
     store: Option<PerfStore>,
     events: Option<usize>,
     schedule: Option<Schedule>,
+    orders: Option<(Orders, MakeOrder)>,
     on_loss: Option<OnLoss>,
     on_no_room: Option<OnNoRoom>,
     network: Option<(Box<dyn Transport>, Duration)>,
@@ -51,6 +52,9 @@ fn named(name: String) -> MakePolicy {
         policy.map_err(|e| RunError::Start(e.to_string()))
     })
 }
+
+/// The order of a graph for so many groups of units, or none if it has none.
+pub type MakeOrder = Box<dyn FnMut(&Graph, usize) -> Option<Order> + Send>;
 
 /// Where and in which order the tasks of one graph run, decided beforehand.
 #[derive(Clone, Debug)]
@@ -106,6 +110,7 @@ impl Default for Builder {
             store: None,
             events: None,
             schedule: None,
+            orders: None,
             on_loss: None,
             on_no_room: None,
             network: None,
@@ -257,6 +262,13 @@ impl Builder {
         self
     }
 
+    /// Follows the orders of graphs instead of a policy: see [`Orders`]. `make` is asked for that of a graph which is launched for
+    /// the first time, for so many groups; it has none for graphs that run on units which have nothing else to do.
+    pub fn orders(mut self, orders: Orders, make: MakeOrder) -> Self {
+        self.orders = Some((orders, make));
+        self
+    }
+
     /// Calls `told` with a device's name and the reason when one fails and is taken out: once for each,
     /// from any thread, under a lock. It may print; it must not use the runtime.
     pub fn on_device_lost(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
@@ -381,10 +393,16 @@ impl Builder {
             let n = units.len();
             return Err(RunError::Start(format!("{n} units: use 1 to {}", u16::MAX)));
         }
-        let (policy, planned) = match self.schedule {
-            None if self.engine.is_some() => (Box::new(EngineDecides) as Box<dyn Policy>, None),
-            None => ((self.policy)(&machine)?, None),
-            Some(schedule) => {
+        let (policy, planned) = match (self.schedule, &self.orders) {
+            (None, _) if self.engine.is_some() => {
+                (Box::new(EngineDecides) as Box<dyn Policy>, None)
+            }
+            (None, None) => ((self.policy)(&machine)?, None),
+            (None, Some((orders, _))) => {
+                let policy = policy::ordered(orders.clone(), &machine);
+                (policy.map_err(|e| RunError::Start(e.to_string()))?, None)
+            }
+            (Some(schedule), _) => {
                 let (follow, planned) = schedule.check(&machine)?;
                 (follow, Some(planned))
             }
@@ -419,6 +437,7 @@ impl Builder {
             watchdog: self.watchdog,
             store: self.store,
             planned,
+            orders: self.orders,
             transport: self.network.map(|(transport, _)| transport),
             engine: self.engine,
             malloc: self.temporaries == Temporaries::Malloc,

@@ -55,7 +55,7 @@ mod values;
 mod watchdog;
 mod worker;
 
-pub use builder::{Builder, DeviceSpec, HostDeviceSpec, Schedule, memory_name};
+pub use builder::{Builder, DeviceSpec, HostDeviceSpec, MakeOrder, Schedule, memory_name};
 pub use error::RunError;
 pub use guard::{ReadGuard, WriteGuard};
 pub use heap::Temporaries;

@@ -72,6 +72,7 @@ impl Runtime {
     pub(crate) fn entry(&mut self, graph: &Arc<Graph>) -> Result<u64, RunError> {
         if !self.graphs.contains_key(&graph.id) {
             self.forget();
+            self.order(graph);
             // The fingerprint is asked only of graphs that could be meant.
             let planned = self.planned.as_ref().filter(|planned| {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
@@ -100,6 +101,17 @@ impl Runtime {
             self.graphs.insert(graph.id, entry);
         }
         Ok(graph.id)
+    }
+
+    /// Asks for the order of a graph that is new here.
+    fn order(&mut self, graph: &Graph) {
+        let units = self.shared.units.len();
+        if let Some((orders, make)) = &mut self.orders
+            && !orders.knows(graph.id)
+            && let Some(order) = make(graph, orders.groups(units))
+        {
+            orders.insert(graph.id, order);
+        }
     }
 
     /// When the storages of a graph are needed, and by whom, if anybody will ask.

@@ -13,9 +13,9 @@ use dahl_core::hash::FastBuild;
 use dahl_core::trace::Trace;
 use dahl_core::{Graph, Machine, MemoryId, Recorder, Seconds, UnitId, UnitKind};
 use dahl_sched::model::PerfModel;
-use dahl_sched::policy::TaskRef;
+use dahl_sched::policy::{Orders, TaskRef};
 
-use crate::builder::Builder;
+use crate::builder::{Builder, MakeOrder};
 use crate::engine::{Engine, Hands};
 use crate::error::RunError;
 use crate::heap::Usage;
@@ -83,6 +83,7 @@ pub struct Runtime {
     pub(crate) engine: Option<Box<dyn Engine>>,
     /// What temporaries take that are allocated one by one, if they are.
     pub(crate) heap: Option<Arc<Usage>>,
+    pub(crate) orders: Option<(Orders, MakeOrder)>,
     /// The number of this node and how many there are, in a cluster.
     place: Option<(u16, u16)>,
 }
@@ -97,6 +98,8 @@ pub(crate) struct Settings {
     pub store: Option<PerfStore>,
     /// What a schedule is for.
     pub planned: Option<Planned>,
+    /// In which order graphs run.
+    pub orders: Option<(Orders, MakeOrder)>,
     /// How messages travel.
     pub transport: Option<Box<dyn Transport>>,
     /// Who runs tasks, if not the workers.
@@ -140,6 +143,7 @@ impl Runtime {
             watchdog,
             store,
             planned,
+            orders,
             transport,
             engine,
             malloc,
@@ -208,6 +212,7 @@ impl Runtime {
             wait_scratch: RefCell::default(),
             learner,
             planned,
+            orders,
             log: shared.tracer.is_some().then(Log::new),
             shared,
         })

@@ -319,6 +319,12 @@ impl World for Shared {
         unsafe { Instance::of(task) }.prepared.is_planned
     }
 
+    fn origin(&self, task: TaskRef) -> (u64, u64) {
+        // SAFETY: as above.
+        let instance = unsafe { Instance::of(task) };
+        (instance.graph().id, instance.serial())
+    }
+
     fn priority(&self, task: TaskRef) -> i32 {
         // SAFETY: as above.
         unsafe { Instance::of(task) }.graph().tasks[task.task as usize].priority

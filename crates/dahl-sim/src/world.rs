@@ -143,6 +143,10 @@ impl World for Facts<'_> {
         self.graph.tasks[task.task as usize].priority
     }
 
+    fn origin(&self, task: TaskRef) -> (u64, u64) {
+        (self.graph.id, task.launch as u64)
+    }
+
     fn wake(&self, unit: Option<UnitId>) -> bool {
         let mut beds = self.beds.borrow_mut();
         match unit {

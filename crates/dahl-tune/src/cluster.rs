@@ -15,7 +15,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::Executor;
+use dahl_core::{Executor, Graph};
 use dahl_ops::KernelIdentity;
 use dahl_ops::simd::{self, Level};
 use dahl_runtime::Builder;
@@ -135,7 +135,16 @@ impl ResolvedRun {
             }
         };
         let shares = config.shares.clone();
-        let mut member = Member::with_shares(builder.build()?, shares, Box::new(told))?;
+        let runtime = builder.build()?;
+        let mut member = match self.pipeline() {
+            None => Member::with_shares(runtime, shares, Box::new(told))?,
+            Some(staging) => {
+                let staging = staging.clone();
+                let shares = staging.shares(launched.nodes.into(), shares.as_deref())?;
+                let stager = move |graph: &Graph| staging.stage(graph, &shares);
+                Member::with_stages(runtime, Box::new(stager))?
+            }
+        };
         if config.bits == Bits::Strict {
             same_kernels(&mut member, config)?;
         }

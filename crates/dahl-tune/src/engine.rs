@@ -61,9 +61,10 @@ impl Engine {
                  and build again with cargo build --release --features starpu",
             );
         }
-        if config.follow.is_some() {
+        if config.follow.is_some() || config.pipeline.is_some() {
             return refused(
-                "StarPU decides itself which worker runs what, and cannot follow a plan; leave out one of the two",
+                "StarPU decides itself which worker runs what, and cannot follow a plan or a pipeline; leave out one of \
+                 the two",
             );
         }
         if config.units.has_gpus() {

@@ -11,6 +11,7 @@
 //! | [`MachineModel`] | a machine and all that is known of it |
 //! | [`simulate`](simulate()) | what a step takes there, under a policy or a plan |
 //! | [`plan`](plan()) | where every task of a step runs there, with the fewest joules, say |
+//! | [`Pipeline`], [`Staging`] | a model cut into stages, a batch into micro-batches: who computes what, in which order |
 //! | [`Footprint`] | bytes and operations of a step, before anything runs |
 //! | [`StepPlan`], [`Followed`] | plans as files; a run beside its plan |
 //! | [`validate`](validate()) | how well the simulator predicts this computer |
@@ -46,6 +47,7 @@ mod progress;
 mod run;
 mod simulate;
 mod simulate_cluster;
+mod stages;
 mod step_bench;
 mod this_machine;
 mod tune;
@@ -79,6 +81,7 @@ pub use progress::{Progress, Tell};
 pub use run::{OnDeviceLost, OnNoRoom, ResolvedRun, RunConfig};
 pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};
 pub use simulate_cluster::{ClusterForecast, simulate_cluster};
+pub use stages::{Pipeline, PipelineKind, Staging, bubble};
 pub use step_bench::StepBench;
 pub use this_machine::ThisMachine;
 pub use tune::{Tuned, tune};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use dahl_core::{Bytes, DType, Machine, Stop};
 use dahl_energy::WattsModel;
+use dahl_runtime::network::launched;
 use dahl_runtime::perf_store::Warning;
 use dahl_runtime::{Builder, Runtime, Temporaries};
 use dahl_sched::policy;
@@ -16,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::TuneError;
 use crate::follow::StepPlan;
 use crate::gpus;
+use crate::stages::Staging;
 use crate::this_machine::ThisMachine;
 use crate::units::{Cpus, Units};
 use crate::watts::gpu_watts;
@@ -42,6 +44,8 @@ pub struct RunConfig {
     pub policy: Option<String>,
     /// A plan to follow.
     pub follow: Option<Arc<StepPlan>>,
+    /// A pipeline to follow, on the units or on the nodes of a cluster.
+    pub pipeline: Option<Arc<Staging>>,
     /// Tasks per unit that a trace keeps; nothing is recorded unless set.
     pub trace_events: Option<usize>,
     /// Told of devices that fail.
@@ -78,10 +82,11 @@ impl RunConfig {
             )));
         }
         config.engine.check(&config)?;
-        let policy = match (&config.follow, &config.policy) {
-            (Some(_), _) => "plan".into(),
-            (None, Some(policy)) => policy.clone(),
-            (None, None) => config.engine.usual_policy(config.units.has_gpus()).into(),
+        let policy = match (&config.follow, &config.pipeline, &config.policy) {
+            (Some(_), ..) => "plan".into(),
+            (_, Some(staging), _) => format!("pipeline {}", staging.pipeline()),
+            (.., Some(policy)) => policy.clone(),
+            _ => config.engine.usual_policy(config.units.has_gpus()).into(),
         };
         Ok(ResolvedRun {
             gpus: gpus::numbers(&config.units.gpus)?,
@@ -125,6 +130,11 @@ impl ResolvedRun {
     /// The plan to follow.
     pub(crate) fn follow(&self) -> Option<&StepPlan> {
         self.config.follow.as_deref()
+    }
+
+    /// The pipeline to follow.
+    pub fn pipeline(&self) -> Option<&Arc<Staging>> {
+        self.config.pipeline.as_ref()
     }
 
     /// How it works together with other computers.
@@ -187,9 +197,13 @@ impl ResolvedRun {
     pub fn builder(&self, dtype: DType) -> Result<(Builder, Option<Warning>), TuneError> {
         let (config, mut warning) = (&self.config, None);
         let builder = Runtime::builder().temporaries(config.temporaries);
-        let mut builder = match &config.follow {
-            Some(follow) => builder.schedule(follow.schedule()?),
-            None => config.engine.attach(builder, &self.policy)?,
+        let mut builder = match (&config.follow, &config.pipeline) {
+            (Some(follow), _) => builder.schedule(follow.schedule()?),
+            (None, Some(staging)) => {
+                let (orders, make) = staging.orders(launched().is_some());
+                builder.orders(orders, make)
+            }
+            (None, None) => config.engine.attach(builder, &self.policy)?,
         };
         if let Cpus::Count(workers) = config.units.cpus {
             builder = builder.workers(usize::from(workers));

@@ -16,6 +16,7 @@ use dahl_sim::{Interruptions, Noise, Options, Times};
 use crate::error::TuneError;
 use crate::machine_model::MachineModel;
 use crate::overheads::ExpectedOverheads;
+use crate::stages::Staging;
 
 /// How much durations vary.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub struct SimulateOptions<'a> {
     pub policy: String,
     /// A plan to follow.
     pub plan: Option<&'a PlanFile>,
+    /// A pipeline to follow.
+    pub pipeline: Option<&'a Arc<Staging>>,
     /// Steps in a row.
     pub steps: usize,
     /// Steps in flight at a time; as the runtime would unless set.
@@ -50,6 +53,7 @@ impl Default for SimulateOptions<'_> {
         SimulateOptions {
             policy: "ws".into(),
             plan: None,
+            pipeline: None,
             steps: 1,
             in_flight: None,
             noise: None,
@@ -61,7 +65,7 @@ impl Default for SimulateOptions<'_> {
 
 /// What a run would take.
 pub struct Prediction {
-    /// The graph of a step.
+    /// The graph of a launch: a step, or as many as weights have versions.
     pub graph: Arc<Graph>,
     /// The machine as described.
     pub machine: Machine,
@@ -69,6 +73,8 @@ pub struct Prediction {
     pub policy: String,
     /// Steps that were simulated.
     pub steps: usize,
+    /// Tasks of each.
+    pub tasks_per_step: usize,
     /// Time, energy and use of units, links and memories.
     pub outcome: dahl_sim::Prediction,
 }
@@ -91,13 +97,17 @@ pub fn simulate(
     machine: &MachineModel,
     options: &SimulateOptions<'_>,
 ) -> Result<Prediction, TuneError> {
-    let lowered = step.lower()?;
-    let graph = &*lowered.graph;
-    let decides = match options.plan {
-        Some(_) => "plan",
-        None => options.policy.as_str(),
+    // Steps whose weights have versions differ from each other: as many of them are one launch.
+    let (whole, ..) = step.lower_row()?;
+    let (graph, each) = (&*whole, step.versions());
+    let decides = match (options.plan, options.pipeline) {
+        (Some(_), _) => "plan",
+        (None, Some(_)) => "pipeline",
+        (None, None) => options.policy.as_str(),
     };
-    let d = machine.durations(graph, decides)?;
+    // What is followed is decided beforehand, as a plan is.
+    let adds = options.pipeline.map_or(decides, |_| "plan");
+    let d = machine.durations(graph, adds)?;
     if let Some(plan) = options.plan
         && let Some(difference) = plan.refusal(graph, &machine.machine)
     {
@@ -105,10 +115,13 @@ pub fn simulate(
             "the plan does not fit: {difference}"
         )));
     }
-    let policy = deciding(options.plan, decides, graph, &machine.machine)?;
+    let policy = match options.pipeline {
+        Some(staging) => staging.policy(graph, &machine.machine)?,
+        None => deciding(options.plan, decides, graph, &machine.machine)?,
+    };
     let usual = as_run(graph, &machine.machine);
     let run = Options {
-        steps: options.steps,
+        steps: options.steps.div_ceil(each),
         in_flight: options.in_flight.unwrap_or(usual.in_flight),
         noise: options.noise.map(|from| match from {
             NoiseFrom::Measured => noise(d.adds, &d.times, graph, options.noise_seed),
@@ -119,11 +132,16 @@ pub fn simulate(
         ..with_transfers(options.plan, graph, &d.machine, usual)?
     };
     let outcome = dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, &run)?;
+    let tasks_per_step = graph.len() / each;
     Ok(Prediction {
-        graph: lowered.graph,
+        graph: whole,
         machine: machine.machine.clone(),
-        policy: decides.into(),
-        steps: options.steps,
+        policy: match options.pipeline {
+            Some(staging) => format!("pipeline {}", staging.pipeline()),
+            None => decides.into(),
+        },
+        steps: options.steps.div_ceil(each) * each,
+        tasks_per_step,
         outcome,
     })
 }

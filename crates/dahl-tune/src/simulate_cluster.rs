@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use dahl_core::graph::partition::{Holders, Part, pairwise, part, place_by_rows};
+use dahl_core::graph::partition::{Holders, Part, Placement, pairwise, part, place_by_rows};
 use dahl_core::trace::{Alignment, Trace};
-use dahl_core::{Graph, Joules, Machine, NodeId, Seconds, UnitId};
+use dahl_core::{ExecError, Graph, Joules, Machine, NodeId, Seconds, UnitId};
 use dahl_nn::Step;
 use dahl_nn::step::Lowered;
+use dahl_sched::policy::Order;
 use dahl_sim::{ClusterPrediction, NodeRun, Options};
 
 use crate::error::TuneError;
@@ -85,6 +86,8 @@ pub fn simulate_cluster(
         )));
     }
     let shares = match shares {
+        // Those of a pipeline's stages are found below.
+        given if options.pipeline.is_some() => given.map_or(vec![1.0; nodes], <[f64]>::to_vec),
         Some(shares) if shares.len() != nodes => {
             return Err(TuneError::Option(format!(
                 "shares for {} of {nodes} nodes: give one number for each node, as in 3:1",
@@ -130,7 +133,19 @@ fn forecast_lowered(
 ) -> Result<ClusterForecast, TuneError> {
     let total: f64 = shares.iter().sum();
     let shares: Vec<f64> = shares.iter().map(|s| s / total).collect();
-    let parts = steady_parts(&lowered, &shares)?;
+    let staged = options.pipeline.map(|staging| {
+        let (nodes, given) = (shares.len(), Some(&shares[..]));
+        Ok::<_, TuneError>((staging, staging.shares(nodes, given)?))
+    });
+    let staged = staged.transpose()?;
+    let place = |graph: &Graph| match &staged {
+        None => Ok((place_by_rows(graph, &shares)?, None)),
+        Some((staging, shares)) => {
+            let staged = staging.stage(graph, shares)?;
+            Ok((staged.placement, staged.order))
+        }
+    };
+    let (parts, order) = placed_parts(&lowered, shares.len(), place)?;
     let models = cluster.models;
     let mut durations = models
         .iter()
@@ -144,7 +159,13 @@ fn forecast_lowered(
     let policies = models
         .iter()
         .zip(&parts)
-        .map(|(model, part)| deciding(None, &options.policy, &part.graph, &model.machine))
+        .map(|(model, part)| match (&staged, &order) {
+            (Some((staging, _)), Some(order)) => {
+                let order = order.of_part(&part.origin);
+                staging.policy_of(&part.graph, order, &model.machine)
+            }
+            _ => deciding(None, &options.policy, &part.graph, &model.machine),
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let run = |n: usize| {
         let usual = as_run(&parts[n].graph, &models[n].machine);
@@ -170,7 +191,10 @@ fn forecast_lowered(
         graph: lowered.graph,
         machine: cluster.network.clone(),
         shares,
-        policy: options.policy.clone(),
+        policy: match options.pipeline {
+            Some(staging) => format!("pipeline {}", staging.pipeline()),
+            None => options.policy.clone(),
+        },
         steps: options.steps,
         parts: parts.into_iter().zip(machines).collect(),
         outcome,
@@ -204,10 +228,20 @@ fn speeds(graph: &Graph, models: &[MachineModel], policy: &str) -> Result<Vec<f6
 /// What each node runs in the middle of a run: batches are new in every step, and everything else is where the steps
 /// before left it.
 pub(crate) fn steady_parts(lowered: &Lowered, shares: &[f64]) -> Result<Vec<Part>, TuneError> {
+    let place = |graph: &Graph| Ok((place_by_rows(graph, shares)?, None));
+    Ok(placed_parts(lowered, shares.len(), place)?.0)
+}
+
+/// The same for any placement, with the order that comes with it.
+fn placed_parts(
+    lowered: &Lowered,
+    nodes: usize,
+    place: impl FnOnce(&Graph) -> Result<(Placement, Option<Order>), ExecError>,
+) -> Result<(Vec<Part>, Option<Order>), TuneError> {
     let failed = |e: String| TuneError::Cluster(e);
     let graph = &*pairwise(&lowered.graph);
-    let placement = place_by_rows(graph, shares).map_err(|e| failed(e.to_string()))?;
-    let mut holders = Holders::new(shares.len() as u16);
+    let (placement, order) = place(graph).map_err(|e| failed(e.to_string()))?;
+    let mut holders = Holders::new(nodes as u16);
     let mut transfers = Vec::new();
     for _ in 0..ROUNDS {
         let before = holders.clone();
@@ -222,5 +256,6 @@ pub(crate) fn steady_parts(lowered: &Lowered, shares: &[f64]) -> Result<Vec<Part
         }
     }
     let node = |n| part(graph, &placement, &transfers, n).map_err(|e| failed(e.to_string()));
-    (0..shares.len() as u16).map(node).collect()
+    let parts = (0..nodes as u16).map(node).collect::<Result<_, _>>()?;
+    Ok((parts, order))
 }

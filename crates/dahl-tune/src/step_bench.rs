@@ -21,7 +21,10 @@ const COMPARED: usize = 1 << 16;
 pub struct StepBench {
     /// Who runs it.
     pub runtime: Runtime,
-    lowered: Lowered,
+    /// One for each version of the weights.
+    lowered: Vec<Lowered>,
+    /// Steps so far.
+    launched: usize,
 }
 
 impl StepBench {
@@ -36,28 +39,38 @@ impl StepBench {
         run: &ResolvedRun,
         order: Option<Schedule>,
     ) -> Result<StepBench, TuneError> {
-        let lowered = step.lower()?;
+        let lowered = step.lower_turns()?;
         let (mut builder, _) = run.builder(step.dtype)?;
-        builder = builder.in_flight(lowered.in_flight());
+        builder = builder.in_flight(lowered[0].in_flight());
         if let Some(order) = order {
             builder = builder.schedule(order);
         }
         if let Some(follow) = run.follow() {
-            follow.check(&lowered.graph)?;
+            follow.check(&lowered[0].graph)?;
             if !run.records() {
                 // What ran where is compared with the plan, whether or not a trace is wanted.
                 builder = builder.trace(COMPARED);
             }
         }
+        if run.pipeline().is_some() && !run.records() {
+            // For the bubble of a step by itself.
+            builder = builder.trace(COMPARED);
+        }
         let mut runtime = builder.build()?;
-        step.rehearse(&mut runtime, &lowered)
-            .map_err(TuneError::Execution)?;
-        Ok(StepBench { runtime, lowered })
+        for lowered in &lowered {
+            step.rehearse(&mut runtime, lowered)
+                .map_err(TuneError::Execution)?;
+        }
+        Ok(StepBench {
+            runtime,
+            lowered,
+            launched: 0,
+        })
     }
 
     /// The graph of a step.
     pub fn graph(&self) -> &Arc<Graph> {
-        &self.lowered.graph
+        &self.lowered[0].graph
     }
 
     /// The units, for people: `2 workers and gpu:0 (its name)`.
@@ -69,7 +82,9 @@ impl StepBench {
     pub fn steps(&mut self, n: u64) -> Result<f64, TuneError> {
         let start = Instant::now();
         for _ in 0..n {
-            self.runtime.launch(&self.lowered.graph)?;
+            let turn = self.launched % self.lowered.len();
+            self.runtime.launch(&self.lowered[turn].graph)?;
+            self.launched += 1;
         }
         self.runtime.wait()?;
         Ok(start.elapsed().as_secs_f64() / n as f64)
@@ -78,7 +93,8 @@ impl StepBench {
     /// The mean loss of the last step.
     pub fn loss(&mut self) -> Result<f64, TuneError> {
         let mut mean = 0.0;
-        let losses = &self.lowered.io.losses;
+        let turn = self.launched.saturating_sub(1) % self.lowered.len();
+        let losses = &self.lowered[turn].io.losses;
         Executor::read(&mut self.runtime, losses, &mut |v| {
             mean = v.sum() / v.len() as f64;
         })

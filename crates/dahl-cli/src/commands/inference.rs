@@ -70,7 +70,7 @@ impl InferenceArgs {
             .step(model, &this, true)?
             .loss(loss)
             .optimizer(Sgd::default());
-        let run = self.run.prepare(this, step, &self.graph, None)?;
+        let run = self.run.prepare(this, step, &self.graph, None, None)?;
         let mut member = run.member()?;
         interrupt::cancels(member.runtime().canceller());
         let mut session = Session::new(run.step.clone(), Training::default())?;

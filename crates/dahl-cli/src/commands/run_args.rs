@@ -10,8 +10,8 @@ use dahl::nn::Step;
 use dahl::runtime::network::Member;
 use dahl::runtime::{Runtime, Temporaries};
 use dahl::tune::{
-    self, Bits, ClusterConfig, Engine, ResolvedRun, RunConfig, StepPlan, ThisMachine, Units,
-    units_text,
+    self, Bits, ClusterConfig, Engine, ResolvedRun, RunConfig, Staging, StepPlan, ThisMachine,
+    Units, units_text,
 };
 
 use super::step_args::GraphArgs;
@@ -147,8 +147,13 @@ impl RunArgs {
         this: ThisMachine,
         step: Step,
         graph: &GraphArgs,
+        pipeline: Option<Arc<Staging>>,
         record: Option<usize>,
     ) -> anyhow::Result<Run> {
+        anyhow::ensure!(
+            pipeline.is_none() || (self.plan.is_none() && self.policy.is_none()),
+            "--pipeline decides which unit runs which task: leave out --plan and --policy"
+        );
         if let Some(path) = self.trace.as_ref().filter(|_| super::cluster::is_first()) {
             super::check_writable(path)?;
         }
@@ -166,6 +171,7 @@ impl RunArgs {
             engine: self.engine,
             temporaries: self.memory,
             follow: plan.clone(),
+            pipeline,
             trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
             stop: interrupt::stop(),
             cluster: self.cluster.config(),

@@ -83,6 +83,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => step,
     };
+    let pipeline = args.step.staging(&step)?;
+    anyhow::ensure!(
+        pipeline.is_none() || plan.is_none(),
+        "--pipeline decides which unit runs which task: leave out --plan"
+    );
     let cluster = machine.machine.nodes.len() > 1 && plan.is_none() && !args.as_one;
     if let (Some(_), false) = (&args.shares, cluster) {
         anyhow::bail!("--shares: {} is one computer", machine.machine.name);
@@ -90,6 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let options = SimulateOptions {
         policy: args.policy.clone(),
         plan: plan.as_ref().map(|p| &p.file),
+        pipeline: pipeline.as_ref(),
         steps: args.steps(cluster) as usize,
         in_flight: args.in_flight.map(|n| n as usize),
         noise: args.noise,
@@ -221,7 +227,7 @@ impl Report {
     fn new(args: &Args, step: &Step, prediction: &Prediction) -> Report {
         let (machine, out) = (&prediction.machine, &prediction.outcome);
         let batch = args.step.graph.batch;
-        let steps = args.steps(false);
+        let steps = prediction.steps as u32;
         let images = f64::from(batch) * f64::from(steps);
         let makespan = out.makespan.0;
         let per = |amount: f64, of: f64| if of > 0.0 { amount / of } else { 0.0 };
@@ -235,7 +241,7 @@ impl Report {
             grain: step.grain.to_string(),
             policy: prediction.policy.clone(),
             steps,
-            tasks_per_step: prediction.graph.len(),
+            tasks_per_step: prediction.tasks_per_step,
             makespan_seconds: out.makespan,
             step_seconds: prediction.step_seconds(),
             images_per_second: per(images, makespan),

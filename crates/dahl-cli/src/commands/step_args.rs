@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use dahl::core::DType;
 use dahl::nn::losses::Loss;
@@ -10,7 +11,7 @@ use dahl::nn::optim::{Given, OPTIMIZERS, Optimizer};
 use dahl::nn::step::Kernels;
 use dahl::nn::weights::{self, Loaded};
 use dahl::nn::{Model, Step, models};
-use dahl::tune::{Profile, ThisMachine};
+use dahl::tune::{Pipeline, Profile, Staging, ThisMachine};
 
 use super::run_args::Run;
 
@@ -76,6 +77,63 @@ pub struct StepArgs {
     /// Key of everything random: initial weights, order, dropout
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+}
+
+/// How a batch goes through the model.
+#[derive(clap::Args, Clone, Debug)]
+struct PipelineArgs {
+    /// Cut the model into stages that work on different micro-batches at a time, such as 4 or 4:zb-h1, on nodes of a
+    /// cluster or on units of one computer [schedules: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, auto]
+    ///
+    /// These give the same bits as training without a pipeline. pipedream:4 (each stage keeps the weights that a batch
+    /// began with), pipedream-vertical:4 (the same version in all stages) and 2bw:4 (two versions) never wait for a
+    /// batch to end: they compute with older weights, the same on any number of nodes.
+    #[arg(long, value_name = "STAGES[:SCHEDULE]")]
+    pipeline: Option<Pipeline>,
+    /// Cut the batch into so many equal parts that no task crosses [default: 1; with a pipeline its own blocks, or two for
+    /// each stage]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    micro_batches: Option<u32>,
+    /// Nodes of each stage, or units on one computer, as in 2:1; nodes of a stage share its samples by --shares [default: as even as they
+    /// go]
+    #[arg(long, value_name = "A:B:…", requires = "pipeline", value_parser = replicas)]
+    replicas: Option<Replicas>,
+}
+
+/// Nodes or units of each stage, as they are typed.
+#[derive(Clone, Debug)]
+struct Replicas(Vec<usize>);
+
+fn replicas(text: &str) -> Result<Replicas, String> {
+    let number = |part: &str| part.trim().parse::<usize>().ok().filter(|n| *n > 0);
+    let all: Option<Vec<usize>> = text.split(':').map(number).collect();
+    all.map(Replicas)
+        .ok_or_else(|| "use a number of at least 1 for each stage, as in 2:1".into())
+}
+
+impl PipelineArgs {
+    fn pipeline(&self) -> Option<Pipeline> {
+        let pipeline = self.pipeline.clone()?;
+        let replicas = self.replicas.clone().map_or(Vec::new(), |r| r.0);
+        Some(Pipeline {
+            replicas,
+            ..pipeline
+        })
+    }
+
+    fn adopt(&self, step: Step) -> anyhow::Result<Step> {
+        let parts = self.micro_batches.map(|n| n as usize);
+        match self.pipeline() {
+            Some(pipeline) => Ok(pipeline.adopt(step, parts)?),
+            None => {
+                let step = step.micro_batches(parts.unwrap_or(1));
+                step.check()?;
+                Ok(step)
+            }
+        }
+    }
 }
 
 /// A grain, or the wish to have one measured.
@@ -159,11 +217,28 @@ impl StepArgs {
             .set("weight_decay", self.weight_decay)
             .set("no_bias_decay", self.no_bias_decay.then_some(true));
         let step = self.graph.step(model, this, here)?;
-        Ok(step
+        let step = step
             .optimizer(Optimizer::parse(&self.optimizer, &given)?)
             .loss(self.loss.loss.clone())
             .clip_norm(self.clip_norm)
-            .seed(self.seed))
+            .seed(self.seed);
+        self.pipeline.adopt(step)
+    }
+
+    /// The pipeline of a step, where one was asked for; says once what keeps its micro-batches waiting.
+    pub fn staging(&self, step: &Step) -> anyhow::Result<Option<Arc<Staging>>> {
+        let Some(pipeline) = self.pipeline.pipeline() else {
+            return Ok(None);
+        };
+        anyhow::ensure!(
+            !self.graph.tuned(),
+            "--grain tuned measures without a pipeline: tune first, then give the grain that it prints"
+        );
+        let staging = Staging::new(&pipeline, step)?;
+        if let Some(text) = staging.warning().filter(|_| super::cluster::is_first()) {
+            crate::print::warning(&text);
+        }
+        Ok(Some(Arc::new(staging)))
     }
 
     /// The options that describe the same step to another command, but for grain and profile.
@@ -189,6 +264,15 @@ impl StepArgs {
         let dtype = self.graph.dtype;
         add("dtype", (dtype != DType::F32).then(|| dtype.to_string()));
         add("seed", (self.seed != 42).then(|| self.seed.to_string()));
+        let pipeline = &self.pipeline;
+        add(
+            "pipeline",
+            pipeline.pipeline.as_ref().map(|p| p.to_string()),
+        );
+        add(
+            "micro-batches",
+            pipeline.micro_batches.map(|m| m.to_string()),
+        );
         for (is_given, name) in [
             (self.nesterov, "nesterov"),
             (self.no_bias_decay, "no-bias-decay"),

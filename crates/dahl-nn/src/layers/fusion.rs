@@ -8,7 +8,7 @@ use dahl_core::Handle;
 use dahl_ops::conv2d::fused::supports_pool;
 
 use super::conv2d::pooled;
-use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu, batch_norm2d};
+use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu};
 use crate::lower::Tape;
 use crate::model::{Extent, Model};
 
@@ -80,21 +80,20 @@ fn conv_relu_pool(chain: &Chain<'_>) -> Option<Match> {
 
 /// Batch normalisation and the positive part.
 fn batch_norm_relu(chain: &Chain<'_>) -> Option<Match> {
-    struct BatchNormRelu;
+    struct BatchNormRelu(BatchNorm2d);
 
     impl Fused for BatchNormRelu {
         fn forward(&self, tape: &mut Tape<'_>) -> Handle {
-            batch_norm2d::forward(tape, true)
+            self.0.forward_with(tape, true)
         }
 
         fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-            batch_norm2d::backward(tape, dy, true);
+            self.0.backward_with(tape, dy, true);
         }
     }
 
-    chain.get::<BatchNorm2d>(0)?;
     chain.get::<Relu>(1)?;
-    Some((2, Box::new(BatchNormRelu)))
+    Some((2, Box::new(BatchNormRelu(*chain.get(0)?))))
 }
 
 /// Layers that run as one.

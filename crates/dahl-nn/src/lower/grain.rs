@@ -214,6 +214,20 @@ pub(crate) fn light(batch: usize, elements: usize, blocks: usize) -> Parts {
     }
 }
 
+/// Parts of the batch that no micro-batch's border cuts: about as many as wanted, the same in every micro-batch. As many as
+/// wanted where these fit already.
+pub(crate) fn aligned(wanted: usize, batch: usize, micro_batches: usize) -> usize {
+    if micro_batches == 1 {
+        return wanted;
+    }
+    let samples = batch / micro_batches;
+    let each = wanted.clamp(1, batch).div_ceil(micro_batches);
+    let ratio = |n: usize| n.max(each) as f64 / n.min(each) as f64;
+    let divisors = (1..=samples).filter(|n| samples.is_multiple_of(*n));
+    let nearest = divisors.min_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
+    micro_batches * nearest.unwrap_or(1)
+}
+
 /// Tasks of the loss of a batch of so many blocks.
 pub(crate) fn loss(batch: usize, blocks: usize) -> usize {
     power_of_two((batch / 32).clamp(blocks, MOST))

@@ -21,22 +21,50 @@ mod update;
 
 use std::sync::Arc;
 
-use dahl_core::{Graph, GraphError};
+use dahl_core::{Graph, GraphError, Recorder};
 
 use crate::step::Pass;
 pub use loss::{LossPart, LossTape};
 use state::{Io, State};
 pub use tape::Tape;
 
-/// The graph of one pass over so many samples: the only place where a step becomes tasks.
+/// The graph of one pass over so many samples.
 pub(crate) fn graph(
     step: &crate::Step,
     pass: Pass,
     batch: usize,
-    state: &State,
+    state: (&State, usize),
     io: &Io,
 ) -> Result<Arc<Graph>, GraphError> {
-    let mut tape = Tape::new(step, pass, batch, state, io);
+    record(step, pass, batch, state, io, recorder(step))?.finish()
+}
+
+/// The graph of training steps that follow each other, each with arrays of its own for the host, as many as weights have versions.
+pub(crate) fn row(step: &crate::Step, state: &State, all: &[Io]) -> Result<Arc<Graph>, GraphError> {
+    let mut tasks = recorder(step);
+    for (turn, io) in all.iter().enumerate() {
+        tasks = record(step, Pass::Train, step.batch, (state, turn), io, tasks)?;
+    }
+    tasks.finish()
+}
+
+fn recorder(step: &crate::Step) -> Recorder {
+    match step.kernels.chooser() {
+        Some(chooser) => Recorder::new().with_chooser(chooser),
+        None => Recorder::new(),
+    }
+}
+
+/// The only place where a step becomes tasks.
+fn record(
+    step: &crate::Step,
+    pass: Pass,
+    batch: usize,
+    state: (&State, usize),
+    io: &Io,
+    recorder: Recorder,
+) -> Result<Recorder, GraphError> {
+    let mut tape = Tape::new(step, pass, batch, state, io, recorder);
     if pass == Pass::Train {
         tape.check_batch()?;
     }
@@ -49,5 +77,5 @@ pub(crate) fn graph(
             tape.backward();
         }
     }
-    tape.recorder.finish()
+    Ok(tape.recorder)
 }

@@ -13,8 +13,9 @@ use crate::step::Pass;
 pub struct State {
     /// Where they live; kept so that the handles stay valid.
     _arena: Arena,
-    /// One per parameter of the model; counters have none.
-    pub params: Vec<Option<Handle>>,
+    /// The versions of every parameter of the model: one, or a ring of them where its layer reads older ones; counters have
+    /// none.
+    pub params: Vec<Vec<Handle>>,
     /// For every parameter, its optimiser's arrays.
     pub slots: Vec<Vec<Handle>>,
 }
@@ -26,11 +27,20 @@ impl State {
         let (mut params, mut slots) = (Vec::new(), Vec::new());
         for p in step.model.params() {
             if p.role == Role::Counter {
-                params.push(None);
+                params.push(Vec::new());
                 slots.push(Vec::new());
                 continue;
             }
-            params.push(Some(arena.alloc(&p.key, &p.shape, dtype)?));
+            let delay = step.delays.get(p.layer).copied().unwrap_or(0);
+            let count = match p.role.is_trained() && delay > 0 {
+                true => step.versions(),
+                false => 1,
+            };
+            let version = |i| match i {
+                0 => arena.alloc(&p.key, &p.shape, dtype),
+                _ => arena.alloc(&format!("{} version {i}", p.key), &p.shape, dtype),
+            };
+            params.push((0..count).map(version).collect::<Result<_, _>>()?);
             let names = match p.role.is_trained() {
                 true => step.optimizer.state_slots(),
                 false => Vec::new(),
@@ -45,6 +55,20 @@ impl State {
             params,
             slots,
         })
+    }
+}
+
+impl State {
+    /// Whether layers read older weights than the newest.
+    pub(crate) fn has_versions(&self) -> bool {
+        self.params.iter().any(|versions| versions.len() > 1)
+    }
+
+    /// The newest version of a parameter after so many updates, or an older one; counters have none.
+    pub(crate) fn version(&self, place: usize, turn: usize, older: usize) -> Option<&Handle> {
+        let ring = &self.params[place];
+        let at = |n: usize| (turn + n - older % n) % n;
+        (!ring.is_empty()).then(|| &ring[at(ring.len())])
     }
 }
 
@@ -89,6 +113,7 @@ impl Io {
         let constants = step.loss.constants().into_iter().map(row);
         let outputs = [batch, step.model.classes()];
         let loss_tasks = grain::loss(batch, grain::blocks(&step.model, batch));
+        let loss_tasks = grain::aligned(loss_tasks, batch, step.micro_batches_of(pass, batch));
         let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
             classes: step.loss.targets().has_classes(),

@@ -27,6 +27,9 @@ pub struct Tape<'a> {
     pass: Pass,
     batch: usize,
     blocks: usize,
+    micro_batches: usize,
+    /// Updates before this step, modulo the versions of weights.
+    pub(super) turn: usize,
     pub(super) recorder: Recorder,
     groups: Vec<Group>,
     /// The group at work.
@@ -123,15 +126,19 @@ impl Tape<'_> {
             .temporary_handle(name, extents, self.step.dtype)
     }
 
-    /// The parts to cut the layer's work into: the user's, or else what `auto` says.
+    /// The parts to cut the layer's work into: the user's, or else what `auto` says. None crosses a micro-batch's border.
     pub fn parts(&self, auto: impl FnOnce() -> Parts) -> Parts {
-        match &self.step.grain {
+        let parts = match &self.step.grain {
             Grain::Auto => auto(),
             Grain::Fixed(parts) => *parts,
             Grain::Layers(all) => {
                 let own = all.get(self.layer()).copied().flatten();
                 own.unwrap_or_else(auto)
             }
+        };
+        Parts {
+            sample: grain::aligned(parts.sample, self.batch, self.micro_batches),
+            ..parts
         }
     }
 
@@ -196,8 +203,12 @@ impl Tape<'_> {
     /// # Panics
     /// If [`crate::layers::Layer::params`] has none of this name.
     pub fn param(&self, name: &str) -> Handle {
-        let array = self.state.params[self.place(name)].clone();
-        array.expect("counters are no arrays")
+        let delay = match self.is_training() {
+            true => self.step.delays.get(self.layer()).copied().unwrap_or(0),
+            false => 0,
+        };
+        let array = self.state.version(self.place(name), self.turn, delay);
+        array.expect("counters are no arrays").clone()
     }
 
     /// Keeps an array of the forward pass for the backward pass.
@@ -237,8 +248,9 @@ impl<'a> Tape<'a> {
         step: &'a Step,
         pass: Pass,
         batch: usize,
-        state: &'a State,
+        (state, turn): (&'a State, usize),
         io: &'a Io,
+        recorder: Recorder,
     ) -> Self {
         let model = &step.model;
         let groups = groups(model);
@@ -249,10 +261,6 @@ impl<'a> Tape<'a> {
         }
         let mut values = vec![None; model.layers.len() + 1];
         values[0] = Some(io.inputs.clone());
-        let mut recorder = Recorder::new();
-        if let Some(chooser) = step.kernels.chooser() {
-            recorder = recorder.with_chooser(chooser);
-        }
         for array in [&io.inputs, &io.targets, &io.losses]
             .into_iter()
             .chain(&io.scores)
@@ -272,6 +280,8 @@ impl<'a> Tape<'a> {
             pass,
             batch,
             blocks: grain::blocks(model, batch),
+            micro_batches: step.micro_batches_of(pass, batch),
+            turn,
             groups,
             values,
             needs_gradient,
@@ -389,6 +399,7 @@ impl<'a> Tape<'a> {
         for other in parts {
             let sum = self.array_for("gradient", value);
             let cut = grain::light(self.batch(), sum.shape.len(), self.blocks).sample;
+            let cut = grain::aligned(cut, self.batch, self.micro_batches);
             for piece in tiles::pieces(self.batch(), cut) {
                 let [a, b, c] = [&total, &other, &sum].map(|h| tiles::samples(h, piece));
                 let operands = Binary {

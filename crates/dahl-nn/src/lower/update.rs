@@ -1,7 +1,8 @@
 //! Updating parameters, and clipping gradients where that is asked for.
 
 use dahl_core::Handle;
-use dahl_core::Mode::{Read, ReadWrite, Reduce};
+use dahl_core::Mode::{Read, ReadWrite, Reduce, Write};
+use dahl_ops::elementwise::COPY;
 use dahl_ops::optim::{CLIP, Clip, Norm, SQUARES, Squares};
 
 use super::{Tape, tiles};
@@ -59,14 +60,22 @@ impl Tape<'_> {
 
     fn apply(&self, param: usize, gradient: &Handle) {
         let optimizer = &self.step.optimizer;
-        let target = self.state.params[param]
-            .clone()
-            .expect("trained parameters are arrays");
+        let version = |turn| {
+            let array = self.state.version(param, turn, 0);
+            array.expect("trained parameters are arrays").clone()
+        };
+        let (newest, target) = (version(self.turn), version(self.turn + 1));
+        let has_versions = self.state.params[param].len() > 1;
         let is_row = self.model.params()[param].shape.len() < 2;
         let first = usize::from(is_row && optimizer.has_rows());
         // Gradients may come as a row of something; the parameter's own shape has as many elements.
         for axes in cuts(&target) {
             let (p, g) = (tiles::part(&target, axes), part_of(gradient, &target, axes));
+            if has_versions {
+                // The next version begins as the newest one, in the place of one that nobody reads any more.
+                let newest = tiles::part(&newest, axes);
+                self.submit(&COPY, &[newest.with(Read), p.with(Write)], &[]);
+            }
             let slots: Vec<Handle> = self.state.slots[param]
                 .iter()
                 .map(|s| tiles::part(s, axes))

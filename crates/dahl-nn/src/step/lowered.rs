@@ -36,9 +36,13 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// How many steps are in flight at a time.
+    /// How many steps of this graph are in flight at a time. Where weights have versions, each has a graph of its own, and
+    /// one step of each is in flight.
     pub fn in_flight(&self) -> usize {
-        in_flight(&self.graph)
+        match self.state.has_versions() {
+            true => 1,
+            false => in_flight(&self.graph),
+        }
     }
 }
 
@@ -54,21 +58,43 @@ pub fn in_flight(graph: &Graph) -> usize {
 impl Step {
     /// The graph of a training step, with arrays of its own.
     pub fn lower(&self) -> Result<Lowered, StepError> {
-        self.lower_as(Pass::Train, self.batch, &self.state()?)
+        self.lower_as(Pass::Train, self.batch, &self.state()?, 0)
+    }
+
+    /// The graphs of training steps that follow each other, in turn: one for each version of the weights, with one state and arrays
+    /// of their own for the host.
+    pub fn lower_turns(&self) -> Result<Vec<Lowered>, StepError> {
+        let state = self.state()?;
+        let turns = 0..self.versions();
+        turns
+            .map(|turn| self.lower_as(Pass::Train, self.batch, &state, turn))
+            .collect()
+    }
+
+    /// One graph of as many steps as weights have versions, one after another, for simulations, which know no other graphs; with the
+    /// arrays of each step. Without versions it is that of [`Step::lower`].
+    pub fn lower_row(&self) -> Result<(Arc<Graph>, Rc<State>, Vec<Io>), StepError> {
+        self.check()?;
+        let state = self.state()?;
+        let io = |_| Io::new(self, Pass::Train, self.batch);
+        let all: Vec<Io> = (0..self.versions()).map(io).collect::<Result<_, _>>()?;
+        Ok((lower::row(self, &state, &all)?, state, all))
     }
 
     /// The graph of a pass over so many samples, on a state that is shared: the last batch of an epoch may be
-    /// smaller, and evaluation sees the weights that training changes.
+    /// smaller, and evaluation sees the weights that training changes. Where weights have versions, `turn` says which
+    /// of the ring is the newest: the number of updates before, modulo the versions.
     pub(crate) fn lower_as(
         &self,
         pass: Pass,
         batch: usize,
         state: &Rc<State>,
+        turn: usize,
     ) -> Result<Lowered, StepError> {
         self.check()?;
         let io = Io::new(self, pass, batch)?;
         Ok(Lowered {
-            graph: lower::graph(self, pass, batch, state, &io)?,
+            graph: lower::graph(self, pass, batch, (state, turn), &io)?,
             state: state.clone(),
             io,
         })
@@ -85,13 +111,14 @@ impl Step {
         exec: &mut dyn Executor,
         state: &State,
     ) -> Result<(), ExecError> {
-        for (place, array) in state.params.iter().enumerate() {
-            let Some(array) = array else { continue };
+        for (place, versions) in state.params.iter().enumerate() {
             let fill = init::fill(&self.model, place);
             let random = init::stream(self.seed, place);
-            exec.write(array, &mut |mut v| {
-                (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)));
-            })?;
+            for array in versions {
+                exec.write(array, &mut |mut v| {
+                    (0..v.len()).for_each(|i| v.set(i, fill.value(&random, i)));
+                })?;
+            }
         }
         Ok(())
     }

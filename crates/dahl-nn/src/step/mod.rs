@@ -62,7 +62,15 @@ pub struct Step {
     pub seed: u64,
     /// Who chooses implementations.
     pub kernels: Kernels,
+    /// Parts of the batch that no task crosses, so that a pipeline can compute them one after another.
+    pub micro_batches: usize,
+    /// How many updates older than the newest the weights are that each layer reads in training, forward and backward;
+    /// for layers beyond the list none. What a pipeline without a flush computes.
+    pub delays: Vec<usize>,
 }
+
+/// Most versions of weights: each is a graph of its own.
+const MOST_VERSIONS: usize = 64;
 
 /// Why a step cannot be lowered.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +84,16 @@ pub enum StepError {
         value: String,
         /// What it may be.
         range: &'static str,
+    },
+    /// Micro-batches that are not equal parts of the batch.
+    #[error(
+        "{parts} micro-batches of a batch of {batch}: use a number from 1 to {batch} that divides {batch}"
+    )]
+    MicroBatches {
+        /// How many.
+        parts: usize,
+        /// Samples of the batch.
+        batch: usize,
     },
     /// The optimiser's numbers.
     #[error(transparent)]
@@ -119,6 +137,8 @@ impl Step {
             clip_norm: None,
             seed: 42,
             kernels: Kernels::default(),
+            micro_batches: 1,
+            delays: Vec::new(),
         }
     }
 
@@ -170,6 +190,33 @@ impl Step {
         self
     }
 
+    /// With the batch cut into so many parts that no task crosses.
+    pub fn micro_batches(mut self, parts: usize) -> Step {
+        self.micro_batches = parts;
+        self
+    }
+
+    /// With layers that read older weights in training: see [`Step::delays`].
+    pub fn delays(mut self, updates: Vec<usize>) -> Step {
+        self.delays = updates;
+        self
+    }
+
+    /// Versions of delayed weights: a ring in which the newest takes the place of the oldest. One without delays.
+    pub fn versions(&self) -> usize {
+        1 + self.delays.iter().max().copied().unwrap_or(0)
+    }
+
+    /// Micro-batches of a pass over so many samples: those of the step if they fit, else as many as both have in common,
+    /// for the last batch of an epoch. One where nothing is trained.
+    pub(crate) fn micro_batches_of(&self, pass: Pass, samples: usize) -> usize {
+        let (mut a, mut b) = (self.micro_batches, samples);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        if pass == Pass::Train { a.max(1) } else { 1 }
+    }
+
     /// Equal for equal steps, on every machine; changes with everything that changes what is computed. Names
     /// of models do not.
     pub fn fingerprint(&self) -> u64 {
@@ -184,6 +231,10 @@ impl Step {
             text::json(&self.optimizer),
         );
         described.hash(&mut h);
+        // Steps without a pipeline have the fingerprint that they had before there were any.
+        if self.micro_batches != 1 || self.versions() > 1 {
+            (self.micro_batches, &self.delays).hash(&mut h);
+        }
         h.finish()
     }
 
@@ -194,6 +245,20 @@ impl Step {
                 setting: "the batch",
                 value: "0".into(),
                 range: "at least one sample",
+            });
+        }
+        if self.micro_batches == 0 || !self.batch.is_multiple_of(self.micro_batches) {
+            return Err(StepError::MicroBatches {
+                parts: self.micro_batches,
+                batch: self.batch,
+            });
+        }
+        let layers = self.model.layers.len();
+        if self.delays.len() > layers || self.versions() > MOST_VERSIONS {
+            return Err(StepError::Setting {
+                setting: "the delays of weights",
+                value: format!("{:?}", self.delays),
+                range: "a number of updates for each layer, from 0 to 63",
             });
         }
         if let Some(norm) = self.clip_norm.filter(|n| !(n.is_finite() && *n > 0.0)) {

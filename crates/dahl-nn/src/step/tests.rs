@@ -66,6 +66,10 @@ fn all() -> Vec<Step> {
         step().kernels(choices(1.0)),
         step().kernels(Kernels::Rank(0)),
         step().kernels(Kernels::Rank(1)),
+        step().micro_batches(4),
+        step().micro_batches(8),
+        step().delays(vec![1]),
+        step().delays(vec![0, 0, 0, 0, 0, 1]),
     ]
 }
 
@@ -119,7 +123,7 @@ fn shared_state_gives_the_same_graph() {
     let alone = step.lower().unwrap().graph.fingerprint();
     let state = step.state().unwrap();
     for _ in 0..2 {
-        let shared = step.lower_as(Pass::Train, step.batch, &state).unwrap();
+        let shared = step.lower_as(Pass::Train, step.batch, &state, 0).unwrap();
         assert_eq!(shared.graph.fingerprint(), alone);
     }
 }

@@ -22,6 +22,19 @@ pub(super) struct Text<L = Loss, O = Optimizer> {
     clip_norm: Option<f64>,
     seed: u64,
     kernels: Kernels,
+    // What steps without a pipeline have not is left out: texts and checkpoints from before read as before.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    micro_batches: usize,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    delays: Vec<usize>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(n: &usize) -> bool {
+    *n == 1
 }
 
 impl From<Step> for Text {
@@ -36,6 +49,8 @@ impl From<Step> for Text {
             clip_norm: step.clip_norm,
             seed: step.seed,
             kernels: step.kernels,
+            micro_batches: step.micro_batches,
+            delays: step.delays,
         }
     }
 }
@@ -61,6 +76,8 @@ impl Text {
             clip_norm: text.clip_norm,
             seed: text.seed,
             kernels: text.kernels,
+            micro_batches: text.micro_batches,
+            delays: text.delays,
         };
         step.check()?;
         Ok(step)
@@ -93,6 +110,8 @@ impl Step {
             clip_norm,
             seed,
             kernels,
+            micro_batches,
+            delays,
         } = text;
         let text = Text {
             model,
@@ -104,6 +123,8 @@ impl Step {
             clip_norm,
             seed,
             kernels,
+            micro_batches,
+            delays,
         };
         text.step(registry)
     }

@@ -101,8 +101,9 @@ impl Session {
             let values = self.step.optimizer.values(rate, i + 1);
             let input = Input::of(&batch, &values, i);
             let mut totals = Totals::default();
-            let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
-            self.steps.launch(exec, &input, &mut totals, make)?;
+            let turn = i as usize % self.step.versions();
+            let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state, turn);
+            self.steps.launch(exec, (&input, turn), &mut totals, make)?;
             self.steps.drain(exec, &mut totals)?;
             let loss = totals.mean_loss();
             lowest = lowest.min(loss);

@@ -13,6 +13,7 @@ mod resume;
 mod run;
 mod session;
 mod totals;
+pub(crate) mod versions;
 
 pub use best::Best;
 pub use events::{EpochReport, Event, Progress};

@@ -59,12 +59,15 @@ impl<'a, T: Shown> Input<'a, T> {
     }
 }
 
+/// Batch size, and which version of the weights is the newest. Where weights have versions, each of them has a phase.
+type Kind = (usize, usize);
+
 /// As many phases as steps are in flight for every batch size met, and the steps in flight.
 #[derive(Default)]
 pub(super) struct Phases {
-    by_batch: HashMap<usize, (Vec<Phase>, usize)>,
-    /// Batch size and place of the phase, oldest first.
-    flight: VecDeque<(usize, usize)>,
+    by_batch: HashMap<Kind, (Vec<Phase>, usize)>,
+    /// Kind and place of the phase, oldest first.
+    flight: VecDeque<(Kind, usize)>,
 }
 
 impl Phases {
@@ -73,12 +76,13 @@ impl Phases {
     pub(super) fn launch<T: Shown>(
         &mut self,
         exec: &mut dyn Executor,
-        input: &Input<'_, T>,
+        (input, turn): (&Input<'_, T>, usize),
         results: &mut dyn Collect,
         make: impl FnOnce(usize) -> Result<Lowered, StepError>,
     ) -> Result<(), TrainError> {
         let batch = input.samples;
-        let (phases, next) = self.by_batch.entry(batch).or_default();
+        let kind = (batch, turn);
+        let (phases, next) = self.by_batch.entry(kind).or_default();
         // The first one says how many there are.
         let most = phases.first().map_or(1, |p| p.lowered.in_flight());
         let place = *next % most;
@@ -89,10 +93,10 @@ impl Phases {
             });
         }
         *next = place + 1;
-        while self.by_batch[&batch].0[place].pending {
+        while self.by_batch[&kind].0[place].pending {
             self.collect(exec, results)?;
         }
-        let phase = &mut self.by_batch.get_mut(&batch).expect("made above").0[place];
+        let phase = &mut self.by_batch.get_mut(&kind).expect("made above").0[place];
         let io = &phase.lowered.io;
         for (array, values) in [(&io.inputs, input.inputs), (&io.targets, input.targets)] {
             exec.write(array, &mut |v| {
@@ -110,13 +114,13 @@ impl Phases {
         write(exec, &io.step, std::iter::once(input.step as f64))?;
         exec.launch(&phase.lowered.graph)?;
         phase.pending = true;
-        self.flight.push_back((batch, place));
+        self.flight.push_back((kind, place));
         Ok(())
     }
 
     /// The samples of a batch of so many that are needed here; all, where no step of that size has been made.
     pub(super) fn samples(&self, exec: &mut dyn Executor, batch: usize) -> Range<usize> {
-        let Some(phase) = self.by_batch.get(&batch).and_then(|p| p.0.first()) else {
+        let Some(phase) = self.of_size(batch) else {
             return 0..batch;
         };
         let Lowered { graph, io, .. } = &phase.lowered;
@@ -151,13 +155,13 @@ impl Phases {
     /// Makes the first phase of a batch size, if there is none.
     pub(super) fn prepare(
         &mut self,
-        batch: usize,
+        kind: Kind,
         make: impl FnOnce(usize) -> Result<Lowered, StepError>,
     ) -> Result<(), StepError> {
-        let (phases, _) = self.by_batch.entry(batch).or_default();
+        let (phases, _) = self.by_batch.entry(kind).or_default();
         if phases.is_empty() {
             phases.push(Phase {
-                lowered: make(batch)?,
+                lowered: make(kind.0)?,
                 pending: false,
             });
         }
@@ -170,12 +174,12 @@ impl Phases {
         exec: &mut dyn Executor,
         results: &mut dyn Collect,
     ) -> Result<(), TrainError> {
-        let Some((batch, place)) = self.flight.pop_front() else {
+        let Some((kind, place)) = self.flight.pop_front() else {
             return Ok(());
         };
-        let phase = &mut self.by_batch.get_mut(&batch).expect("in flight").0[place];
+        let phase = &mut self.by_batch.get_mut(&kind).expect("in flight").0[place];
         phase.pending = false;
-        Ok(results.collect(exec, &phase.lowered.io, batch)?)
+        Ok(results.collect(exec, &phase.lowered.io, kind.0)?)
     }
 
     /// Collects the results of all steps in flight.
@@ -192,8 +196,8 @@ impl Phases {
 
     /// Forgets steps in flight whose results nobody will ask for: after an error.
     pub(super) fn forget(&mut self) {
-        for (batch, place) in self.flight.drain(..) {
-            if let Some((phases, _)) = self.by_batch.get_mut(&batch) {
+        for (kind, place) in self.flight.drain(..) {
+            if let Some((phases, _)) = self.by_batch.get_mut(&kind) {
                 phases[place].pending = false;
             }
         }
@@ -207,11 +211,14 @@ impl Phases {
 
     /// The graph of a batch size, if a step of it has been launched.
     pub(super) fn graph(&self, batch: usize) -> Option<&Arc<Graph>> {
-        self.by_batch
-            .get(&batch)?
-            .0
-            .first()
-            .map(|p| &p.lowered.graph)
+        self.of_size(batch).map(|p| &p.lowered.graph)
+    }
+
+    /// A phase of a batch size, if there is one: all are alike but for their arrays.
+    fn of_size(&self, batch: usize) -> Option<&Phase> {
+        let own = self.by_batch.iter().filter(|(kind, _)| kind.0 == batch);
+        let first = own.min_by_key(|(kind, _)| kind.1)?;
+        first.1.0.first()
     }
 }
 

@@ -245,7 +245,8 @@ impl Session {
             values: &[],
             step: 0,
         };
-        let make = |batch| self.step.lower_as(Pass::Predict, batch, &self.state);
-        self.predictions.launch(exec, &input, scores, make)
+        let turn = self.turn();
+        let make = |batch| self.step.lower_as(Pass::Predict, batch, &self.state, turn);
+        self.predictions.launch(exec, (&input, turn), scores, make)
     }
 }

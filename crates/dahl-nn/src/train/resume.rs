@@ -93,6 +93,7 @@ impl Session {
                 optimizer.insert(format!("{}.{name}", param.key), read(exec, array)?);
             }
         }
+        self.keep_older(exec, &mut optimizer)?;
         Ok(Checkpoint {
             model_fingerprint: self.step.model.fingerprint(),
             model_toml: self.step.model.to_toml(),
@@ -203,6 +204,7 @@ impl Session {
             }
         }
         self.launched = checkpoint.step;
+        self.take_older(exec, &checkpoint.optimizer)?;
         self.epoch = checkpoint.epoch;
         self.batch_in_epoch = checkpoint.batch_in_epoch;
         self.batches_before = self.batches_before.saturating_sub(self.launched);

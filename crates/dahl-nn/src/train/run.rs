@@ -136,8 +136,9 @@ impl Session {
         if of == 0 || samples.is_none() {
             return Ok(Part::default());
         }
-        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
-        self.steps.prepare(of, make)?;
+        let turn = self.turn();
+        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state, turn);
+        self.steps.prepare((of, turn), make)?;
         let samples = self.steps.samples(exec, of);
         Ok(Part { samples, of })
     }
@@ -225,8 +226,10 @@ impl Session {
         let values = self.step.optimizer.values(rate, self.launched + 1);
         let input = Input::of(batch, &values, self.launched);
         let before = self.totals.loss;
-        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state);
-        self.steps.launch(exec, &input, &mut self.totals, make)?;
+        let turn = self.turn();
+        let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state, turn);
+        self.steps
+            .launch(exec, (&input, turn), &mut self.totals, make)?;
         self.launched += 1;
         self.check_loss(before)
     }
@@ -317,8 +320,10 @@ impl Session {
             let mut batch = batch?;
             self.evaluations.complete(exec, &mut source, &mut batch)?;
             let input = Input::of(&batch, &[], 0);
-            let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state);
-            self.evaluations.launch(exec, &input, &mut totals, make)?;
+            let turn = self.turn();
+            let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state, turn);
+            self.evaluations
+                .launch(exec, (&input, turn), &mut totals, make)?;
         }
         self.evaluations.drain(exec, &mut totals)?;
         Ok(Some(totals))

@@ -213,19 +213,15 @@ impl Session {
         crate::weights::check(weights, &self.step.model)?;
         self.has_weights = true;
         self.batches_before = 0;
-        for (param, array) in self.step.model.params().iter().zip(&self.state.params) {
-            let tensor = weights.get(&param.key);
-            match (array, tensor) {
-                (Some(array), Some(tensor)) => write(exec, array, tensor)?,
-                (
-                    None,
-                    Some(Tensor {
-                        data: Data::I64(v), ..
-                    }),
-                ) => {
-                    self.batches_before = v.first().map_or(0, |&n| n.max(0) as u64);
-                }
-                _ => {}
+        for (param, versions) in self.step.model.params().iter().zip(&self.state.params) {
+            let Some(tensor) = weights.get(&param.key) else {
+                continue;
+            };
+            for array in versions {
+                write(exec, array, tensor)?;
+            }
+            if let (true, Data::I64(v)) = (versions.is_empty(), &tensor.data) {
+                self.batches_before = v.first().map_or(0, |&n| n.max(0) as u64);
             }
         }
         Ok(())
@@ -249,8 +245,8 @@ impl Session {
     /// The weights after all steps launched so far.
     pub fn weights(&self, exec: &mut dyn Executor) -> Result<Weights, TrainError> {
         let mut weights = Weights::default();
-        for (param, array) in self.step.model.params().iter().zip(&self.state.params) {
-            let tensor = match array {
+        for (place, param) in self.step.model.params().iter().enumerate() {
+            let tensor = match self.state.version(place, self.turn(), 0) {
                 Some(array) => read(exec, array)?,
                 None => Tensor {
                     shape: Vec::new(),
@@ -262,6 +258,11 @@ impl Session {
         Ok(weights)
     }
 
+    /// Which of the versions of weights is the newest.
+    pub(super) fn turn(&self) -> usize {
+        (self.launched % self.step.versions() as u64) as usize
+    }
+
     /// The graph of a step with the usual batch, once one has been launched.
     pub fn graph(&self) -> Option<&Arc<Graph>> {
         self.steps.graph(self.step.batch)
@@ -271,7 +272,7 @@ impl Session {
     pub fn lowered(&self) -> Result<Arc<Graph>, TrainError> {
         let lowered = self
             .step
-            .lower_as(Pass::Train, self.step.batch, &self.state)?;
+            .lower_as(Pass::Train, self.step.batch, &self.state, 0)?;
         Ok(lowered.graph)
     }
 

@@ -55,7 +55,7 @@ impl Probe {
         };
         let mut first = Vec::new();
         for (param, array) in model.params().iter().zip(&lowered.state.params) {
-            let Some(array) = array else {
+            let Some(array) = array.first() else {
                 first.push(Vec::new());
                 continue;
             };
@@ -87,7 +87,7 @@ impl Probe {
     /// One step from the first parameters with one of them changed; the mean loss before the update.
     fn loss(&mut self, rate: f64, change: Option<(usize, usize, f64)>) -> f64 {
         for (place, values) in self.first.clone().iter_mut().enumerate() {
-            let Some(array) = self.lowered.state.params[place].clone() else {
+            let Some(array) = self.lowered.state.params[place].first().cloned() else {
                 continue;
             };
             if let Some((p, i, by)) = change
@@ -111,7 +111,7 @@ impl Probe {
         self.loss(1.0, None);
         let mut gradients = Vec::new();
         for (place, first) in self.first.iter().enumerate() {
-            gradients.push(self.lowered.state.params[place].as_ref().map(|array| {
+            gradients.push(self.lowered.state.params[place].first().map(|array| {
                 let after = read(&mut self.runtime, array);
                 let pairs = first.iter().zip(&after);
                 pairs.map(|(a, b)| a - b).collect::<Vec<f64>>()

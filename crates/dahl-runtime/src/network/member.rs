@@ -19,6 +19,8 @@ use dahl_core::{
     ValuesMut,
 };
 
+use dahl_sched::policy::Order;
+
 use super::agree::{Meetings, Told};
 use super::balance::Balance;
 use super::clocks::Round;
@@ -29,6 +31,17 @@ use crate::runtime::Runtime;
 
 /// Says on which node each task of a graph runs: the same for equal graphs, on all nodes.
 pub type Placer = Box<dyn FnMut(&Graph) -> Placement>;
+
+/// Where the tasks of a graph run, and in which order those of a node do.
+pub struct Staged {
+    /// By task.
+    pub placement: Placement,
+    /// By task, where the graph has an order; the group of each is that of its node.
+    pub order: Option<Order>,
+}
+
+/// Places the tasks of a graph by the stages of a pipeline: the same for equal graphs, on all nodes.
+pub type Stager = Box<dyn FnMut(&Graph) -> Result<Staged, ExecError>>;
 
 /// Hears of the shares of all nodes when they change.
 pub type OnShares = Box<dyn FnMut(&[f64])>;
@@ -60,7 +73,11 @@ struct Cluster {
 enum Place {
     By(Placer),
     Shares(Balance, OnShares),
+    Stages(Stager),
 }
+
+/// The program of a launch, where its tasks run, and in which order.
+type Placed = (Arc<Graph>, Placement, Option<Order>);
 
 /// The next state, and what this node runs.
 type Follows = (usize, Option<Arc<Graph>>);
@@ -104,6 +121,12 @@ impl Member {
             1 => Ok(Self::alone(runtime)),
             _ => Self::join(runtime, Place::Shares(balance, told)),
         }
+    }
+
+    /// The same, with tasks placed by the stages of a pipeline. In which order they run is known to those that the runtime
+    /// follows ([`crate::Builder::orders`]), if it does.
+    pub fn with_stages(runtime: Runtime, stager: Stager) -> Result<Self, RunError> {
+        Self::join(runtime, Place::Stages(stager))
     }
 
     fn join(runtime: Runtime, place: Place) -> Result<Self, RunError> {
@@ -155,7 +178,7 @@ impl Member {
     pub fn shares(&self) -> Option<&[f64]> {
         match &self.cluster.as_ref()?.place {
             Place::Shares(balance, _) => Some(balance.shares()),
-            Place::By(_) => None,
+            Place::By(_) | Place::Stages(_) => None,
         }
     }
 
@@ -243,24 +266,27 @@ impl Member {
         graph: &Arc<Graph>,
         placement: Placement,
     ) -> Result<(), ExecError> {
-        self.launch_by(graph, |_, graph| Ok((graph.clone(), placement)))
+        self.launch_by(graph, |_, graph| Ok((graph.clone(), placement, None)))
     }
 
     /// Launches what `place` makes of a graph: the same program, and where its tasks run.
     fn launch_by(
         &mut self,
         graph: &Arc<Graph>,
-        place: impl FnOnce(&mut Cluster, &Arc<Graph>) -> Result<(Arc<Graph>, Placement), ExecError>,
+        place: impl FnOnce(&mut Cluster, &Arc<Graph>) -> Result<Placed, ExecError>,
     ) -> Result<(), ExecError> {
         let Some(cluster) = &mut self.cluster else {
             return Ok(self.runtime.launch(graph)?);
         };
+        let orders = self.runtime.orders.as_ref().map(|(orders, _)| orders);
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
-            let (graph, placement) = place(cluster, graph)?;
+            let (graph, placement, order) = place(cluster, graph)?;
             let transfers = holders.exchange(&graph, &placement)?;
-            Ok(Some(
-                part(&graph, &placement, &transfers, cluster.node)?.graph,
-            ))
+            let part = part(&graph, &placement, &transfers, cluster.node)?;
+            if let (Some(orders), Some(order)) = (orders, order) {
+                orders.insert(part.graph.id, order.of_part(&part.origin));
+            }
+            Ok(Some(part.graph))
         })?;
         self.run(run)
     }
@@ -321,11 +347,16 @@ impl Cluster {
 impl Executor for Member {
     fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), ExecError> {
         self.launch_by(graph, |cluster, graph| match &mut cluster.place {
-            Place::By(placer) => Ok((graph.clone(), placer(graph))),
+            Place::By(placer) => Ok((graph.clone(), placer(graph), None)),
             Place::Shares(balance, _) => {
                 let graph = pairwise(graph);
                 let placement = place_by_rows(&graph, balance.shares())?;
-                Ok((graph, placement))
+                Ok((graph, placement, None))
+            }
+            Place::Stages(stager) => {
+                let graph = pairwise(graph);
+                let Staged { placement, order } = stager(&graph)?;
+                Ok((graph, placement, order))
             }
         })
     }
@@ -433,16 +464,25 @@ impl Executor for Member {
     }
 
     fn touched(&mut self, graph: &Arc<Graph>, array: &Handle) -> Range<usize> {
-        if let Some(cluster) = &mut self.cluster
-            && let Place::Shares(balance, _) = &cluster.place
-        {
-            let (shares, node) = (balance.shares(), cluster.node);
-            let key = (graph.id, array.storage.id);
-            let known = cluster.touched.entry(key);
-            let find = || super::own_rows::touched(graph, array, shares, node);
-            return known.or_insert_with(find).clone();
+        let whole = 0..array.storage.shape.len();
+        let Some(cluster) = &mut self.cluster else {
+            return whole;
+        };
+        let key = (graph.id, array.storage.id);
+        if let Some(known) = cluster.touched.get(&key) {
+            return known.clone();
         }
-        0..array.storage.shape.len()
+        let cut = pairwise(graph);
+        let placement = match &mut cluster.place {
+            Place::By(_) => None,
+            Place::Shares(balance, _) => place_by_rows(&cut, balance.shares()).ok(),
+            Place::Stages(stager) => stager(&cut).ok().map(|staged| staged.placement),
+        };
+        let touched = placement.map_or(whole, |placement| {
+            super::own_rows::touched(&cut, array, &placement, cluster.node)
+        });
+        cluster.touched.insert(key, touched.clone());
+        touched
     }
 
     fn is_first(&self) -> bool {

@@ -41,7 +41,7 @@ pub use clocks::LinkFigures;
 pub use launcher::{Launched, launched};
 pub use links::MeasuredLink;
 pub use local::{LinkSpeed, LocalNode, local_cluster};
-pub use member::{Member, OnShares, Placer};
+pub use member::{Member, OnShares, Placer, Staged, Stager};
 pub use talk::Talk;
 
 /// Of launches this far apart no two are in flight at once: a transport may name messages by the launch's number modulo

@@ -1,23 +1,17 @@
-//! What of an array a node needs, where tasks are placed by samples: so much of a batch has to be read from disk here.
+//! What of an array a node needs, by where tasks are placed: so much of a batch has to be read from disk here.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use dahl_core::graph::partition::{pairwise, place_by_rows};
+use dahl_core::graph::partition::Placement;
 use dahl_core::{Graph, Handle};
 
-/// The elements of an array, from the first to the last, that a node's tasks touch with these shares.
+/// The elements of an array, from the first to the last, that a node's tasks touch.
 pub(super) fn touched(
-    graph: &Arc<Graph>,
+    graph: &Graph,
     array: &Handle,
-    shares: &[f64],
+    placement: &Placement,
     node: u16,
 ) -> Range<usize> {
-    let whole = 0..array.storage.shape.len();
-    let graph = &*pairwise(graph);
-    let Ok(placement) = place_by_rows(graph, shares) else {
-        return whole;
-    };
     let mut all: Option<Range<usize>> = None;
     let own = (0..graph.len() as u32).filter(|&t| placement.runs(t, node));
     for access in own.flat_map(|t| graph.accesses_of(t)) {

@@ -14,6 +14,7 @@ mod dm;
 mod eager;
 mod fixed;
 mod follow;
+mod ordered;
 mod ws;
 
 use dahl_core::{Machine, Seconds, UnitId};
@@ -26,6 +27,7 @@ pub use self::{
     deadlock::{Deadlock, check_orders},
     fixed::{Fixed, ScheduleError},
     follow::follow,
+    ordered::{Order, Orders, UnequalUnits, ordered},
 };
 
 /// A ready task: which launch of which graph, and which task of that. What the launch number means is
@@ -73,6 +75,11 @@ pub trait World {
     fn is_planned(&self, task: TaskRef) -> bool {
         let _ = task;
         true
+    }
+
+    /// The graph that a task belongs to, by its id, and when it was launched: a number that grows from launch to launch.
+    fn origin(&self, task: TaskRef) -> (u64, u64) {
+        (0, task.launch as u64)
     }
 
     /// There is work for a unit, or with `None` for any one unit. False if nobody had to be woken: the

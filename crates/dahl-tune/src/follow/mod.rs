@@ -171,6 +171,8 @@ fn difference(planned: &Step, given: &Step) -> Option<(&'static str, String, Str
                 step.clip_norm.map_or("none".into(), |n| n.to_string()),
             ),
             ("seed", step.seed.to_string()),
+            ("micro-batches", step.micro_batches.to_string()),
+            ("delays", format!("{:?}", step.delays)),
         ]
     };
     let pairs = of(planned).into_iter().zip(of(given));

@@ -109,7 +109,8 @@ fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
             kept = Some(path);
         }
     }
-    let run = args.prepare(this, step, &options.step.graph, None);
+    let pipeline = options.step.staging(&step)?;
+    let run = args.prepare(this, step, &options.step.graph, pipeline, None);
     // Read by now, or never.
     if let Some(path) = kept {
         let _ = std::fs::remove_file(path);

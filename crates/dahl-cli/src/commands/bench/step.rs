@@ -55,6 +55,9 @@ struct Result {
     /// Of all measured steps; missing where nothing measures or models them.
     joules_per_step: Option<f64>,
     joules_source: String,
+    /// Of a pipeline's steps, each by itself: the largest part of a unit's computing time that it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bubble: Option<f64>,
 }
 
 /// What was measured.
@@ -70,7 +73,10 @@ struct Measured {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let this = ThisMachine::look();
     let step = args.step.step(model(Some(&args.model))?, &this, true)?;
-    let run = args.run.prepare(this, step, &args.step.graph, None)?;
+    let pipeline = args.step.staging(&step)?;
+    let run = args
+        .run
+        .prepare(this, step, &args.step.graph, pipeline, None)?;
     let mut bench = StepBench::new(&run.step, &run.run)?;
     interrupt::cancels(bench.runtime.canceller());
     let measured = measure(args, &run, &mut bench)?;
@@ -111,6 +117,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let (Some(plan), Some(followed)) = (&run.plan, &followed) {
         follow::show(followed, &plan.file);
     }
+    if let (Some(staging), Some(measured)) = (run.run.pipeline(), result.bubble) {
+        println!(
+            "pipeline: {}; a step alone waits {:.1} % of its computing time, {:.1} % by the schedule",
+            staging.summary(),
+            100.0 * measured,
+            100.0 * staging.schedule().bubble
+        );
+    }
     Ok(())
 }
 
@@ -120,7 +134,7 @@ fn measure(args: &Args, run: &Run, bench: &mut StepBench) -> anyhow::Result<Meas
     let once = bench.steps(3)?;
     let window = ((args.seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
     let mut isolated = None;
-    if run.plan.is_some() {
+    if run.plan.is_some() || run.run.pipeline().is_some() {
         // As warm as they are in a run.
         bench.steps(window)?;
         bench.runtime.take_trace();
@@ -174,6 +188,8 @@ impl Result {
             peak_rss_bytes: print::peak_resident(),
             joules_per_step: joules.map(|j| j.0 / measured.steps as f64),
             joules_source: measured.energy.source(),
+            bubble: (run.run.pipeline())
+                .and_then(|_| dahl::tune::bubble(measured.isolated.as_ref()?)),
         }
     }
 }

@@ -153,7 +153,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let this = ThisMachine::look();
     let step = args.step.step(model(args.model.as_deref())?, &this, true)?;
     let record = (!args.quiet()).then_some(LAST);
-    let run = args.run.prepare(this, step, &args.step.graph, record)?;
+    let pipeline = args.step.staging(&step)?;
+    let run = args
+        .run
+        .prepare(this, step, &args.step.graph, pipeline, record)?;
     let mut member = run.member()?;
     let result = train_on(args, run, &mut member);
     cluster::leave(&mut member, result)
@@ -281,6 +284,9 @@ fn announce(args: &Args, prepared: &Prepared, member: &Member) {
     }
     if let Some(augment) = training.augment.as_ref().filter(|a| !a.is_empty()) {
         println!("augmented by {augment}");
+    }
+    if let Some(staging) = prepared.run.run.pipeline() {
+        print::folded(&format!("pipeline: {}", staging.summary()), 10);
     }
     cluster::announce(member);
     let arithmetic = &prepared.arithmetic;

@@ -26,7 +26,7 @@ mod trim;
 pub use holders::{Holders, Transfer};
 pub use pairwise::pairwise;
 pub use part::{Message, Part, part};
-pub use place::place_by_rows;
+pub use place::{place_by_rows, place_by_stages, rows_of};
 pub use placement::Placement;
 pub use traffic::{Load, loads, ring_bytes, steady_loads};
 
@@ -51,6 +51,16 @@ pub enum PlacementError {
         placed: usize,
         /// Tasks of the graph.
         tasks: usize,
+    },
+    /// A task belongs to no stage.
+    #[error("task {task} is of stage {stage}: there are {stages} stages, numbered from 0")]
+    Stage {
+        /// The task.
+        task: usize,
+        /// Its stage.
+        stage: u16,
+        /// How many stages there are.
+        stages: usize,
     },
     /// A task is not placed.
     #[error("task {0} is placed on no node: each task needs one")]

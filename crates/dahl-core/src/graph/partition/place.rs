@@ -14,6 +14,9 @@
 //! 4. Every other task, such as a merge, runs where the fewest bytes move: from those who make what it reads, and to
 //!    where its result is wanted. So the partial sums of a node are merged there before they are sent.
 //!
+//! Where the tasks belong to the stages of a pipeline ([`place_by_stages`]), each stage has shares of its own, and the rules hold
+//! within it: a stage on one node runs there whole, one with replicas shares its rows and owns its parameters among them.
+//!
 //! Whatever the shares, the graph stays the same, and so do the bits.
 
 use crate::access::Access;
@@ -30,35 +33,90 @@ const REPEATED_FLOPS: f64 = 16.0;
 /// Where tasks run, for nodes with these shares of the rows; not all may be zero. Fewest bytes move if merges are
 /// [`super::pairwise`].
 pub fn place_by_rows(graph: &Graph, shares: &[f64]) -> Result<Placement, PlacementError> {
-    let total: f64 = shares.iter().sum();
-    let usable = |s: &f64| *s >= 0.0 && s.is_finite();
-    if !(total > 0.0 && total.is_finite() && shares.iter().all(usable)) {
-        return Err(PlacementError::Shares(shares.to_vec()));
+    place_by_stages(graph, &vec![0; graph.len()], &[shares.to_vec()])
+}
+
+/// Where tasks run that belong to stages: of every task its stage, and of every stage the share of the rows that each node
+/// has, none where it takes no part in the stage.
+pub fn place_by_stages(
+    graph: &Graph,
+    stage_of: &[u16],
+    shares: &[Vec<f64>],
+) -> Result<Placement, PlacementError> {
+    let mut stages = Stages {
+        of: stage_of,
+        shares: Vec::new(),
+    };
+    for own in shares {
+        let total: f64 = own.iter().sum();
+        let usable = |s: &f64| *s >= 0.0 && s.is_finite();
+        if !(total > 0.0 && total.is_finite() && own.iter().all(usable)) {
+            return Err(PlacementError::Shares(own.clone()));
+        }
+        let relative = own.iter().map(|s| s / total).collect();
+        stages.shares.push(relative);
     }
-    let shares: Vec<f64> = shares.iter().map(|s| s / total).collect();
+    if stage_of.len() != graph.len() {
+        return Err(PlacementError::Length {
+            placed: stage_of.len(),
+            tasks: graph.len(),
+        });
+    }
+    let outside = |&stage: &u16| usize::from(stage) >= shares.len();
+    if let Some(task) = stage_of.iter().position(outside) {
+        return Err(PlacementError::Stage {
+            task,
+            stage: stage_of[task],
+            stages: shares.len(),
+        });
+    }
     let tasks = 0..graph.len() as u32;
-    let mut homes = by_rows(graph, &shares);
-    own(graph, &shares, &mut homes);
+    let mut homes = by_rows(graph, &stages);
+    own(graph, &stages, &mut homes);
     let repeated: Vec<bool> = tasks
         .map(|t| homes[t as usize].is_none() && is_repeated(graph, t))
         .collect();
-    settle(graph, node_at(&shares, 0.0), &repeated, &mut homes);
-    Ok(spread(graph, &repeated, &homes))
+    settle(graph, &stages, &repeated, &mut homes);
+    Ok(spread(graph, &stages, &repeated, &homes))
+}
+
+/// The stages of tasks, and who takes part in each.
+struct Stages<'a> {
+    of: &'a [u16],
+    /// By stage and node; together 1 in each stage.
+    shares: Vec<Vec<f64>>,
+}
+
+impl Stages<'_> {
+    /// The shares of the rows that hold for a task.
+    fn shares(&self, task: u32) -> &[f64] {
+        &self.shares[usize::from(self.of[task as usize])]
+    }
+
+    /// The node with the first rows of a task's stage.
+    fn first(&self, task: u32) -> u16 {
+        node_at(self.shares(task), 0.0)
+    }
 }
 
 /// The first rule.
-fn by_rows(graph: &Graph, shares: &[f64]) -> Vec<Option<u16>> {
-    let ends: Vec<f64> = shares
-        .iter()
-        .scan(0.0, |end, share| {
+fn by_rows(graph: &Graph, stages: &Stages<'_>) -> Vec<Option<u16>> {
+    let ends = |shares: &Vec<f64>| -> Vec<f64> {
+        let ends = shares.iter().scan(0.0, |end, share| {
             *end += share;
             Some(*end)
-        })
-        .collect();
+        });
+        ends.collect()
+    };
+    let all: Vec<Vec<f64>> = stages.shares.iter().map(ends).collect();
     // Work of the section at hand, by node.
-    let (mut section, mut work) = (None, vec![0.0; shares.len()]);
+    let (mut section, mut work) = (None, vec![0.0; stages.shares[0].len()]);
     let node = |task: u32| {
         let ([from, to], writes) = rows_of(graph, task)?;
+        let (shares, ends) = (
+            stages.shares(task),
+            &all[usize::from(stages.of[task as usize])],
+        );
         let now = Some(graph.tasks[task as usize].section);
         if now != section {
             section = now;
@@ -85,21 +143,22 @@ fn by_rows(graph: &Graph, shares: &[f64]) -> Vec<Option<u16>> {
 }
 
 /// The second rule.
-fn own(graph: &Graph, shares: &[f64], homes: &mut [Option<u16>]) {
+fn own(graph: &Graph, stages: &Stages<'_>, homes: &mut [Option<u16>]) {
     let free = (0..graph.len() as u32).filter(|&t| homes[t as usize].is_none());
     let mut updates: Vec<(usize, u32)> = free.map(|t| (written(graph, t), t)).collect();
     updates.retain(|&(bytes, _)| bytes > 0);
     updates.sort_by_key(|&(bytes, task)| (std::cmp::Reverse(bytes), task));
-    let mut owned = vec![0.0; shares.len()];
+    let mut owned: Vec<Vec<f64>> = stages.shares.iter().map(|s| vec![0.0; s.len()]).collect();
     for (bytes, task) in updates {
-        let node = least_loaded(&owned, shares);
+        let owned = &mut owned[usize::from(stages.of[task as usize])];
+        let node = least_loaded(owned, stages.shares(task));
         owned[node] += bytes as f64;
         homes[task as usize] = Some(node as u16);
     }
 }
 
-/// The fourth rule. `first` is where tasks go whose result nobody wants.
-fn settle(graph: &Graph, first: u16, repeated: &[bool], homes: &mut [Option<u16>]) {
+/// The fourth rule. Tasks whose result nobody wants go to the first node of their stage.
+fn settle(graph: &Graph, stages: &Stages<'_>, repeated: &[bool], homes: &mut [Option<u16>]) {
     // Successors come later in program order, so what they want is known when a task is looked at.
     let mut wanted: Vec<Option<u16>> = homes.to_vec();
     for task in (0..graph.len() as u32).rev() {
@@ -113,11 +172,15 @@ fn settle(graph: &Graph, first: u16, repeated: &[bool], homes: &mut [Option<u16>
     for task in 0..graph.len() as u32 {
         if homes[task as usize].is_none() && !repeated[task as usize] {
             let from = &sources[task as usize];
-            let to = wanted[task as usize].unwrap_or(from.first().map_or(first, |s| s.0));
+            let (first, shares) = (stages.first(task), stages.shares(task));
+            let takes_part = |n: &u16| shares[usize::from(*n)] > 0.0;
+            let wanted = wanted[task as usize].filter(takes_part);
+            let made = from.iter().map(|s| s.0).find(takes_part);
+            let to = wanted.or(made).unwrap_or(first);
             let (all, out) = (from.iter().map(|s| s.1).sum::<usize>(), result(graph, task));
             let there = |n: u16| from.iter().filter(|s| s.0 == n).map(|s| s.1).sum::<usize>();
             let moved = |n: u16| all - there(n) + if n == to { 0 } else { out };
-            let nodes = from.iter().map(|s| s.0).chain([to]);
+            let nodes = from.iter().map(|s| s.0).filter(takes_part).chain([to]);
             homes[task as usize] = nodes.min_by_key(|&n| (moved(n), n != to, n));
         }
         let Some(home) = homes[task as usize] else {
@@ -135,7 +198,12 @@ fn settle(graph: &Graph, first: u16, repeated: &[bool], homes: &mut [Option<u16>
 }
 
 /// The third rule: with it, all tasks are placed.
-fn spread(graph: &Graph, repeated: &[bool], homes: &[Option<u16>]) -> Placement {
+fn spread(
+    graph: &Graph,
+    stages: &Stages<'_>,
+    repeated: &[bool],
+    homes: &[Option<u16>],
+) -> Placement {
     let mut nodes: Vec<Vec<u16>> = homes.iter().map(|h| h.iter().copied().collect()).collect();
     for task in (0..graph.len() as u32).rev() {
         if !repeated[task as usize] {
@@ -147,7 +215,7 @@ fn spread(graph: &Graph, repeated: &[bool], homes: &[Option<u16>]) -> Placement 
         own.sort_unstable();
         own.dedup();
         if own.is_empty() {
-            own.push(0);
+            own.push(stages.first(task));
         }
         nodes[task as usize] = own;
     }
@@ -206,7 +274,7 @@ fn flow(graph: &Graph, task: u32, next: u32) -> usize {
 }
 
 /// The rows that a task touches, from 0 to 1, and whether it writes them: if it does not, those that it reads.
-fn rows_of(graph: &Graph, task: u32) -> Option<([f64; 2], bool)> {
+pub fn rows_of(graph: &Graph, task: u32) -> Option<([f64; 2], bool)> {
     let accesses = graph.accesses_of(task).iter();
     let mut marked = accesses.filter_map(|a| {
         let array = &graph.arrays[a.array as usize];

@@ -1,0 +1,98 @@
+//! Where a model is cut into stages: as even as its layers allow, by static costs.
+
+use dahl_core::Graph;
+use dahl_core::graph::partition::rows_of;
+use dahl_nn::Step;
+use dahl_nn::stages::{operations, places_to_cut};
+
+use crate::error::TuneError;
+
+/// Seconds of a task on a core of 32 GFLOP/s and 8 GB/s: to compare tasks, not to predict them.
+pub(super) fn seconds(graph: &Graph, task: u32) -> f64 {
+    let cost = &graph.class_of(task).cost;
+    cost.flops / 32e9 + cost.bytes / 8e9
+}
+
+/// The first layer of each of so many stages, of which the longest is as short as possible.
+pub(super) fn firsts(step: &Step, stages: usize) -> Result<Vec<usize>, TuneError> {
+    let places = places_to_cut(step);
+    if places.len() < stages {
+        return Err(TuneError::Option(format!(
+            "{stages} stages of {}, which can be cut into {} at most: use fewer stages, or another schedule if it has \
+             two on each device",
+            step.model.name,
+            places.len()
+        )));
+    }
+    let graph = step.lower()?.graph;
+    let mut costs = vec![0.0; places.len()];
+    for (task, operation) in (0..).zip(operations(step, &graph, &places)) {
+        costs[usize::from(operation.stage)] += seconds(&graph, task);
+    }
+    let cuts = even(&costs, stages);
+    Ok(cuts.into_iter().map(|i| places[i]).collect())
+}
+
+/// Cuts a row of costs into parts, none of them empty, of which the largest is as small as possible: where each begins. Of
+/// several ways, the one whose parts before the last are the shortest.
+fn even(costs: &[f64], parts: usize) -> Vec<usize> {
+    let n = costs.len();
+    let sums: Vec<f64> = std::iter::once(0.0)
+        .chain(costs.iter().scan(0.0, |sum, c| {
+            *sum += c;
+            Some(*sum)
+        }))
+        .collect();
+    // By parts and end: the least largest part, and where the last part begins.
+    let mut best = vec![vec![(f64::INFINITY, 0); n + 1]; parts + 1];
+    best[0][0] = (0.0, 0);
+    for p in 1..=parts {
+        for end in p..=n {
+            let options = (p - 1..end).map(|begin| {
+                let largest = best[p - 1][begin].0.max(sums[end] - sums[begin]);
+                (largest, begin)
+            });
+            let least = options.min_by(|a, b| a.0.total_cmp(&b.0));
+            best[p][end] = least.unwrap_or((f64::INFINITY, 0));
+        }
+    }
+    let (mut end, mut begins) = (n, Vec::new());
+    for p in (1..=parts).rev() {
+        end = best[p][end].1;
+        begins.push(end);
+    }
+    begins.reverse();
+    begins
+}
+
+/// The most parts of the batch that no task of a graph crosses: as many micro-batches change nothing.
+pub(super) fn own_blocks(step: &Step, graph: &Graph) -> usize {
+    let mut blocks = step.batch;
+    let fits = |n: usize| {
+        let crosses = |task: u32| {
+            rows_of(graph, task).is_some_and(|([from, to], writes)| {
+                let number = (from * n as f64 + 1e-9).floor();
+                writes && to * n as f64 > number + 1.0 + 1e-9
+            })
+        };
+        step.batch.is_multiple_of(n) && !(0..graph.len() as u32).any(crosses)
+    };
+    while blocks > 1 && !fits(blocks) {
+        blocks -= 1;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::even;
+
+    #[test]
+    fn the_largest_part_is_as_small_as_possible() {
+        assert_eq!(even(&[1.0, 1.0, 1.0, 1.0], 2), [0, 2]);
+        assert_eq!(even(&[5.0, 1.0, 1.0, 1.0], 2), [0, 1]);
+        assert_eq!(even(&[1.0, 1.0, 5.0], 3), [0, 1, 2]);
+        assert_eq!(even(&[2.0, 2.0, 3.0, 3.0, 2.0], 3), [0, 2, 3]);
+        assert_eq!(even(&[7.0], 1), [0]);
+    }
+}
