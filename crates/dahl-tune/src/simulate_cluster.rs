@@ -225,14 +225,8 @@ fn speeds(graph: &Graph, models: &[MachineModel], policy: &str) -> Result<Vec<f6
     models.iter().map(speed).collect()
 }
 
-/// What each node runs in the middle of a run: batches are new in every step, and everything else is where the steps
-/// before left it.
-pub(crate) fn steady_parts(lowered: &Lowered, shares: &[f64]) -> Result<Vec<Part>, TuneError> {
-    let place = |graph: &Graph| Ok((place_by_rows(graph, shares)?, None));
-    Ok(placed_parts(lowered, shares.len(), place)?.0)
-}
-
-/// The same for any placement, with the order that comes with it.
+/// What each node runs in the middle of a run, with the order that comes with the placement: batches are new in every step, and
+/// everything else is where the steps before left it.
 fn placed_parts(
     lowered: &Lowered,
     nodes: usize,

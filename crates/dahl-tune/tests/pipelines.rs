@@ -108,8 +108,9 @@ fn train(case: &Case, step: Step, exec: &mut dyn Executor) -> Ran {
     let mut session = session(case, step);
     let first = first_weights(session.model());
     session.set_weights(exec, &first).unwrap();
-    let watch = &mut |_: &mut _| ControlFlow::Continue(());
-    let history = session.run(exec, source(case), None, watch).unwrap();
+    let history = session
+        .run(exec, source(case), None, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     let mut losses: Vec<f64> = history.iter().map(|e| e.train.loss).collect();
     losses.push(session.evaluate(exec, source(case)).unwrap().loss);
     Ran {
@@ -317,9 +318,10 @@ impl Plain {
         let mut next = self.versions[now].clone();
         for l in 0..layers {
             let (speed, gradient) = (&mut self.speeds[l], &gradients[l]);
+            let (weights, biases) = &mut next[l];
             let rows = [
-                (&mut next[l].0, &mut speed.0, &gradient.0),
-                (&mut next[l].1, &mut speed.1, &gradient.1),
+                (weights, &mut speed.0, &gradient.0),
+                (biases, &mut speed.1, &gradient.1),
             ];
             for (w, v, g) in rows {
                 for i in 0..w.len() {
@@ -477,8 +479,11 @@ fn older_versions_survive_a_checkpoint() {
             let mut exec = Runtime::builder().workers(3).pin(false).build().unwrap();
             let mut second = session(&case, step.clone());
             second.resume_from(&mut exec, &folder).unwrap();
-            let watch = &mut |_: &mut _| ControlFlow::Continue(());
-            second.run(&mut exec, source(&case), None, watch).unwrap();
+            second
+                .run(&mut exec, source(&case), None, &mut |_| {
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
             let got = second.weights(&mut exec).unwrap();
             assert!(got == want.weights, "{text}, stopped after {stop}");
             // Another delay is another run.

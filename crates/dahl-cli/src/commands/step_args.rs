@@ -241,7 +241,7 @@ impl StepArgs {
         Ok(Some(Arc::new(staging)))
     }
 
-    /// The options that describe the same step to another command, but for grain and profile.
+    /// The options that describe the same step to another command that has its plan: but for grain, micro-batches and profile.
     pub fn repeated(&self) -> String {
         let mut text = format!(
             "--batch {} --optimizer {}",
@@ -264,15 +264,6 @@ impl StepArgs {
         let dtype = self.graph.dtype;
         add("dtype", (dtype != DType::F32).then(|| dtype.to_string()));
         add("seed", (self.seed != 42).then(|| self.seed.to_string()));
-        let pipeline = &self.pipeline;
-        add(
-            "pipeline",
-            pipeline.pipeline.as_ref().map(|p| p.to_string()),
-        );
-        add(
-            "micro-batches",
-            pipeline.micro_batches.map(|m| m.to_string()),
-        );
         for (is_given, name) in [
             (self.nesterov, "nesterov"),
             (self.no_bias_decay, "no-bias-decay"),

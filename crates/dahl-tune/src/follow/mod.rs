@@ -82,13 +82,19 @@ impl StepPlan {
         ))
     }
 
-    /// A step as it runs by the plan: with the plan's grain and implementations. Refuses one that differs
+    /// A step as it runs by the plan: with the plan's grain, micro-batches and implementations. Refuses one that differs
     /// otherwise from what was planned.
     pub fn adopt(&self, step: Step) -> Result<Step, TuneError> {
         if let Some((what, planned, given)) = difference(&self.step, &step) {
             return Err(self.other(what, &planned, &given));
         }
+        // One is what a run has that says nothing of them.
+        let parts = [self.step.micro_batches, step.micro_batches].map(|m| m.to_string());
+        if step.micro_batches != 1 && parts[0] != parts[1] {
+            return Err(self.other("micro-batches", &parts[0], &parts[1]));
+        }
         Ok(Step {
+            micro_batches: self.step.micro_batches,
             grain: self.step.grain.clone(),
             kernels: self.step.kernels.clone(),
             ..step
@@ -171,7 +177,6 @@ fn difference(planned: &Step, given: &Step) -> Option<(&'static str, String, Str
                 step.clip_norm.map_or("none".into(), |n| n.to_string()),
             ),
             ("seed", step.seed.to_string()),
-            ("micro-batches", step.micro_batches.to_string()),
             ("delays", format!("{:?}", step.delays)),
         ]
     };

@@ -5,13 +5,16 @@
 //! brings the weights, is left out. Every step has new inputs, as plans assume. The schedules of the last step are
 //! warm starts of the search.
 
+use std::sync::Arc;
+
 use dahl_core::{Joules, Seconds};
 use dahl_plan::{Alternative, Goal, Limits, Plan, PlanError, Problem, Schedule, WarmStart, alone};
-use dahl_sched::policy;
+use dahl_sched::policy::{self, Policy};
 use dahl_sim::{Options, simulate};
 
 use super::Candidate;
 use crate::machine_model::MachineModel;
+use crate::stages::Staging;
 
 /// Policies whose simulated schedules are warm starts of the search: those that estimate durations.
 const POLICIES: [&str; 3] = [COMPARED, "dmdas", "dm"];
@@ -32,12 +35,27 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    /// Simulates the policies.
-    pub(super) fn new(candidate: Candidate, machine: &MachineModel) -> Contender {
+    /// Simulates the policies, and the pipeline if there is one.
+    pub(super) fn new(
+        candidate: Candidate,
+        machine: &MachineModel,
+        pipeline: Option<&Arc<Staging>>,
+    ) -> Contender {
         let (mut compared, mut warm_starts) = (Vec::new(), Vec::new());
         for name in POLICIES {
-            if let Some((other, start)) = simulated(&candidate, machine, name) {
+            let policy = || policy::by_name(name, &machine.machine).ok();
+            let text = format!("the policy {name} (simulated)");
+            if let Some((other, start)) = simulated(&candidate, machine, text, &policy) {
                 compared.extend((name == COMPARED).then_some(other));
+                warm_starts.extend(start);
+            }
+        }
+        if let Some(staging) = pipeline {
+            let graph = &candidate.lowered.graph;
+            let policy = || staging.policy(graph, &machine.machine).ok();
+            let text = format!("the pipeline {} (simulated)", staging.pipeline());
+            if let Some((other, start)) = simulated(&candidate, machine, text, &policy) {
+                compared.push(other);
                 warm_starts.extend(start);
             }
         }
@@ -129,11 +147,12 @@ fn single(problem: &Problem, group: usize) -> Problem {
 fn simulated(
     candidate: &Candidate,
     machine: &MachineModel,
-    name: &str,
+    name: String,
+    policy: &dyn Fn() -> Option<Box<dyn Policy>>,
 ) -> Option<(Alternative, Option<WarmStart>)> {
     let (graph, machine) = (&candidate.lowered.graph, &machine.machine);
     let run = |steps| {
-        let policy = policy::by_name(name, machine).ok()?;
+        let policy = policy()?;
         let options = Options {
             steps,
             in_flight: 1,
@@ -153,7 +172,7 @@ fn simulated(
     let (first, all) = (run(1)?, run(1 + STEPS)?);
     let per_step = |all: f64, first: f64| (all - first) / STEPS as f64;
     let other = Alternative {
-        name: format!("the policy {name} (simulated)"),
+        name,
         seconds: Seconds(per_step(all.makespan.0, first.makespan.0)),
         joules: Joules(per_step(all.joules().0, first.joules().0)),
     };

@@ -24,6 +24,7 @@ use crate::follow::StepPlan;
 use crate::grains::GrainSearch;
 use crate::machine_model::{Durations, MachineModel};
 use crate::simulate::as_run;
+use crate::stages::Staging;
 
 use baselines::Contender;
 
@@ -43,6 +44,8 @@ pub struct PlanOptions {
     pub time_limit: Duration,
     /// Of the search's random numbers.
     pub seed: u64,
+    /// A pipeline of the step: the search begins with its order, and the plan is compared with it.
+    pub pipeline: Option<Arc<Staging>>,
     /// Ends the search with the best plan so far.
     pub stop: Stop,
     /// How far the search has come, for another thread to look at.
@@ -61,6 +64,7 @@ impl Default for PlanOptions {
             gap: 0.001,
             time_limit: Duration::from_secs(20),
             seed: 1,
+            pipeline: None,
             stop: Stop::new(),
             progress: Arc::default(),
         }
@@ -144,12 +148,18 @@ pub fn plan(
         true => search(step, machine, options, begin)?,
         false => step.grain.clone(),
     };
-    let mut best = Contender::new(Candidate::new(step, &grain, machine)?, machine);
+    if step.versions() > 1 {
+        let text = "plans are for steps that are all alike, and weights with versions make steps that differ: plan a \
+                    pipeline with a flush, such as 1f1b";
+        return Err(TuneError::Option(text.into()));
+    }
+    let pipeline = options.pipeline.as_ref();
+    let mut best = Contender::new(Candidate::new(step, &grain, machine)?, machine, pipeline);
     let mut usual = match grain {
         Grain::Auto => None,
         _ => {
             let usual = Candidate::new(step, &Grain::Auto, machine)?;
-            Some(Contender::new(usual, machine))
+            Some(Contender::new(usual, machine, pipeline))
         }
     };
     // Grains were compared with little effort each; the default one gets a chance with as much as the best.

@@ -175,6 +175,7 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
         gap: args.gap,
         time_limit: args.limit(),
         seed: args.search_seed,
+        pipeline: args.step.staging(&step)?,
         stop: interrupt::stop_if(move || found.best().is_some()),
         progress,
     };
