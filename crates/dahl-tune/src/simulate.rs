@@ -98,7 +98,7 @@ pub fn simulate(
     options: &SimulateOptions<'_>,
 ) -> Result<Prediction, TuneError> {
     // Steps whose weights have versions differ from each other: as many of them are one launch.
-    let (whole, ..) = step.lower_row()?;
+    let whole = step.lower_row()?;
     let (graph, each) = (&*whole, step.versions());
     let decides = match (options.plan, options.pipeline) {
         (Some(_), _) => "plan",
