@@ -48,6 +48,7 @@ impl Marks {
             unit,
             ready,
             taken: Seconds(state.taken),
+            begun: state.begun.map(Seconds),
             start: Seconds(state.start),
             end: now,
         });

@@ -66,7 +66,9 @@ pub struct TaskSpan {
     pub ready: Seconds,
     /// When the unit turned to it.
     pub taken: Seconds,
-    /// When its data was there.
+    /// When its data was there, and when the unit began to work: later if it had to be woken.
+    pub begun: [Seconds; 2],
+    /// When it began to compute: after what the unit does between two tasks.
     pub start: Seconds,
     /// When it ended.
     pub end: Seconds,

@@ -33,6 +33,8 @@ pub(super) struct UnitState {
     /// When it turned to its task, and when that began.
     pub taken: f64,
     pub start: f64,
+    /// When its data was there, and when the unit began to work on it.
+    pub begun: [f64; 2],
 }
 
 impl UnitState {
@@ -45,6 +47,7 @@ impl UnitState {
         frequency: None,
         taken: 0.0,
         start: 0.0,
+        begun: [0.0; 2],
     };
 }
 
@@ -136,6 +139,7 @@ impl Engine<'_> {
         used.waited.0 += self.now - self.units[u].taken;
         used.joules += watts.unwrap_or(Watts(0.0)) * Seconds(seconds);
         self.out.known[self.times.known(class, UnitId(unit)) as usize] += 1;
+        self.units[u].begun = [self.now, self.now + late];
         self.units[u].start = self.now + late + before;
         self.agenda.add(self.now + late + seconds, Event::End(unit));
         Ok(())

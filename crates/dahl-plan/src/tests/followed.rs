@@ -21,7 +21,7 @@ use super::random::Dice;
 const LENGTH: usize = 12;
 
 /// Tasks that read and write parts of a few arrays; some only a CPU can run.
-fn program(dice: &mut Dice) -> Arc<Graph> {
+pub(super) fn program(dice: &mut Dice) -> Arc<Graph> {
     let codelet = |name| {
         let cost = Codelet::new(name).cost(|call| Cost {
             flops: call.int(0) as f64,

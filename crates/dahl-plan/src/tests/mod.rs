@@ -7,6 +7,7 @@ mod followed;
 mod graphs;
 mod ports;
 pub(crate) mod random;
+mod replays;
 mod series;
 mod states;
 mod training;

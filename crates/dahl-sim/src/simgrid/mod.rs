@@ -1,6 +1,8 @@
 //! SimGrid platform files: machines for its simulators, and its platforms for ours.
 
+mod names;
 mod read;
+pub mod replay;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -215,6 +215,9 @@ impl<'a, 'i> Reader<'a, 'i> {
             });
         }
         for &host in &parts.hosts {
+            if property(host, "dahl_store_of").is_some() {
+                continue;
+            }
             if property(host, "dahl_base_of").is_some() {
                 let node: usize = self.whole(host, "dahl_base_of", 0)?;
                 let watts = self.wattages(host)?.first().map(|w| w.0);

@@ -1,29 +1,49 @@
 //! Machines as SimGrid platforms, for its simulators and its energy plugins.
 //!
-//! Each group of equal units becomes a host with so many cores, each link a link, each port two of them, each switch
-//! one, and every pair of groups that a link joins a route: out of the sender's port, through switches, over what the
-//! link itself adds to them, and into the receiver's port. So what is shared here is shared there. A host's wattages are those of all its cores; what a node draws
-//! beside its units becomes a host that never computes, so that the plugin's total is the machine's.
+//! Each group of equal units becomes a host with so many cores, or a host per unit where they have frequency states; each
+//! link a link, each port two of them, each switch one, and every pair of hosts that a link joins a route: out of the
+//! sender's port, through switches, over what the link itself adds to them, and into the receiver's port. So what is
+//! shared here is shared there. Where data goes over several links, the route leads over all of them. A host's wattages
+//! are those of all its cores; what a node draws beside its units becomes a host that never computes, so that the
+//! plugin's total is the machine's. A `<config>` asks for the network model that means what our links mean: latency plus
+//! bytes by bandwidth, and no traffic of acknowledgements.
 //! What SimGrid has no word for (memories, kinds, memory bandwidth) stands in properties whose names
 //! begin with `dahl_`, which it ignores.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write;
 
-use dahl_core::{FrequencyState, Machine, MemoryId, Unit};
+use dahl_core::{FrequencyState, Machine, MemoryId};
 
+use super::names::{Names, UnitHost};
 use super::{UNBOUNDED, VERSION};
+use crate::MOST_MEMORIES;
+use crate::routes::Routes;
 
 /// The speed written for units whose speed is unknown; a property says that it means nothing.
 pub(super) const UNKNOWN_SPEED: f64 = 1e9;
+
+/// SimGrid's network model without its corrections for TCP: transfers take latency plus bytes by bandwidth.
+const EXACT: [(&str, &str); 6] = [
+    ("network/model", "CM02"),
+    ("network/crosstraffic", "0"),
+    ("network/TCP-gamma", "0"),
+    ("network/latency-factor", "1"),
+    ("network/bandwidth-factor", "1"),
+    ("network/weight-S", "0"),
+];
 
 /// The text of a platform file.
 pub(super) fn platform(machine: &Machine) -> String {
     let mut out = String::from(
         "<?xml version=\"1.0\"?>\n\
          <!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
-         <platform version=\"4.1\">\n",
+         <platform version=\"4.1\">\n  <config>\n",
     );
+    for (key, value) in EXACT {
+        prop(&mut out, 4, key, value);
+    }
+    out.push_str("  </config>\n");
     let zone = escaped(&machine.name);
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(out, "  <zone id=\"{zone}\" routing=\"Full\">");
@@ -44,16 +64,19 @@ pub(super) fn platform(machine: &Machine) -> String {
             );
         }
     }
-    let mut taken = HashSet::new();
-    let mut hosts: Vec<(String, MemoryId)> = Vec::new();
-    for (unit, name, count) in machine.groups() {
-        let id = fresh(&name, &mut taken);
-        host(&mut out, &id, unit, &name, count);
-        hosts.push((id, unit.memory));
+    let mut names = Names::new(machine);
+    for h in &names.hosts {
+        host(&mut out, h);
+    }
+    for (memory, id) in &names.stores {
+        let _ = writeln!(out, "    <host id=\"{}\" speed=\"1f\">", escaped(id));
+        prop(&mut out, 6, "wattage_per_state", "0.0:0.0");
+        prop(&mut out, 6, "dahl_store_of", memory.0);
+        out.push_str("    </host>\n");
     }
     for (i, node) in machine.nodes.iter().enumerate() {
         if let Some(base) = node.base {
-            let id = fresh(&format!("node {}", node.name), &mut taken);
+            let id = names.fresh(&format!("node {}", node.name));
             let _ = writeln!(out, "    <host id=\"{}\" speed=\"1f\">", escaped(&id));
             let watts = base.0;
             prop(
@@ -70,7 +93,7 @@ pub(super) fn platform(machine: &Machine) -> String {
     for (i, node) in machine.nodes.iter().enumerate() {
         let Some(port) = node.port else { continue };
         for way in ["out", "in"] {
-            let id = escaped(&fresh(&format!("{} {way}", node.name), &mut taken));
+            let id = escaped(&names.fresh(&format!("{} {way}", node.name)));
             wire(&mut out, &id, port.bandwidth, port.latency.0, true);
             joules(&mut out, port.joules_per_byte, port.bandwidth);
             prop(&mut out, 6, "dahl_port_of", i);
@@ -79,7 +102,7 @@ pub(super) fn platform(machine: &Machine) -> String {
         }
     }
     for (i, switch) in machine.switches.iter().enumerate() {
-        let id = escaped(&fresh(&switch.name, &mut taken));
+        let id = escaped(&names.fresh(&switch.name));
         let bandwidth = switch.bandwidth.unwrap_or(UNBOUNDED);
         let is_limited = switch.bandwidth.is_some();
         wire(&mut out, &id, bandwidth, switch.latency.0, is_limited);
@@ -91,13 +114,10 @@ pub(super) fn platform(machine: &Machine) -> String {
         out.push_str("    </link>\n");
         ids.insert(("via", i), id);
     }
-    let mut routes = String::new();
+    let mut ways: Vec<String> = Vec::new();
     for link in &machine.links {
         let name = |m: MemoryId| &machine.memories[usize::from(m.0)].name;
-        let id = fresh(
-            &format!("{} to {}", name(link.from), name(link.to)),
-            &mut taken,
-        );
+        let id = names.fresh(&format!("{} to {}", name(link.from), name(link.to)));
         let id = escaped(&id);
         // What the link adds to its way.
         let way = machine.way(link.from, link.to, &link.via);
@@ -130,22 +150,42 @@ pub(super) fn platform(machine: &Machine) -> String {
         parts.extend(adds.then_some(&id));
         parts.extend(port("in", b));
         let part = |id: &&String| format!("<link_ctn id=\"{id}\"/>");
-        let parts: String = parts.iter().map(part).collect();
-        let at = |m: MemoryId| hosts.iter().filter(move |h| h.1 == m);
-        for (from, _) in at(link.from) {
-            for (to, _) in at(link.to) {
-                let (from, to) = (escaped(from), escaped(to));
+        ways.push(parts.iter().map(part).collect());
+    }
+    write_routes(&mut out, machine, &names, &ways);
+    out.push_str("  </zone>\n</platform>\n");
+    out
+}
+
+/// Every link between all hosts of its two memories; and where only several links lead, all of them.
+fn write_routes(out: &mut String, machine: &Machine, names: &Names<'_>, ways: &[String]) {
+    let mut route = |from: MemoryId, to: MemoryId, parts: &str| {
+        for src in names.at(from) {
+            for dst in names.at(to) {
+                let (src, dst) = (escaped(src), escaped(dst));
                 let _ = writeln!(
-                    routes,
-                    "    <route src=\"{from}\" dst=\"{to}\" symmetrical=\"NO\">\
-                     {parts}</route>"
+                    out,
+                    "    <route src=\"{src}\" dst=\"{dst}\" symmetrical=\"NO\">{parts}</route>"
                 );
             }
         }
+    };
+    for (link, way) in machine.links.iter().zip(ways) {
+        route(link.from, link.to, way);
     }
-    out.push_str(&routes);
-    out.push_str("  </zone>\n</platform>\n");
-    out
+    if machine.memories.len() > MOST_MEMORIES {
+        return;
+    }
+    let routes = Routes::new(machine);
+    let memories = || (0..machine.memories.len() as u16).map(MemoryId);
+    for from in memories() {
+        for to in memories().filter(|to| *to != from && machine.link(from, *to).is_none()) {
+            if let Some(links) = routes.get(usize::from(from.0), usize::from(to.0)) {
+                let parts: String = links.iter().map(|&l| &*ways[usize::from(l)]).collect();
+                route(from, to, &parts);
+            }
+        }
+    }
 }
 
 /// Opens a link. A shared one divides its bandwidth among transfers, a fat pipe gives it to each.
@@ -166,7 +206,13 @@ fn joules(out: &mut String, per_byte: Option<f64>, bandwidth: f64) {
     }
 }
 
-fn host(out: &mut String, id: &str, unit: &Unit, name: &str, count: Option<usize>) {
+fn host(out: &mut String, host: &UnitHost<'_>) {
+    let UnitHost {
+        id,
+        unit,
+        name,
+        count,
+    } = host;
     let cores = count.unwrap_or(1);
     let top = unit.rated.map_or(UNKNOWN_SPEED, |r| r.flops);
     let factors = std::iter::once(1.0).chain(unit.states.iter().map(|s| s.speed));
@@ -225,15 +271,6 @@ fn host(out: &mut String, id: &str, unit: &Unit, name: &str, count: Option<usize
 fn prop(out: &mut String, indent: usize, id: &str, value: impl std::fmt::Display) {
     let value = escaped(&value.to_string());
     let _ = writeln!(out, "{:indent$}<prop id=\"{id}\" value=\"{value}\"/>", "");
-}
-
-/// A name that nothing else in the file has.
-fn fresh(name: &str, taken: &mut HashSet<String>) -> String {
-    let mut id = name.to_owned();
-    while !taken.insert(id.clone()) {
-        id.push('\'');
-    }
-    id
 }
 
 fn escaped(text: &str) -> String {
