@@ -26,7 +26,7 @@ const LONGEST: usize = 256;
 
 impl Tree {
     /// The tree under this folder.
-    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn at(root: impl Into<PathBuf>) -> Self {
         Self::with_reader(root, Arc::new(read_file))
     }
 

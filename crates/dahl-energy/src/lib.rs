@@ -13,6 +13,7 @@
 //! | `hwmon` | AMD's sockets and GPUs |
 //! | `wall` | meters at the wall: a file, or a plug over HTTP |
 //! | `model` | watts × busy and idle time, where nothing can be measured |
+//! | [`clocks`] | frequencies of cores: found, set, and put back however a run ends |
 //! | `files`, `account`, `energy`, `ledger`, `sampler` | what they share |
 //! | `program`, `export` | what another program uses; the same as CSV and for Prometheus |
 //!
@@ -23,6 +24,7 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod account;
+pub mod clocks;
 mod energy;
 pub mod export;
 mod files;

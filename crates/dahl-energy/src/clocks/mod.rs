@@ -1,0 +1,104 @@
+//! Clocks of cores: which frequencies there are, set for a run, and put back however the run ends.
+//!
+//! A [`Clock`] is what the system sets at once: the CPUs of one cpufreq policy. [`set_clocks`] sets some and gives a value
+//! that stands for the run. Who puts them back is a *guard*, a process of its own that waits for that value, or the
+//! whole process, to be gone: so a panic, a signal or `kill -9` are ends like any other. Old values are on disk before
+//! the first clock is touched; if guard and run die together, whoever sets clocks next puts them back first.
+//!
+//! | file | what |
+//! |---|---|
+//! | `cpufreq` | clocks of cores, below `/sys/devices/system/cpu` |
+//! | `guard` | the process that puts values back |
+//!
+//! What this refuses to do: set a clock of which the old value is not known, or one that another run has set; change
+//! governors; hide that a clock may not be set.
+
+mod cpufreq;
+#[cfg(target_os = "linux")]
+mod guard;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Tree, Trouble, TroubleKind};
+
+/// A clock that units share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Clock {
+    /// Its name, such as `policy0`.
+    pub name: String,
+    /// The CPUs that it drives.
+    pub cpus: Vec<usize>,
+    /// The frequencies it can be set to, in hertz, the highest first.
+    pub hertz: Vec<f64>,
+    /// Why it cannot be set, and the command that would allow it; `None` if it can.
+    pub trouble: Option<Trouble>,
+    /// The file that sets it.
+    #[serde(skip)]
+    knob: PathBuf,
+}
+
+/// The clocks of this machine's cores, in the order of their CPUs; none where the system tells nothing.
+pub fn clocks(tree: &Tree) -> Vec<Clock> {
+    cpufreq::discover(tree)
+}
+
+/// Clocks that are set. They are put back when this is dropped, and if the process ends in any other way.
+#[derive(Debug)]
+pub struct SetClocks {
+    #[cfg(target_os = "linux")]
+    guard: guard::Guard,
+}
+
+impl SetClocks {
+    /// Puts the clocks back now, and says if that failed.
+    pub fn restore(self) -> Result<(), Trouble> {
+        #[cfg(target_os = "linux")]
+        return self.guard.end();
+        #[cfg(not(target_os = "linux"))]
+        Ok(())
+    }
+}
+
+/// Where the old values are kept while clocks are set: one place for all runs of this computer.
+pub fn record_path() -> PathBuf {
+    std::env::temp_dir().join("dahl-clocks.json")
+}
+
+/// Sets clocks to frequencies that they have. `record` is where old values are kept meanwhile; another run that has set
+/// clocks with the same record is named.
+#[cfg(target_os = "linux")]
+pub fn set_clocks(
+    tree: &Tree,
+    wanted: &[(&Clock, f64)],
+    record: &Path,
+) -> Result<SetClocks, Trouble> {
+    let mut lock = guard::Record::take(record)?;
+    // What a run and its guard left behind when both were killed.
+    lock.put_back()?;
+    let mut old = Vec::new();
+    for (clock, _) in wanted {
+        if let Some(trouble) = &clock.trouble {
+            return Err(trouble.clone());
+        }
+        old.push((clock.knob.clone(), tree.text(&clock.knob)?));
+    }
+    lock.keep(old)?;
+    let guard = guard::Guard::start(lock)?;
+    for (clock, hertz) in wanted {
+        cpufreq::set(tree, &clock.knob, *hertz)?;
+    }
+    Ok(SetClocks { guard })
+}
+
+/// As on Linux; elsewhere nothing can be set.
+#[cfg(not(target_os = "linux"))]
+pub fn set_clocks(_: &Tree, _: &[(&Clock, f64)], _: &Path) -> Result<SetClocks, Trouble> {
+    let text = "clocks can be set on Linux only";
+    Err(Trouble::new(TroubleKind::Missing, text))
+}
+
+fn failed(text: impl Into<String>) -> Trouble {
+    Trouble::new(TroubleKind::Failed, text)
+}
