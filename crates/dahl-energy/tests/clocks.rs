@@ -29,7 +29,11 @@ impl Made {
             made.write(cpu, "scaling_governor", governor);
             made.write(cpu, "scaling_max_freq", "2600000");
             if cpu < 4 {
-                made.write(cpu, "scaling_available_frequencies", "2600000 1700000 800000 ");
+                made.write(
+                    cpu,
+                    "scaling_available_frequencies",
+                    "2600000 1700000 800000 ",
+                );
             } else {
                 made.write(cpu, "scaling_setspeed", "2000000");
             }

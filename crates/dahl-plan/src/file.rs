@@ -93,6 +93,9 @@ pub struct UnitEntry {
     pub order: Vec<u32>,
     /// Time it works, by the plan's equations.
     pub busy: Seconds,
+    /// The clock of the frequency state that all of its tasks are in, where it is not the usual one and is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hertz: Option<f64>,
 }
 
 /// Joules by part.
@@ -226,6 +229,7 @@ impl PlanFile {
                 name: u.name.clone(),
                 order: Vec::new(),
                 busy: Seconds(0.0),
+                hertz: None,
             })
             .collect();
         let mut by_start: Vec<u32> = (0..s.runs.len() as u32).collect();
@@ -241,6 +245,11 @@ impl PlanFile {
             let unit = &mut units[unit(run)];
             unit.order.push(t);
             unit.busy += Seconds(run.end - run.start);
+        }
+        for (entry, unit) in units.iter_mut().zip(&machine.units) {
+            let state = entry.order.first().map(|&t| s.runs[t as usize].state);
+            let state = state.and_then(|s| usize::from(s).checked_sub(1));
+            entry.hertz = state.and_then(|s| unit.states.get(s)?.hertz);
         }
         let task = |(t, r): (usize, &super::schedule::ScheduledTask)| TaskEntry {
             unit: unit(r),

@@ -98,6 +98,9 @@ impl GraphProblem {
             let unit = &machine.units[usize::from(alike[0].0)];
             unit.states.is_empty() || unit.switch_seconds.is_some_and(|s| s.0 == 0.0)
         };
+        // Runs set all cores alike: the thread that launches belongs to none of them.
+        let mut states = machine.units.iter().flat_map(|u| &u.states);
+        problem.alike = states.any(|s| s.hertz.is_some());
         problem.one_state = units.iter().map(|alike| !free(alike)).collect();
         for (c, class) in graph.classes.iter().enumerate() {
             let seconds = units.iter().map(|alike| {

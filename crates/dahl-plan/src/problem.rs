@@ -165,6 +165,8 @@ pub struct Problem {
     pub base_watts: f64,
     /// For every group, whether its units keep one state through the step; empty if none has to.
     pub one_state: Vec<bool>,
+    /// Whether all units of such a group keep the same state.
+    pub alike: bool,
 }
 
 /// What is minimised.

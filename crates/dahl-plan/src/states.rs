@@ -353,6 +353,9 @@ fn divisions(problem: &Problem, goal: &Goal, group: usize) -> Vec<Vec<usize>> {
     }
     // Uniform ones first: where not all are looked at, these are.
     let mut all: Vec<Vec<usize>> = (0..states).map(|s| all_in(problem, group, s)).collect();
+    if problem.alike {
+        return all;
+    }
     let mut counts = vec![0; states];
     spread(&mut counts, 0, g.units, &mut all);
     all

@@ -1,5 +1,6 @@
 //! Building a runtime: how many workers, which policy, which memories.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub struct Builder {
     network: Option<(Box<dyn Transport>, Duration)>,
     engine: Option<Box<dyn Engine>>,
     temporaries: Temporaries,
+    during: Vec<Box<dyn Any + Send>>,
 }
 
 /// Makes the policy once the machine is known.
@@ -116,6 +118,7 @@ impl Default for Builder {
             network: None,
             engine: None,
             temporaries: Temporaries::Planned,
+            during: Vec::new(),
         }
     }
 }
@@ -201,6 +204,13 @@ impl Builder {
     /// Whether the thread that waits works meanwhile, as one of the workers. It does unless set.
     pub fn main_works(mut self, works: bool) -> Self {
         self.main_works = works;
+        self
+    }
+
+    /// Keeps a value as long as the runtime, which does nothing with it: what stands for a setting of the machine, say,
+    /// that ends with the value.
+    pub fn during(mut self, value: impl Any + Send) -> Self {
+        self.during.push(Box::new(value));
         self
     }
 
@@ -441,6 +451,7 @@ impl Builder {
             transport: self.network.map(|(transport, _)| transport),
             engine: self.engine,
             malloc: self.temporaries == Temporaries::Malloc,
+            during: self.during,
         };
         Runtime::start(shared, settings)
     }

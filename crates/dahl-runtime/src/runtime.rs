@@ -5,6 +5,7 @@
 //! (*layers*), newest last, and a pair of graphs is compared once. A layer that overwrites the whole
 //! array hides those below it.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -86,6 +87,9 @@ pub struct Runtime {
     pub(crate) orders: Option<(Orders, MakeOrder)>,
     /// The number of this node and how many there are, in a cluster.
     place: Option<(u16, u16)>,
+    /// What ends with it.
+    #[allow(dead_code)]
+    during: Vec<Box<dyn Any + Send>>,
 }
 
 /// What a runtime is started with, beside what its threads share.
@@ -106,6 +110,8 @@ pub(crate) struct Settings {
     pub engine: Option<Box<dyn Engine>>,
     /// Whether temporaries are allocated one by one.
     pub malloc: bool,
+    /// What ends with the runtime.
+    pub during: Vec<Box<dyn Any + Send>>,
 }
 
 /// A number that no other runtime of this process has: by it chunks know who leases them.
@@ -147,6 +153,7 @@ impl Runtime {
             transport,
             engine,
             malloc,
+            during,
         } = settings;
         let learner = shared.timed.then(|| Learner::new(store, &shared.machine));
         let shared = Arc::new(shared);
@@ -199,6 +206,7 @@ impl Runtime {
             engine,
             heap: malloc.then(Arc::default),
             place,
+            during,
             main: RefCell::new(main_works.then(|| Worker::new(UnitId(0), &shared))),
             threads,
             graphs: HashMap::default(),

@@ -26,6 +26,7 @@
 
 mod calibrate;
 mod check_units;
+mod clocks;
 mod cluster;
 mod describe;
 mod engine;

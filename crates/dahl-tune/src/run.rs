@@ -205,6 +205,11 @@ impl ResolvedRun {
             }
             (None, None) => config.engine.attach(builder, &self.policy)?,
         };
+        if let Some(follow) = &config.follow
+            && let Some(clocks) = follow.set_clocks(&self.this)?
+        {
+            builder = builder.during(clocks);
+        }
         if let Cpus::Count(workers) = config.units.cpus {
             builder = builder.workers(usize::from(workers));
         }

@@ -11,6 +11,7 @@ use dahl_nn::Step;
 use dahl_nn::step::in_flight;
 use dahl_plan::PlanFile;
 use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_sim::simgrid::replay::{Replay, replay};
 use dahl_sim::{Interruptions, Noise, Options, Times};
 
 use crate::error::TuneError;
@@ -75,6 +76,8 @@ pub struct Prediction {
     pub steps: usize,
     /// Tasks of each.
     pub tasks_per_step: usize,
+    /// The frequency state of every task; empty if all are in the usual one.
+    states: Vec<u8>,
     /// Time, energy and use of units, links and memories.
     pub outcome: dahl_sim::Prediction,
 }
@@ -83,6 +86,11 @@ impl Prediction {
     /// Mean seconds of a step.
     pub fn step_seconds(&self) -> Seconds {
         Seconds(self.outcome.makespan.0 / self.steps as f64)
+    }
+
+    /// The run for SimGrid to perform again; empty unless it was recorded.
+    pub fn replay(&self) -> Replay {
+        replay(&self.graph, &self.machine, &self.states, &self.outcome)
     }
 
     /// What ran where and when; empty unless it was recorded.
@@ -142,6 +150,7 @@ pub fn simulate(
         },
         steps: options.steps.div_ceil(each) * each,
         tasks_per_step,
+        states: run.states,
         outcome,
     })
 }

@@ -21,6 +21,7 @@ use crate::profile::Profile;
 pub struct ThisMachine {
     host: Host,
     folder: Option<PathBuf>,
+    system: PathBuf,
 }
 
 impl ThisMachine {
@@ -35,6 +36,7 @@ impl ThisMachine {
         ThisMachine {
             host: discover::host(),
             folder,
+            system: variable("DAHL_SYSFS").map_or("/sys".into(), PathBuf::from),
         }
     }
 
@@ -42,6 +44,11 @@ impl ThisMachine {
     pub fn keeping_in(mut self, folder: impl Into<PathBuf>) -> ThisMachine {
         self.folder = Some(folder.into());
         self
+    }
+
+    /// Where the system's files are that set clocks: `/sys`, or a made-up tree that `$DAHL_SYSFS` names.
+    pub(crate) fn system(&self) -> &Path {
+        &self.system
     }
 
     /// What its system says.

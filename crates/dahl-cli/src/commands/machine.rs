@@ -57,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let devices = dahl::tune::gpus::look(&all, false, &this);
     if args.json {
         let mut line = serde_json::to_value(host)?;
+        line["clocks"] = serde_json::to_value(this.clocks())?;
         line["gpus"] = serde_json::to_value(&devices)?;
         line["gpus_missing"] = serde_json::to_value(missing)?;
         return print::json(&line);
@@ -81,6 +82,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("{units}\n");
     gpus::show(&devices, &missing);
+
+    show_clocks(&this.clocks());
 
     let mut memories = print::table(&["memory", "size", "free now"]);
     let size = |b: Option<u64>| b.map_or("unknown".into(), |b| dahl::core::Bytes(b).to_string());
@@ -115,6 +118,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("{measured}");
     Ok(())
+}
+
+/// What frequencies cores can be set to, or why they cannot.
+fn show_clocks(clocks: &[dahl::energy::clocks::Clock]) {
+    if clocks.is_empty() {
+        println!("frequency states: this system lets nobody set its clocks (no cpufreq)\n");
+        return;
+    }
+    let mut table = print::table(&["clock", "cores", "GHz", "can be set"]);
+    for clock in clocks {
+        let cpus: Vec<String> = clock.cpus.iter().map(usize::to_string).collect();
+        let giga: Vec<String> = clock
+            .hertz
+            .iter()
+            .map(|h| format!("{:.2}", h * 1e-9))
+            .collect();
+        let state = clock
+            .trouble
+            .as_ref()
+            .map_or("yes".into(), |t| format!("no: {t}"));
+        table.add_row([clock.name.clone(), cpus.join(" "), giga.join(" "), state]);
+    }
+    println!("{table}\n");
 }
 
 fn or_none(text: &str) -> &str {

@@ -52,6 +52,9 @@ pub struct Args {
     /// Write what ran where and when into this file, for `dahl trace`
     #[arg(long, value_name = "F")]
     trace: Option<PathBuf>,
+    /// Write every task and transfer into this file, for SimGrid to perform again (bench/simgrid/replay.py)
+    #[arg(long, value_name = "F")]
+    export: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -71,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let this = ThisMachine::look();
     let model = model(Some(&args.model))?;
     let machine = args.machine.load(&this)?;
-    if let Some(path) = &args.trace {
+    for path in args.trace.iter().chain(&args.export) {
         super::check_writable(path)?;
     }
     let step = args.step.step(model, &this, this.is(&machine.machine))?;
@@ -100,8 +103,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         in_flight: args.in_flight.map(|n| n as usize),
         noise: args.noise,
         noise_seed: args.noise_seed,
-        record: args.trace.is_some(),
+        record: args.trace.is_some() || args.export.is_some(),
     };
+    if cluster && args.export.is_some() {
+        anyhow::bail!(
+            "--export: nodes that decide for themselves cannot be replayed: add --as-one or --plan F"
+        );
+    }
     if cluster {
         let shares = args.shares.as_deref().map(ClusterConfig::parse_shares);
         let shares = shares
@@ -115,6 +123,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.trace.is_some() {
         let named = (&*prediction.machine.name, &*prediction.policy);
         args.save(&step, named, prediction.trace())?;
+    }
+    if let Some(path) = &args.export {
+        let text = serde_json::to_string(&prediction.replay())?;
+        print::write(path, |out| out.write_all(text.as_bytes()))?;
     }
     let report = Report::new(args, &step, &prediction);
     if args.json {
@@ -180,6 +192,8 @@ struct Report {
     memories: Vec<MemoryRow>,
     /// Arrays whose parts were too many to follow one by one.
     coarse_arrays: usize,
+    /// Whether the first step, in which weights are brought to where the plan has them, is part of the figures.
+    brings_weights: bool,
 }
 
 #[derive(serde::Serialize)]
@@ -297,6 +311,7 @@ impl Report {
                 })
                 .collect(),
             coarse_arrays: out.coarse,
+            brings_weights: args.plan.is_some() && out.links.iter().any(|l| l.transfers > 0),
         }
     }
 
@@ -387,6 +402,12 @@ impl Report {
             })
             .collect();
         println!("durations of tasks: {}", durations.join(", "));
+        if self.brings_weights {
+            println!(
+                "the first step brings the weights to where the plan has them, which a plan's own figures leave out: \
+                 more --steps count it less"
+            );
+        }
         if self.coarse_arrays > 0 {
             println!(
                 "{} arrays have too many parts to follow one by one; their transfers are rough",

@@ -44,7 +44,10 @@ fn policy(tree: &Tree, cpu: usize) -> Option<Clock> {
         let all: Option<Vec<u64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
         all.filter(|all| !all.is_empty())
     };
-    let (low, high) = (kilohertz("cpuinfo_min_freq")?, kilohertz("cpuinfo_max_freq")?);
+    let (low, high) = (
+        kilohertz("cpuinfo_min_freq")?,
+        kilohertz("cpuinfo_max_freq")?,
+    );
     if low == 0 || low > high {
         return None;
     }

@@ -192,7 +192,13 @@ fn watch(pipe: i32, lock: i32, old: &[(CString, Vec<u8>)]) -> ! {
     // SAFETY: plain system calls on numbers, and on strings and buffers that were made before the fork and outlive it.
     unsafe {
         libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE, libc::SIGQUIT] {
+        for signal in [
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGPIPE,
+            libc::SIGQUIT,
+        ] {
             libc::signal(signal, libc::SIG_IGN);
         }
         // Whoever waits for the parent's files to be closed must not wait for us.

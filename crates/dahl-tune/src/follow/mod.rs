@@ -70,7 +70,7 @@ impl StepPlan {
             .map_err(TuneError::writing(path))
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let path = self.path.as_ref();
         path.map_or("the plan".into(), |p| p.display().to_string())
     }
@@ -109,23 +109,10 @@ impl StepPlan {
         }
     }
 
-    /// Refuses a plan that this computer cannot follow: one for another machine, or with frequency states.
+    /// Refuses a plan that this computer cannot follow: one for another machine, or with states that cannot be set.
     pub(crate) fn check_here(&self, this: &ThisMachine) -> Result<(), TuneError> {
         self.check_machine(this.name())?;
-        self.check_states()
-    }
-
-    /// Refuses a plan with frequency states, which nothing here sets: it can be simulated, not followed.
-    pub fn check_states(&self) -> Result<(), TuneError> {
-        match self.file.tasks.iter().position(|t| t.state != 0) {
-            Some(task) => Err(TuneError::Plan(format!(
-                "{} runs task {task} in frequency state {}, which DAHL cannot set: describe the machine \
-                 without states and plan again",
-                self.name(),
-                self.file.tasks[task].state
-            ))),
-            None => Ok(()),
-        }
+        self.check_states(this)
     }
 
     /// Its units.

@@ -44,6 +44,10 @@ pub struct ModelArgs {
     /// Seed of the search's random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     search_seed: u64,
+    /// Plan with the machine's frequency states, also where this computer cannot set them; of a machine that is not
+    /// here they always count
+    #[arg(long)]
+    states: bool,
     /// Write the plan into this file
     #[arg(short, long, value_name = "F")]
     output: Option<PathBuf>,
@@ -123,14 +127,14 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
 }
 
 fn say_how_to_follow(args: &ModelArgs, planned: &Planned, model: &Path, path: &Path) {
-    match planned.plan.check_states() {
+    match planned.plan.check_states(&ThisMachine::look()) {
         Ok(()) => println!(
             "To follow it on that machine: dahl train {} {} --plan {}",
             model.display(),
             args.step.repeated(),
             path.display()
         ),
-        Err(why) => println!("It can be simulated, not followed: {why}"),
+        Err(why) => println!("It can be simulated, not followed here: {why}"),
     }
 }
 
@@ -153,7 +157,17 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
     let name = name.context("name a model to plan, or a command; see --help")?;
     let this = ThisMachine::look();
     let model = model(Some(name))?;
-    let machine = args.machine.load(&this)?;
+    let mut machine = args.machine.load(&this)?;
+    if !args.states {
+        let (without, why) = machine.with_states_that_run(&this);
+        machine = without;
+        if let Some(why) = why {
+            print::warning(&format!(
+                "planned without frequency states, which cannot be set here ({why}); --states plans with them all the \
+                 same"
+            ));
+        }
+    }
     for path in args.files() {
         if !print::is_stdout(path) {
             check_writable(path)?;
