@@ -209,7 +209,7 @@ fn plans_that_cannot_be_executed_are_refused() {
     }
     here.refused(
         &[&TRAIN[..], &["--plan", &state]].concat(),
-        &["frequency state 1", "without states"],
+        &["frequency state", "plan again"],
     );
 }
 
