@@ -4,6 +4,7 @@ Keys of weights are those of DAHL: the layer's name, or its index where it has n
 so on. Modules may not have dots in their names, so the names are kept beside the modules.
 """
 
+import math
 import tomllib
 
 import torch
@@ -43,6 +44,25 @@ class Concat(nn.Module):
         return torch.cat(inputs, 1)
 
 
+class LayerNorm2d(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Linear2d(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class LayerScale(nn.Module):
+    def __init__(self, channels, init):
+        super().__init__()
+        self.layer_scale = nn.Parameter(torch.full((channels, 1, 1), init))
+
+    def forward(self, x):
+        return x * self.layer_scale
+
+
 def make(layer, shape):
     """The module of a layer whose (first) input has this shape, without the batch."""
     kind = layer["type"]
@@ -50,6 +70,23 @@ def make(layer, shape):
         return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), pair(layer.get("stride", 1)),
                          pair(layer.get("padding", 0)), pair(layer.get("dilation", 1)), layer.get("groups", 1),
                          bias=layer.get("bias", True))
+    if kind == "conv_transpose2d":
+        return nn.ConvTranspose2d(shape[0], layer["out_channels"], pair(layer["kernel"]), pair(layer.get("stride", 1)),
+                                  pair(layer.get("padding", 0)), pair(layer.get("output_padding", 0)),
+                                  layer.get("groups", 1), layer.get("bias", True), pair(layer.get("dilation", 1)))
+    if kind == "upsample":
+        size, factor = layer.get("size"), layer.get("scale_factor")
+        mode = layer.get("mode", "nearest")
+        return nn.Upsample(size and pair(size), factor and tuple(map(float, pair(factor))), mode,
+                           layer.get("align_corners", False) if mode == "bilinear" else None)
+    if kind == "adaptive_avg_pool2d":
+        return nn.AdaptiveAvgPool2d(pair(layer.get("output_size", 1)))
+    if kind == "layer_norm2d":
+        return LayerNorm2d(shape[0], layer.get("eps", 1e-5))
+    if kind == "layer_scale":
+        return LayerScale(shape[0], layer.get("init", 1e-6))
+    if kind == "linear2d":
+        return Linear2d(shape[0], layer["out_features"], bias=layer.get("bias", True))
     if kind in ("max_pool2d", "avg_pool2d"):
         pool = nn.MaxPool2d if kind == "max_pool2d" else nn.AvgPool2d
         kernel = pair(layer["kernel"])
@@ -74,8 +111,7 @@ def make(layer, shape):
     if kind == "gelu":
         return nn.GELU(layer.get("approximate", "none"))
     plain = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "silu": nn.SiLU, "flatten": nn.Flatten, "add": Add,
-             "concat": Concat,
-             "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1)}
+             "concat": Concat, "relu6": nn.ReLU6}
     return plain[kind]()
 
 
@@ -106,7 +142,7 @@ class Network(nn.Module):
             self.labels.append(layer.get("name", str(i)))
             self.wires.append(wires)
             self.layers.append(module.train())
-        self.classes = shapes[-1][0]
+        self.classes = math.prod(shapes[-1])
         last = {}
         for i, wires in enumerate(self.wires):
             for w in wires:

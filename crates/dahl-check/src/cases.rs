@@ -71,6 +71,8 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
     let read = |content: Content| Operand::read(d, content);
     let (write, vec) = (Operand::write(d), Vec::new);
     match codelet {
+        "relu6_grad" => binary(d, Halves(16), vec(), i),
+        "relu6" => unary(d, Halves(16), vec(), i),
         "add" | "sub" | "mul" | "relu_grad" => binary(d, Any, vec(), i),
         "div" => binary(d, Positive, vec(), i),
         "add_assign" => of(vec![read(Any), Operand::change(d, Any)], vec()),
@@ -161,13 +163,10 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
                 params,
             )
         }
-        "adaptive_avg_pool2d" => of(
-            vec![read(Positive), Operand::write([d[0], d[1], 1, 1])],
-            vec(),
-        ),
-        "adaptive_avg_pool2d_grad" => {
-            of(vec![Operand::read([d[0], d[1], 1, 1], Any), write], vec())
+        "adaptive_avg_pool2d" | "adaptive_avg_pool2d_grad" | "upsample" | "upsample_grad" => {
+            resized(codelet, d, i, dice)
         }
+        name if name.starts_with("channel_") => channels(name, d),
         "conv2d_bias_grad" => of(
             vec![read(Positive), Operand::change(row(d[1]), Positive)],
             vec(),
@@ -369,6 +368,72 @@ fn soft_loss(name: &str, i: usize, dice: &mut Dice) -> Option<Case> {
         params,
     } = loss(plain, i, dice)?;
     operands[1] = Operand::read(operands[0].dims, Positive);
+    of(operands, params)
+}
+
+/// Images and their gradients, of another height and width.
+fn resized(name: &str, d: [usize; 4], i: usize, dice: &mut Dice) -> Option<Case> {
+    let to = match i % 3 {
+        0 => [1, 1],
+        1 => [2 * d[2], 2 * d[3]],
+        _ => [dice.between(1, 20), dice.between(1, 20)],
+    };
+    let (other, params) = ([d[0], d[1], to[0], to[1]], vec![int(i % 2), int(i / 2 % 2)]);
+    let params = if name.starts_with("upsample") {
+        params
+    } else {
+        Vec::new()
+    };
+    let [from, to] = if name.ends_with("_grad") {
+        [other, d]
+    } else {
+        [d, other]
+    };
+    of(
+        vec![Operand::read(from, Positive), Operand::write(to)],
+        params,
+    )
+}
+
+/// A number for each channel, and norms over the channels of a pixel.
+fn channels(name: &str, d: [usize; 4]) -> Option<Case> {
+    let (x, own) = (|| Operand::read(d, Any), row(d[1]));
+    let (stats, scale) = ([d[0], 2, d[2], d[3]], || Operand::read(own, Any));
+    let held = || Operand::read(stats, Positive);
+    let (operands, params) = match name {
+        "channel_scale" => (vec![x(), scale(), Operand::write(d)], vec![]),
+        "channel_shift" => (vec![Operand::change(d, Any), scale()], vec![]),
+        "channel_scale_grad" => (
+            vec![
+                Operand::read(d, Positive),
+                Operand::read(d, Positive),
+                Operand::change(own, Any),
+            ],
+            vec![],
+        ),
+        "channel_norm" => (
+            vec![
+                x(),
+                scale(),
+                scale(),
+                Operand::write(d),
+                Operand::write(stats),
+            ],
+            vec![Param::Float(1e-2)],
+        ),
+        "channel_norm_input_grad" => (vec![x(), x(), held(), scale(), Operand::write(d)], vec![]),
+        "channel_norm_affine_grad" => (
+            vec![
+                x(),
+                Operand::read(d, Positive),
+                held(),
+                Operand::change(own, Any),
+                Operand::change(own, Any),
+            ],
+            vec![],
+        ),
+        _ => return None,
+    };
     of(operands, params)
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::model::{Model, ModelError};
 
 /// Names and texts, the first one the default.
-const TABLE: [(&str, &str); 14] = [
+const TABLE: [(&str, &str); 19] = [
     ("first", include_str!("../models/first.toml")),
     ("small-cnn", include_str!("../models/small-cnn.toml")),
     (
@@ -26,6 +26,17 @@ const TABLE: [(&str, &str); 14] = [
     ("resnet34-32", include_str!("../models/resnet34-32.toml")),
     ("resnet50", include_str!("../models/resnet50.toml")),
     ("resnet50-32", include_str!("../models/resnet50-32.toml")),
+    ("mobilenet-v2", include_str!("../models/mobilenet-v2.toml")),
+    (
+        "mobilenet-v2-32",
+        include_str!("../models/mobilenet-v2-32.toml"),
+    ),
+    (
+        "convnext-tiny",
+        include_str!("../models/convnext-tiny.toml"),
+    ),
+    ("convnext-32", include_str!("../models/convnext-32.toml")),
+    ("unet-32", include_str!("../models/unet-32.toml")),
 ];
 
 /// The names that [`by_name`] takes.

@@ -231,6 +231,72 @@ type = "linear"
 out_features = 4
 "#;
 
+const DENSE: &str = r#"
+name = "dense"
+input = [2, 5, 4]
+[[layers]]
+type = "conv2d"
+out_channels = 4
+kernel = 2
+[[layers]]
+type = "layer_norm2d"
+name = "norm"
+[[layers]]
+type = "linear2d"
+out_features = 6
+[[layers]]
+type = "relu6"
+[[layers]]
+type = "linear2d"
+out_features = 4
+bias = false
+[[layers]]
+type = "layer_scale"
+name = "scale"
+init = 0.7
+[[layers]]
+type = "add"
+from = ["norm", "scale"]
+[[layers]]
+type = "conv_transpose2d"
+out_channels = 6
+kernel = 3
+stride = [2, 1]
+padding = 1
+output_padding = [1, 0]
+[[layers]]
+type = "tanh"
+[[layers]]
+type = "conv_transpose2d"
+out_channels = 3
+kernel = 2
+dilation = [1, 2]
+groups = 3
+bias = false
+[[layers]]
+type = "upsample"
+scale_factor = 2
+[[layers]]
+type = "tanh"
+[[layers]]
+type = "upsample"
+size = [7, 9]
+mode = "bilinear"
+[[layers]]
+type = "upsample"
+size = [8, 11]
+mode = "bilinear"
+align_corners = true
+[[layers]]
+type = "adaptive_avg_pool2d"
+output_size = [3, 2]
+[[layers]]
+type = "flatten"
+[[layers]]
+type = "linear"
+out_features = 4
+"#;
+
 #[test]
 fn gradients_are_slopes_of_the_loss() {
     for (name, toml) in [
@@ -243,6 +309,7 @@ fn gradients_are_slopes_of_the_loss() {
             "norm group",
             &RESIDUAL.replace("batch_norm2d\"", "batch_norm2d\"\nnorm_group = 2"),
         ),
+        ("dense", DENSE),
     ] {
         for grain in ["auto", "sample=2,channel=2,height=2,width=1"] {
             let step = Step::new(Model::from_toml(toml, name).unwrap());

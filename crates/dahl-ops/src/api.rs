@@ -39,6 +39,9 @@ pub use crate::activation::{
 pub use crate::batch_norm::{
     Affine, BatchNorm, BatchNormGrad, batch_norm, batch_norm_grad, batch_norm_train,
 };
+pub use crate::channelwise::{
+    channel_scale, channel_scale_grad_reduce, channel_scale_into, channel_shift_assign,
+};
 pub use crate::conv2d::fused::{
     conv2d_relu_max_pool2d, conv2d_relu_max_pool2d_filter_grad_reduce,
     conv2d_relu_max_pool2d_input_grad_into, max_pool2d_expand_into,
@@ -67,6 +70,9 @@ pub use crate::elementwise::binary::{
 pub use crate::elementwise::relu::{
     relu, relu_assign, relu_grad, relu_grad_assign, relu_grad_into, relu_into,
 };
+pub use crate::elementwise::relu6::{
+    relu6, relu6_assign, relu6_grad, relu6_grad_assign, relu6_grad_into, relu6_into,
+};
 pub use crate::elementwise::unary::{
     add_value, add_value_assign, add_value_into, clip, clip_assign, clip_into, copy, copy_into,
     exp, exp_assign, exp_into, fill, fill_assign, log, log_assign, log_into, power, power_assign,
@@ -93,6 +99,10 @@ pub use crate::loss::values::{
     bce_with_logits_loss_evaluate_into, bce_with_logits_loss_into, l1_loss_evaluate_into,
     l1_loss_into, mse_loss_evaluate_into, mse_loss_into,
 };
+pub use crate::norm::channel::{
+    channel_norm, channel_norm_affine_grad_reduce, channel_norm_input_grad,
+    channel_norm_input_grad_into, channel_norm_into,
+};
 pub use crate::norm::group::{
     GroupNormParams, group_norm, group_norm_affine_grad_reduce, group_norm_input_grad,
     group_norm_input_grad_into, group_norm_into,
@@ -118,3 +128,4 @@ pub use crate::reduce::{
 pub use crate::softmax::{
     softmax, softmax_grad, softmax_grad_into, softmax_into, softmax_jacobian, softmax_jacobian_into,
 };
+pub use crate::upsample::{Resampling, upsample, upsample_grad, upsample_grad_into, upsample_into};

@@ -11,8 +11,8 @@ use dahl_core::Codelet;
 use crate::conv2d::grouped::op as grouped;
 use crate::conv2d::{fused, transformed};
 use crate::{
-    activation, batch_norm, conv2d, cross_entropy, dropout, elementwise, linalg, linear, loss,
-    norm, optim, pool, reduce, softmax,
+    activation, batch_norm, channelwise, conv2d, cross_entropy, dropout, elementwise, linalg,
+    linear, loss, norm, optim, pool, reduce, softmax, upsample,
 };
 
 /// An operation of the table: its codelet.
@@ -37,6 +37,8 @@ pub static TABLE: &[&Listed] = &[
     &elementwise::COPY,
     &elementwise::RELU,
     &elementwise::RELU_GRAD,
+    &elementwise::RELU6,
+    &elementwise::RELU6_GRAD,
     &activation::SIGMOID,
     &activation::SIGMOID_GRAD,
     &activation::TANH,
@@ -89,6 +91,8 @@ pub static TABLE: &[&Listed] = &[
     &pool::AVERAGE_GRAD,
     &pool::GLOBAL,
     &pool::GLOBAL_GRAD,
+    &upsample::UPSAMPLE,
+    &upsample::UPSAMPLE_GRAD,
     &linear::FORWARD,
     &linear::INPUT_GRAD,
     &linear::WEIGHT_GRAD,
@@ -105,6 +109,12 @@ pub static TABLE: &[&Listed] = &[
     &norm::group::GROUP_NORM,
     &norm::group::GROUP_NORM_INPUT_GRAD,
     &norm::group::GROUP_NORM_AFFINE_GRAD,
+    &norm::channel::CHANNEL_NORM,
+    &norm::channel::CHANNEL_NORM_INPUT_GRAD,
+    &norm::channel::CHANNEL_NORM_AFFINE_GRAD,
+    &channelwise::CHANNEL_SCALE,
+    &channelwise::CHANNEL_SCALE_GRAD,
+    &channelwise::CHANNEL_SHIFT,
     &dropout::DROPOUT,
     &cross_entropy::TRAIN,
     &cross_entropy::EVALUATE,

@@ -5,6 +5,7 @@
 pub mod activation;
 pub mod api;
 pub mod batch_norm;
+pub mod channelwise;
 pub mod codelets;
 pub mod compare;
 pub mod conv2d;
@@ -27,6 +28,7 @@ pub mod simd;
 pub mod softmax;
 #[cfg(test)]
 mod tests;
+pub mod upsample;
 pub mod window;
 
 pub use identity::KernelIdentity;

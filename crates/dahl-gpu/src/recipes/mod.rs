@@ -4,6 +4,7 @@
 //! at values or at a device. [`TABLE`] has one line per codelet of `dahl-ops`, and the graph's own that
 //! merge accumulators; a test keeps it whole.
 
+mod channel;
 mod conv;
 mod elementwise;
 mod grouped;
@@ -14,6 +15,7 @@ mod norm;
 mod optim;
 mod pool;
 mod reduce;
+mod resample;
 mod sample_norm;
 mod winograd;
 
@@ -45,6 +47,8 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("copy", |t, s| elementwise::unary("copy", t, s)),
     ("relu", |t, s| elementwise::unary("relu", t, s)),
     ("relu_grad", |t, s| elementwise::binary("relu_grad", t, s)),
+    ("relu6", |t, s| elementwise::unary("relu6", t, s)),
+    ("relu6_grad", |t, s| elementwise::binary("relu6_grad", t, s)),
     ("sigmoid", |t, s| elementwise::unary("sigmoid", t, s)),
     ("sigmoid_grad", |t, s| {
         elementwise::binary("sigmoid_grad", t, s)
@@ -120,6 +124,14 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("batch_norm", norm::normalise),
     ("batch_norm_sums", norm::sums),
     ("batch_norm_input_grad", norm::input_grad),
+    ("upsample", resample::forward),
+    ("upsample_grad", resample::backward),
+    ("channel_norm", channel::norm),
+    ("channel_norm_input_grad", channel::norm_input_grad),
+    ("channel_norm_affine_grad", channel::norm_affine_grad),
+    ("channel_scale", channel::scale),
+    ("channel_scale_grad", channel::scale_grad),
+    ("channel_shift", channel::shift),
     ("layer_norm", sample_norm::layer),
     ("layer_norm_input_grad", sample_norm::layer_input_grad),
     ("layer_norm_affine_grad", sample_norm::layer_affine_grad),

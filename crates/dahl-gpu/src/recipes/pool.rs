@@ -52,15 +52,26 @@ pub(super) fn average_grad(t: &Task<'_>, s: &mut Steps) {
     windowed("avg_pool_grad", dy, dx, t, s);
 }
 
-/// The mean of each plane.
+/// The mean of each plane, or of pieces of it.
 pub(super) fn planes(t: &Task<'_>, s: &mut Steps) {
     let Average { x, y } = Average::of(t.tensors);
+    if y.dims[2..] != [1, 1] {
+        return s.items(
+            "adaptive_pool",
+            [x.into(), y.into(), y.len().into()],
+            y.len(),
+        );
+    }
     sum_axes(x, y, false, (x.dims[2] * x.dims[3]) as f64, s);
 }
 
-/// The gradient is shared among each plane's elements.
+/// The gradient is shared among the elements of each plane, or of pieces of it.
 pub(super) fn planes_grad(t: &Task<'_>, s: &mut Steps) {
     let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
+    if dy.dims[2..] != [1, 1] {
+        let args = [dy.into(), dx.into(), dx.len().into()];
+        return s.items("adaptive_pool_grad", args, dx.len());
+    }
     let count = (dx.dims[2] * dx.dims[3]) as f64;
     let args = [dy.into(), dx.into(), dx.len().into(), count.into()];
     s.items("spread_planes", args, dx.len());

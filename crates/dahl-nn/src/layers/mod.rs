@@ -12,6 +12,7 @@ mod avg_pool2d;
 mod batch_norm2d;
 mod concat;
 mod conv2d;
+mod conv_transpose2d;
 mod dropout;
 mod elu;
 mod flatten;
@@ -19,14 +20,19 @@ pub(crate) mod fusion;
 mod gelu;
 mod group_norm;
 mod layer_norm;
+mod layer_norm2d;
+mod layer_scale;
 mod leaky_relu;
 mod linear;
+mod linear2d;
 mod max_pool2d;
 mod norm;
 mod relu;
+mod relu6;
 mod sigmoid;
 mod silu;
 mod tanh;
+mod upsample;
 mod window;
 
 use std::sync::Arc;
@@ -38,6 +44,7 @@ pub(crate) use add::Add;
 pub(crate) use avg_pool2d::AvgPool2d;
 pub(crate) use batch_norm2d::BatchNorm2d;
 pub(crate) use concat::Concat;
+pub(crate) use conv_transpose2d::ConvTranspose2d;
 pub(crate) use conv2d::Conv2d;
 pub(crate) use dropout::Dropout;
 pub(crate) use elu::Elu;
@@ -45,13 +52,18 @@ pub(crate) use flatten::Flatten;
 pub(crate) use gelu::Gelu;
 pub(crate) use group_norm::GroupNorm;
 pub(crate) use layer_norm::LayerNorm;
+pub(crate) use layer_norm2d::LayerNorm2d;
+pub(crate) use layer_scale::LayerScale;
 pub(crate) use leaky_relu::LeakyRelu;
 pub(crate) use linear::Linear;
+pub(crate) use linear2d::Linear2d;
 pub(crate) use max_pool2d::MaxPool2d;
 pub(crate) use relu::Relu;
+pub(crate) use relu6::Relu6;
 pub(crate) use sigmoid::Sigmoid;
 pub(crate) use silu::Silu;
 pub(crate) use tanh::Tanh;
+pub(crate) use upsample::Upsample;
 pub use window::Pair;
 pub(crate) use window::Pool2d;
 
@@ -80,6 +92,12 @@ pub const LAYERS: &[Reader<dyn Layer>] = &[
     reader::<Silu>(),
     reader::<LayerNorm>(),
     reader::<GroupNorm>(),
+    reader::<ConvTranspose2d>(),
+    reader::<Upsample>(),
+    reader::<Relu6>(),
+    reader::<LayerNorm2d>(),
+    reader::<LayerScale>(),
+    reader::<Linear2d>(),
 ];
 
 /// How a layer is read: what a line of [`LAYERS`] has.

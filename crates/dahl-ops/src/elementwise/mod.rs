@@ -11,6 +11,7 @@
 pub mod binary;
 pub(crate) mod kernels;
 pub mod relu;
+pub mod relu6;
 pub mod unary;
 pub(crate) mod walk;
 
@@ -28,6 +29,7 @@ use crate::simd::Lane;
 pub use binary::{ADD, ADD_ASSIGN};
 pub(crate) use binary::{DIV, MUL, SUB};
 pub use relu::{RELU, RELU_GRAD};
+pub use relu6::{RELU6, RELU6_GRAD};
 pub(crate) use unary::{ADD_VALUE, CLIP, LOG, POWER, ROUND, SUB_VALUE};
 pub use unary::{COPY, EXP, FILL, SCALE};
 

@@ -1,9 +1,10 @@
-//! Normalisation within one sample: layer norm and group norm.
+//! Normalisation within one sample: layer norm, group norm, and layer norm over the channels of each pixel.
 //!
-//! Files: [`layer`] and [`group`] declare the operations, `kernels` has their loops and the equations. Both
-//! write the statistics that their gradients read, a row per sample; the gradients of scale and shift are
+//! Files: [`layer`], [`group`] and [`channel`] declare the operations, `kernels` has their loops and the equations. All
+//! write the statistics that their gradients read; the gradients of scale and shift are
 //! added to what is there, so that tasks on different samples can accumulate.
 
+pub mod channel;
 pub mod group;
 pub(crate) mod kernels;
 pub mod layer;

@@ -68,17 +68,61 @@ pub(crate) fn backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>, win: &
     });
 }
 
-/// The mean of each plane: adaptive average-pooling to 1×1.
+/// The inputs that output `i` of `outputs` is the mean of: as PyTorch cuts them, all of about the same size.
+fn piece(i: usize, inputs: usize, outputs: usize) -> std::ops::Range<usize> {
+    i * inputs / outputs..((i + 1) * inputs).div_ceil(outputs)
+}
+
+/// The mean of each piece of a plane: adaptive average-pooling.
 ///
 /// # Panics
-/// If `y` is not N×C×1×1.
-pub(crate) fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+/// If samples and channels differ.
+pub(crate) fn adaptive<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+    let ([.., height, width], [.., rows, columns]) = (x.dims(), y.dims());
+    assert_eq!(x.dims()[..2], y.dims()[..2], "adaptive average: extents");
+    if [rows, columns] == [1, 1] {
+        return global(x, y);
+    }
+    for_rows(y.dims(), |[n, c, i]| {
+        let lines = piece(i, height, rows);
+        for (j, out) in y.row([n, c, i]).iter_mut().enumerate() {
+            let across = piece(j, width, columns);
+            let sums = lines
+                .clone()
+                .map(|h| row_sum(&x.row([n, c, h])[across.clone()]));
+            *out = sums.sum::<T>() / T::from_f64((lines.len() * across.len()) as f64);
+        }
+    });
+}
+
+/// The gradient of [`adaptive`]: `dx` overwritten.
+///
+/// # Panics
+/// If samples and channels differ.
+pub(crate) fn adaptive_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
+    let ([.., height, width], [.., rows, columns]) = (dx.dims(), dy.dims());
+    assert_eq!(dx.dims()[..2], dy.dims()[..2], "adaptive average: extents");
+    if [rows, columns] == [1, 1] {
+        return global_backward(dy, dx);
+    }
+    dx.fill(T::ZERO);
+    for_rows(dy.dims(), |[n, c, i]| {
+        let lines = piece(i, height, rows);
+        for (j, &g) in dy.row([n, c, i]).iter().enumerate() {
+            let across = piece(j, width, columns);
+            let share = g / T::from_f64((lines.len() * across.len()) as f64);
+            for h in lines.clone() {
+                for v in &mut dx.row([n, c, h])[across.clone()] {
+                    *v += share;
+                }
+            }
+        }
+    });
+}
+
+/// The mean of each plane.
+fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
     let [samples, channels, height, width] = x.dims();
-    assert_eq!(
-        y.dims(),
-        [samples, channels, 1, 1],
-        "global average: extents"
-    );
     let count = T::from_f64((height * width) as f64);
     for_rows([samples, channels, 1, 1], |[n, c, _]| {
         let mut sum = T::ZERO;
@@ -88,16 +132,8 @@ pub(crate) fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
 }
 
 /// The gradient of [`global`]: `dx` overwritten.
-///
-/// # Panics
-/// If `dy` is not N×C×1×1.
-pub(crate) fn global_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
-    let [samples, channels, height, width] = dx.dims();
-    assert_eq!(
-        dy.dims(),
-        [samples, channels, 1, 1],
-        "global average: extents"
-    );
+fn global_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T>) {
+    let [.., height, width] = dx.dims();
     let count = T::from_f64((height * width) as f64);
     for_rows(dx.dims(), |[n, c, h]| {
         dx.row([n, c, h]).fill(dy.row([n, c, 0])[0] / count)
@@ -147,16 +183,16 @@ mod tests {
     fn means_of_planes() {
         let x: Vec<f64> = (0..24).map(f64::from).collect();
         let (mut y, mut dx) = ([0.0; 4], [9.0; 24]);
-        global(
+        adaptive(
             View::from_slice(&x, [2, 2, 2, 3]),
             ViewMut::from_slice(&mut y, [2, 2, 1, 1]),
         );
         assert_eq!(y, [2.5, 8.5, 14.5, 20.5]);
         let tile = View::from_slice(&x, [2, 2, 2, 3]).part([0, 0, 0, 1], [2, 2, 2, 1]);
-        global(tile, ViewMut::from_slice(&mut y, [2, 2, 1, 1]));
+        adaptive(tile, ViewMut::from_slice(&mut y, [2, 2, 1, 1]));
         assert_eq!(y, [2.5, 8.5, 14.5, 20.5]);
         let dyv = View::from_slice(&[6.0, 12.0, 18.0, 24.0], [2, 2, 1, 1]);
-        global_backward(dyv, ViewMut::from_slice(&mut dx, [2, 2, 2, 3]));
+        adaptive_backward(dyv, ViewMut::from_slice(&mut dx, [2, 2, 2, 3]));
         assert!(dx.iter().enumerate().all(|(i, &d)| d == (i / 6 + 1) as f64));
     }
 }

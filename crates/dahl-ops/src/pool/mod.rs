@@ -1,5 +1,5 @@
-//! Pooling: the largest or the mean of each window, the mean of whole planes, and their gradients, as
-//! PyTorch's `max_pool2d`, `avg_pool2d` and `adaptive_avg_pool2d` (to 1×1).
+//! Pooling: the largest or the mean of each window, the means of pieces of whole planes, and their gradients, as
+//! PyTorch's `max_pool2d`, `avg_pool2d` and `adaptive_avg_pool2d`.
 //!
 //! Padding never wins a maximum, and counts in a mean unless told otherwise. Positions outside the input
 //! view are padding, see [`crate::window`]. Samples and channels of a split array can be pooled by
@@ -178,12 +178,11 @@ pub static AVERAGE_GRAD: Op<AverageGrad, Windows> = Op::new(|| {
         .with(only(by_type!(mean_grad)))
 });
 
-/// The mean of each plane.
+/// The mean of each plane, or of as many pieces of it as the output has pixels.
 pub static GLOBAL: Op<Average> = Op::new(|| {
     let rule = |call: &Call| {
         let Average { x, y } = Average::shapes(call);
-        let [n, c, ..] = x.dims();
-        y.expect([n, c, 1, 1])
+        expect_channels(&x, &y)
     };
     Codelet::new("adaptive_avg_pool2d")
         .rule(rule)
@@ -192,12 +191,11 @@ pub static GLOBAL: Op<Average> = Op::new(|| {
         .with(only(by_type!(plane_mean)))
 });
 
-/// The gradient is shared among each plane's elements.
+/// The gradient is shared among the elements of each piece.
 pub static GLOBAL_GRAD: Op<AverageGrad> = Op::new(|| {
     let rule = |call: &Call| {
         let AverageGrad { dy, dx } = AverageGrad::shapes(call);
-        let [n, c, ..] = dx.dims();
-        dy.expect([n, c, 1, 1])
+        expect_channels(&dx, &dy)
     };
     Codelet::new("adaptive_avg_pool2d_grad")
         .rule(rule)
@@ -235,13 +233,13 @@ fn mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 
 fn plane_mean<T: Lane>(ops: &Operands<'_>) -> Done {
     let Average { x, y } = Average::at(ops.len());
-    average::global(ops.read::<T>(x), ops.write::<T>(y));
+    average::adaptive(ops.read::<T>(x), ops.write::<T>(y));
     Ok(())
 }
 
 fn plane_mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
     let AverageGrad { dy, dx } = AverageGrad::at(ops.len());
-    average::global_backward(ops.read::<T>(dy), ops.write::<T>(dx));
+    average::adaptive_backward(ops.read::<T>(dy), ops.write::<T>(dx));
     Ok(())
 }
 

@@ -206,7 +206,7 @@ pub fn avg_pool2d_grad_into<T: Lane>(
 }
 
 /// The mean of each plane, as a plane of 1×1. Forms: [`adaptive_avg_pool2d`],
-/// [`adaptive_avg_pool2d_into`].
+/// [`adaptive_avg_pool2d_into`], which makes planes of any size.
 #[track_caller]
 pub fn adaptive_avg_pool2d<'r, T: Lane>(
     recorder: &'r Recorder,
@@ -218,7 +218,7 @@ pub fn adaptive_avg_pool2d<'r, T: Lane>(
     y
 }
 
-/// The mean of each plane, written to `y`.
+/// The means of as many pieces of each plane as `y` has pixels, written there.
 #[track_caller]
 pub fn adaptive_avg_pool2d_into<T: Lane>(
     recorder: &Recorder,

@@ -2,5 +2,6 @@
 
 mod fixtures;
 mod torch;
+mod torch_images;
 mod torch_layers;
 mod torch_training;

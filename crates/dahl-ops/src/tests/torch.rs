@@ -207,8 +207,8 @@ fn pooling<T: Lane>(f: &Fixtures) {
                 max::backward(dy.view(), places.view(), dx.view_mut(), &win);
             }
             "global" => {
-                average::global(x.view(), y.view_mut());
-                average::global_backward(dy.view(), dx.view_mut());
+                average::adaptive(x.view(), y.view_mut());
+                average::adaptive_backward(dy.view(), dx.view_mut());
             }
             _ => {
                 average::forward(x.view(), y.view_mut(), &win);

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use dahl_core::{Arena, Recorder, Tensor};
 use dahl_ops::api::{
     self, Affine, BatchNorm, ClassWeights, Conv2d, Decay, Dropout, GroupNormParams,
-    GroupedGradParams, GroupedParams, Momentum, Pool2d, SmoothParams, SmoothTrainParams, Tile,
-    Transposed,
+    GroupedGradParams, GroupedParams, Momentum, Pool2d, Resampling, SmoothParams,
+    SmoothTrainParams, Tile, Transposed,
 };
 use dahl_ops::codelets::TABLE;
 use dahl_ops::window::Window;
@@ -124,6 +124,23 @@ fn other_convolutions(r: &Recorder, arena: &Arena) {
     api::avg_pool2d_grad(r, &a, pool, [8, 8]);
     let g = api::adaptive_avg_pool2d(r, &x);
     api::adaptive_avg_pool2d_grad_into(r, &g, &mut dx);
+
+    let how = Resampling {
+        bilinear: true,
+        align_corners: false,
+    };
+    let large = api::upsample(r, &x, [16, 12], how.clone());
+    api::upsample_grad(r, &large, [8, 8], how);
+    let bounded = api::relu6(r, &x);
+    api::relu6_grad(r, &x, &bounded);
+    let (row, mut drow) = (arena.full([3], 0.5f32).unwrap(), r.temporary::<f32, 1>([3]));
+    let mut scaled = api::channel_scale(r, &x, &row);
+    api::channel_scale_grad_reduce(r, &x, &scaled, &mut drow);
+    api::channel_shift_assign(r, &mut scaled, &row);
+    let (y, stats) = api::channel_norm(r, &x, &row, &row, 1e-6);
+    api::channel_norm_input_grad(r, &x, &y, &stats, &row);
+    let mut dshift = r.temporary::<f32, 1>([3]);
+    api::channel_norm_affine_grad_reduce(r, &x, &y, &stats, [&mut drow, &mut dshift]);
 }
 
 /// Norms within a sample, a depthwise convolution with gaps, and the other losses.

@@ -40,6 +40,39 @@ fn say(table: &[(u32, Program, &str)]) {
 }
 
 #[test]
+fn images_of_other_channels() {
+    say(&[
+        (
+            line!(),
+            |r, a| {
+                api::channel_scale(r, &ones(a, [2, 3, 4, 4]), &ones(a, [4]));
+            },
+            "channel_scale: scale has shape 4, expected 3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let row = ones(a, [5]);
+                api::channel_norm(r, &ones(a, [2, 3, 4, 4]), &row, &row, 1e-6);
+            },
+            "channel_norm: scale has shape 5, expected 3",
+        ),
+        (
+            line!(),
+            |r, a| {
+                let how = api::Resampling {
+                    bilinear: false,
+                    align_corners: false,
+                };
+                let mut y = a.zeros::<f32, 4>([2, 4, 8, 8]).unwrap();
+                api::upsample_into(r, &ones(a, [2, 3, 4, 4]), how, &mut y);
+            },
+            "upsample: y has shape 2×4×8×8, expected 2×3×8×8",
+        ),
+    ]);
+}
+
+#[test]
 fn elementwise_operands_of_other_shapes() {
     say(&[
         (

@@ -3,7 +3,7 @@
 
 mod channels;
 pub(super) mod pooled;
-mod tasks;
+pub(super) mod tasks;
 
 use dahl_core::Handle;
 use serde::{Deserialize, Serialize};
@@ -37,15 +37,15 @@ pub(crate) struct Conv2d {
     pub bias: bool,
 }
 
-fn is_one(pair: &Pair) -> bool {
+pub(super) fn is_one(pair: &Pair) -> bool {
     *pair == one()
 }
 
-fn single() -> usize {
+pub(super) fn single() -> usize {
     1
 }
 
-fn is_single(groups: &usize) -> bool {
+pub(super) fn is_single(groups: &usize) -> bool {
     *groups == 1
 }
 

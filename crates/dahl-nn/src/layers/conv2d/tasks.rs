@@ -68,12 +68,31 @@ fn through_relu(tape: &Tape<'_>, dy: &Handle) -> Handle {
     before
 }
 
+/// Gives the parameter `bias` its gradient, from so many parts of the batch.
+pub(in crate::layers) fn bias_gradient(tape: &mut Tape<'_>, dy: &Handle, parts: usize) {
+    let db = tape.temporary("bias gradient", &[dy.shape[1]]);
+    for &n in &tiles::pieces(tape.batch(), parts) {
+        let grad = tiles::samples(dy, n);
+        let operands = plain::BiasGrad {
+            dy: grad.with(Read),
+            db: db.with(Reduce),
+        };
+        plain::BIAS_GRAD.submit(tape.recorder(), operands, ());
+    }
+    tape.give_param_gradient("bias", db);
+}
+
 impl Conv2d {
     /// What the size of tasks depends on, and the output's height and width. Channels in are those that an output
     /// sees.
     pub(super) fn size(&self, tape: &Tape<'_>) -> (Conv, [usize; 2]) {
+        self.size_of(tape, &tape.input(0))
+    }
+
+    /// The same, where this is what it convolves.
+    fn size_of(&self, tape: &Tape<'_>, x: &Handle) -> (Conv, [usize; 2]) {
         let geometry = self.geometry();
-        let [_, channels, h, w] = tape.input(0).shape.dims4();
+        let [_, channels, h, w] = x.shape.dims4();
         let out = [0, 1].map(|a| geometry.outputs(a, [h, w][a]));
         let conv = Conv {
             batch: tape.batch(),
@@ -91,12 +110,31 @@ impl Conv2d {
         self.is_plain() && g.kernel == [3, 3] && g.stride == [1, 1] && enough
     }
 
+    /// The parameter `weight` as filters, whatever shape it is kept in.
+    fn weight(&self, tape: &Tape<'_>) -> Handle {
+        let (w, [kh, kw]) = (tape.param("weight"), self.kernel.0);
+        let channels = w.shape.len() / (self.out_channels * kh * kw);
+        w.reshape(&[self.out_channels, channels, kh, kw])
+            .expect("as many elements")
+    }
+
     /// With the positive part behind it where `relu` is set.
     pub(in crate::layers) fn forward_with(&self, tape: &mut Tape<'_>, relu: bool) -> Handle {
-        let (geometry, (conv, out)) = (self.geometry(), self.size(tape));
-        let (x, y) = (tape.input(0), tape.new_output());
-        let w = tape.param("weight");
+        let (x, y, w) = (tape.input(0), tape.new_output(), self.weight(tape));
         let bias = self.bias.then(|| tape.param("bias"));
+        self.convolve(tape, [&x, &w, &y], bias.as_ref(), relu);
+        y
+    }
+
+    /// `y = x ∗ w`, with the bias if there is one, and the positive part where `relu` is set.
+    pub(in crate::layers) fn convolve(
+        &self,
+        tape: &Tape<'_>,
+        [x, w, y]: [&Handle; 3],
+        bias: Option<&Handle>,
+        relu: bool,
+    ) {
+        let (geometry, (conv, out)) = (self.geometry(), self.size_of(tape, x));
         let parts = tape.parts(|| conv.parts(conv.channels[1]));
         let fast = self.uses_winograd(&conv);
         let dims = y.shape.dims4();
@@ -105,7 +143,7 @@ impl Conv2d {
         if fast {
             let tile = Tile::for_output(out[0], out[1]);
             for &c in &tiles::pieces(dims[1], parts.channel) {
-                filters_of.push((c, transform(tape, &filters(&w, c), tile, false), tile));
+                filters_of.push((c, transform(tape, &filters(w, c), tile, false), tile));
             }
         }
         for tile in self.grid(dims, parts) {
@@ -116,9 +154,9 @@ impl Conv2d {
             ];
             let win = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
             let seen = self.across(c, self.out_channels, x.shape[1]);
-            let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
-            let to = tiles::part(&y, tile);
-            let b = bias.as_ref().map(|b| tiles::last(b, c));
+            let from = tiles::part(x, [n, seen, inp[0], inp[1]]);
+            let to = tiles::part(y, tile);
+            let b = bias.map(|b| tiles::last(b, c));
             let (x, bias) = (from.with(Read), b.as_ref().map(|b| b.with(Read)));
             let (y, window) = (to.with(Write), win);
             match filters_of.iter().find(|t| t.0 == c) {
@@ -129,7 +167,7 @@ impl Conv2d {
                     transformed::FORWARD.submit(tape.recorder(), operands, params);
                 }
                 None => {
-                    let w = filters(&w, c);
+                    let w = filters(w, c);
                     let w = w.with(Read);
                     let operands = plain::Forward { x, w, bias, y };
                     if self.is_plain() {
@@ -142,7 +180,6 @@ impl Conv2d {
                 }
             }
         }
-        y
     }
 
     /// With the positive part behind it where `relu` is set.
@@ -157,15 +194,21 @@ impl Conv2d {
     }
 
     pub(super) fn input_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let (geometry, (conv, _)) = (self.geometry(), self.size(tape));
-        let (dx, w) = (tape.new_gradient(0), tape.param("weight"));
+        let (dx, w) = (tape.new_gradient(0), self.weight(tape));
+        self.convolve_back(tape, [dy, &w, &dx]);
+        tape.give_gradient(0, dx);
+    }
+
+    /// `dx`, what the input's gradient is of the output's.
+    pub(in crate::layers) fn convolve_back(&self, tape: &Tape<'_>, [dy, w, dx]: [&Handle; 3]) {
+        let (geometry, (conv, _)) = (self.geometry(), self.size_of(tape, dx));
         let dims = dx.shape.dims4();
         let parts = tape.parts(|| conv.parts(dims[1]));
         let mut filters_of = Vec::new();
         if self.uses_winograd(&conv) {
             let tile = Tile::for_output(dims[2], dims[3]);
             for &c in &tiles::pieces(dims[1], parts.channel) {
-                filters_of.push((c, transform(tape, &channels_of(&w, c), tile, true), tile));
+                filters_of.push((c, transform(tape, &channels_of(w, c), tile, true), tile));
             }
         }
         for tile in self.grid(dims, parts) {
@@ -177,7 +220,7 @@ impl Conv2d {
             let win = geometry.window([out[0].0, out[1].0], [h.0, v.0]);
             let outputs = self.across(c, dims[1], dy.shape[1]);
             let from = tiles::part(dy, [n, outputs, out[0], out[1]]);
-            let to = tiles::part(&dx, tile);
+            let to = tiles::part(dx, tile);
             let (dy, dx, window) = (from.with(Read), to.with(Write), win);
             match filters_of.iter().find(|t| t.0 == c) {
                 Some((_, u, tile)) => {
@@ -190,7 +233,7 @@ impl Conv2d {
                     );
                 }
                 None => {
-                    let w = self.filters_reading(&w, c, dims[1]);
+                    let w = self.filters_reading(w, c, dims[1]);
                     let w = w.with(Read);
                     let operands = plain::InputGrad { dy, w, dx };
                     if self.is_plain() {
@@ -202,21 +245,37 @@ impl Conv2d {
                 }
             }
         }
-        tape.give_gradient(0, dx);
     }
 
     fn filter_gradient(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let (conv, out) = self.size(tape);
-        let w = tape.param("weight");
+        let (x, w) = (tape.input(0), self.weight(tape));
         let dw = tape.temporary("filter gradient", w.shape.extents());
+        self.add_filter_gradient(tape, [&x, dy, &dw]);
+        let kept = tape.param("weight");
+        let dw = dw.reshape(kept.shape.extents());
+        tape.give_param_gradient("weight", dw.expect("as many elements"));
+        if self.bias {
+            let (conv, _) = self.size(tape);
+            let parts = tape.parts(|| conv.filter_parts());
+            bias_gradient(tape, dy, parts.sample);
+        }
+    }
+
+    /// `dw`, the filter's gradient from what was convolved and the output's gradient.
+    pub(in crate::layers) fn add_filter_gradient(
+        &self,
+        tape: &Tape<'_>,
+        [x, dy, dw]: [&Handle; 3],
+    ) {
+        let (conv, out) = self.size_of(tape, x);
         let parts = tape.parts(|| conv.filter_parts());
         if self.uses_winograd(&conv) {
             let size = Tile::for_output(out[0], out[1]);
-            self.transformed_gradient(tape, dy, &dw, (parts, size));
+            self.transformed_gradient(tape, [x, dy, dw], (parts, size));
         } else {
             for tile in self.grid(dy.shape.dims4(), parts) {
-                let (from, grad, window) = self.seen_by(tape, dy, tile);
-                let (x, dy, to) = (from.with(Read), grad.with(Read), filters(&dw, tile[1]));
+                let (from, grad, window) = self.seen_by(x, dy, tile);
+                let (x, dy, to) = (from.with(Read), grad.with(Read), filters(dw, tile[1]));
                 let dw = to.with(Reduce);
                 let operands = plain::FilterGrad { x, dy, dw };
                 if self.is_plain() {
@@ -227,24 +286,11 @@ impl Conv2d {
                 }
             }
         }
-        tape.give_param_gradient("weight", dw);
-        if self.bias {
-            let db = tape.temporary("bias gradient", &[self.out_channels]);
-            for &n in &tiles::pieces(tape.batch(), parts.sample) {
-                let grad = tiles::samples(dy, n);
-                let operands = plain::BiasGrad {
-                    dy: grad.with(Read),
-                    db: db.with(Reduce),
-                };
-                plain::BIAS_GRAD.submit(tape.recorder(), operands, ());
-            }
-            tape.give_param_gradient("bias", db);
-        }
     }
 
     /// The input and the output's gradient that a tile of the filter's gradient reads.
-    fn seen_by(&self, tape: &Tape<'_>, dy: &Handle, tile: tiles::Tile) -> (Handle, Handle, Window) {
-        let (geometry, x) = (self.geometry(), tape.input(0));
+    fn seen_by(&self, x: &Handle, dy: &Handle, tile: tiles::Tile) -> (Handle, Handle, Window) {
+        let geometry = self.geometry();
         let [n, c, h, v] = tile;
         let inp = [
             geometry.read_by(0, h, x.shape[2]),
@@ -252,7 +298,7 @@ impl Conv2d {
         ];
         let window = geometry.window([h.0, v.0], [inp[0].0, inp[1].0]);
         let seen = self.across(c, self.out_channels, x.shape[1]);
-        let from = tiles::part(&x, [n, seen, inp[0], inp[1]]);
+        let from = tiles::part(x, [n, seen, inp[0], inp[1]]);
         (from, tiles::part(dy, tile), window)
     }
 
@@ -262,8 +308,7 @@ impl Conv2d {
     fn transformed_gradient(
         &self,
         tape: &Tape<'_>,
-        dy: &Handle,
-        dw: &Handle,
+        [x, dy, dw]: [&Handle; 3],
         (parts, size): (Parts, Tile),
     ) {
         let grid = self.grid(dy.shape.dims4(), parts);
@@ -284,7 +329,7 @@ impl Conv2d {
                 tape.recorder().in_order(|| {
                     for &&tile in &own[block * own.len() / blocks..(block + 1) * own.len() / blocks]
                     {
-                        let (from, grad, window) = self.seen_by(tape, dy, tile);
+                        let (from, grad, window) = self.seen_by(x, dy, tile);
                         let operands = transformed::FilterGrad {
                             x: from.with(Read),
                             dy: grad.with(Read),

@@ -81,6 +81,27 @@ fn values_have_pytorchs_extents() {
         ),
         ("type = \"avg_pool2d\"\nkernel = [3, 4]", "3×3×3"),
         ("type = \"adaptive_avg_pool2d\"", "3×1×1"),
+        (
+            "type = \"adaptive_avg_pool2d\"\noutput_size = [4, 20]",
+            "3×4×20",
+        ),
+        (
+            "type = \"conv_transpose2d\"\nout_channels = 6\nkernel = 3\nstride = 2\npadding = 1\noutput_padding = 1",
+            "6×18×24",
+        ),
+        (
+            "type = \"conv_transpose2d\"\nout_channels = 6\nkernel = [2, 3]\ndilation = [2, 1]\ngroups = 3",
+            "6×11×14",
+        ),
+        ("type = \"upsample\"\nscale_factor = [2, 3]", "3×18×36"),
+        (
+            "type = \"upsample\"\nsize = 7\nmode = \"bilinear\"",
+            "3×7×7",
+        ),
+        ("type = \"linear2d\"\nout_features = 5", "5×9×12"),
+        ("type = \"layer_scale\"", "3×9×12"),
+        ("type = \"layer_norm2d\"", "3×9×12"),
+        ("type = \"relu6\"", "3×9×12"),
         ("type = \"batch_norm2d\"", "3×9×12"),
         ("type = \"flatten\"", "324"),
     ] {

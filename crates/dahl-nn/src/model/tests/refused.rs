@@ -109,6 +109,56 @@ fn shapes() {
 }
 
 #[test]
+fn layers_that_make_images_larger() {
+    let up = |keys: &str| {
+        format!("[[layers]]\ntype = \"conv_transpose2d\"\nout_channels = 4\nkernel = 2\n{keys}")
+    };
+    let said = |keys: &str| headed(&up(keys)).unwrap_err().to_string();
+    for (keys, says) in [
+        (
+            "output_padding = 1",
+            "output_padding is 1×1; it must be less than the stride 1×1",
+        ),
+        (
+            "padding = 5",
+            "padding 5×5 cuts off all of an output of 9: use less padding",
+        ),
+        ("stride = [0, 1]", "stride is 0×1, must be 1 or more"),
+        (
+            "groups = 2",
+            "groups is 2, which does not divide the input's 1 channels",
+        ),
+        ("stride = 9223372036854775807", "too large"),
+    ] {
+        assert!(said(keys).contains(says), "{keys}: {}", said(keys));
+    }
+    let resized = |keys: &str| {
+        let model = headed(&format!("[[layers]]\ntype = \"upsample\"\n{keys}"));
+        model.unwrap_err().to_string()
+    };
+    for (keys, says) in [
+        ("", "give either scale_factor or size"),
+        (
+            "size = 4\nscale_factor = 2",
+            "give either scale_factor or size",
+        ),
+        ("scale_factor = 0", "gives images of 0×0"),
+        (
+            "size = 9\nalign_corners = true",
+            "align_corners goes with mode = \"bilinear\" only",
+        ),
+        ("size = 9\nmode = \"cubic\"", "mode"),
+        ("scale_factor = 4000000000", "too large"),
+    ] {
+        assert!(resized(keys).contains(says), "{keys}: {}", resized(keys));
+    }
+    refused(
+        "[[layers]]\ntype = \"adaptive_avg_pool2d\"\noutput_size = [0, 2]",
+        "adaptive_avg_pool2d \"layers[0]\": output_size is 0×2, must be 1 or more (m.toml:3)",
+    );
+}
+
+#[test]
 fn connections() {
     let a = "[[layers]]\ntype = \"relu\"\nname = \"a\"\n";
     refused(

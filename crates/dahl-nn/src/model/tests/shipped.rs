@@ -12,9 +12,13 @@ fn folder() -> PathBuf {
 fn all_of_them_are_read_and_have_their_size() {
     // Parameters as torch counts them in the same networks.
     let expected = [
+        ("convnext-32", "3×32×32", 4_222_810),
+        ("convnext-tiny", "3×224×224", 28_589_128),
         ("first", "1×28×28", 16 * 9 + 16 + 2704 * 10 + 10),
         ("lenet5", "1×28×28", 61_706),
         ("mlp", "1×28×28", 784 * 256 + 256 + 256 * 128 + 128 + 1_290),
+        ("mobilenet-v2", "3×224×224", 3_504_872),
+        ("mobilenet-v2-32", "3×32×32", 2_236_682),
         ("resnet18", "3×224×224", 11_689_512),
         ("resnet18-32", "3×32×32", 11_173_962),
         ("resnet34", "3×224×224", 21_797_672),
@@ -23,6 +27,7 @@ fn all_of_them_are_read_and_have_their_size() {
         ("resnet50-32", "3×32×32", 23_520_842),
         ("small-cnn", "1×28×28", 6_810),
         ("small-cnn-512", "1×512×512", 40 + 4 * 255 * 255 * 10 + 10),
+        ("unet-32", "3×32×32", 115_825),
         ("vgg-small", "3×32×32", 1_116_970),
         ("vgg11", "3×224×224", 132_863_336),
         ("vgg16", "3×224×224", 138_357_544),
@@ -37,8 +42,12 @@ fn all_of_them_are_read_and_have_their_size() {
                 path.file_stem().unwrap().to_str(),
                 Some(model.name.as_str())
             );
-            let classes = if model.input[1] == 224 { 1000 } else { 10 };
-            assert_eq!(model.classes(), classes);
+            let outputs = match (model.name.as_str(), model.input[1]) {
+                ("unet-32", _) => 32 * 32,
+                (_, 224) => 1000,
+                _ => 10,
+            };
+            assert_eq!(model.classes(), outputs);
             let again = Model::from_toml(&model.to_toml(), "again").unwrap();
             assert_eq!(again.fingerprint(), model.fingerprint());
             (

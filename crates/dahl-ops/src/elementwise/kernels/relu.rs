@@ -21,6 +21,27 @@ pub(crate) fn relu_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'
     );
 }
 
+/// `out = min(max(x, 0), 6)`; not-a-number stays.
+pub(crate) fn relu6<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
+    let six = T::from_f64(6.0);
+    map(out, [x], |[x]| {
+        let low = if x <= T::ZERO { T::ZERO } else { x };
+        if low >= six { six } else { low }
+    });
+}
+
+/// `dx = dy` where the output `y` lies between 0 and 6, else 0.
+pub(crate) fn relu6_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
+    let six = T::from_f64(6.0);
+    map(dx, [dy, y], |[dy, y]| {
+        if y <= T::ZERO || y >= six {
+            T::ZERO
+        } else {
+            dy
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

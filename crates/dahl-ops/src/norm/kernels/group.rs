@@ -57,7 +57,12 @@ pub(crate) fn forward<T: Lane>(
 }
 
 /// The sums of `dy` and of `dy · (x − mean)` of a channel of a sample.
-fn plane_sums<T: Lane>(x: View<'_, T>, dy: View<'_, T>, at: [usize; 2], mean: T) -> [T; 2] {
+pub(crate) fn plane_sums<T: Lane>(
+    x: View<'_, T>,
+    dy: View<'_, T>,
+    at: [usize; 2],
+    mean: T,
+) -> [T; 2] {
     let (mut plain, mut centred) = (T::ZERO, T::ZERO);
     let mut add = |x: &[T], dy: &[T]| {
         let (a, b) = T::vectorised(RowSums {

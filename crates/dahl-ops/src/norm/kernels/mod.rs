@@ -12,10 +12,11 @@
 //! and shift, which are *added* to what is there, so that tasks on different samples can accumulate.
 //! Statistics have a row per sample: the means, then the inverses. PyTorch's conventions throughout.
 
+pub(crate) mod channel;
 pub(crate) mod group;
 pub(crate) mod layer;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use dahl_core::{View, ViewMut};
 

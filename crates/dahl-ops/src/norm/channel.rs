@@ -1,0 +1,226 @@
+//! Layer norm over the channels of each pixel, as torchvision's `LayerNorm2d`.
+//!
+//! What others do by turning images to channels last and back is done in place here.
+
+use dahl_core::{Call, Codelet, Operands, Recorder, Tensor, Vector};
+
+use super::cost;
+use super::kernels::channel as kernel;
+use super::layer::Epsilon;
+use crate::declare::{Shaped, operands};
+use crate::op::{Done, Op, by_type, extents, like, only};
+use crate::simd::Lane;
+
+operands! {
+    /// Operands of [`CHANNEL_NORM`].
+    ChannelNorm {
+        x: one [Read] 4 "the input: samples × channels × height × width",
+        scale: one [Read] 1 "what each channel is multiplied by",
+        shift: one [Read] 1 "what is added to each channel then",
+        y: one [Write] 4 "the output, as large as the input",
+        statistics: one [Write] 4 "samples × 2 × height × width: mean, and one over the standard deviation",
+    }
+}
+
+operands! {
+    /// Operands of [`CHANNEL_NORM_INPUT_GRAD`].
+    ChannelNormInputGrad {
+        x: one [Read] 4 "the input",
+        dy: one [Read] 4 "the gradient by the output, as large",
+        statistics: one [Read] 4 "what the forward pass wrote",
+        scale: one [Read] 1 "the scale",
+        dx: one [Write] 4 "the gradient by the input, as large",
+    }
+}
+
+operands! {
+    /// Operands of [`CHANNEL_NORM_AFFINE_GRAD`].
+    ChannelNormAffineGrad {
+        x: one [Read] 4 "the input",
+        dy: one [Read] 4 "the gradient by the output, as large",
+        statistics: one [Read] 4 "what the forward pass wrote",
+        dscale: one [Reduce|ReadWrite] 1 "the gradient by the scale, added to",
+        dshift: one [Reduce|ReadWrite] 1 "the gradient by the shift, added to",
+    }
+}
+
+/// Refuses statistics that are not two numbers for each pixel of `x`, and rows that are not one for each channel.
+fn expect<const N: usize>(
+    x: &Shaped,
+    statistics: &Shaped,
+    rows: [&Shaped; N],
+) -> Result<(), String> {
+    let [n, c, h, w] = x.dims();
+    rows.iter().try_for_each(|r| r.expect([1, 1, 1, c]))?;
+    statistics.expect([n, 2, h, w])
+}
+
+/// `y = (x − mean) / √(variance + ε) · scale + shift`, over the channels of each pixel.
+pub static CHANNEL_NORM: Op<ChannelNorm, Epsilon> = Op::new(|| {
+    let rule = |call: &Call| {
+        let all = ChannelNorm::shapes(call);
+        expect(&all.x, &all.statistics, [&all.scale, &all.shift])?;
+        all.y.expect_like(&all.x)
+    };
+    Codelet::new("channel_norm")
+        .rule(rule)
+        .cost(cost)
+        .gradients(&["channel_norm_input_grad", "channel_norm_affine_grad"])
+        .with(only(by_type!(forward)))
+});
+
+/// `dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + ε)`, `g = dy · scale`
+pub static CHANNEL_NORM_INPUT_GRAD: Op<ChannelNormInputGrad> = Op::new(|| {
+    let rule = |call: &Call| {
+        let all = ChannelNormInputGrad::shapes(call);
+        expect(&all.x, &all.statistics, [&all.scale])?;
+        all.dy.expect_like(&all.x)?;
+        all.dx.expect_like(&all.x)
+    };
+    Codelet::new("channel_norm_input_grad")
+        .rule(rule)
+        .cost(cost)
+        .with(only(by_type!(input_grad)))
+});
+
+/// `dscale += Σ dy · x̂` and `dshift += Σ dy`, over samples and pixels.
+pub static CHANNEL_NORM_AFFINE_GRAD: Op<ChannelNormAffineGrad> = Op::new(|| {
+    let rule = |call: &Call| {
+        let all = ChannelNormAffineGrad::shapes(call);
+        expect(&all.x, &all.statistics, [&all.dscale, &all.dshift])?;
+        all.dy.expect_like(&all.x)
+    };
+    Codelet::new("channel_norm_affine_grad")
+        .rule(rule)
+        .cost(cost)
+        .with(only(by_type!(affine_grad)))
+});
+
+fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
+    let at = ChannelNorm::at(ops.len());
+    let epsilon = T::from_f64(Epsilon::of(ops.params()).epsilon);
+    let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
+    kernel::forward(
+        x,
+        scale,
+        shift,
+        epsilon,
+        ops.write(at.y),
+        ops.write(at.statistics),
+    );
+    Ok(())
+}
+
+fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+    let at = ChannelNormInputGrad::at(ops.len());
+    let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
+    let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
+    kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
+    Ok(())
+}
+
+fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
+    let at = ChannelNormAffineGrad::at(ops.len());
+    let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
+    let (dscale, dshift) = (ops.write(at.dscale), ops.write(at.dshift));
+    kernel::affine_grad(x, dy, ops.read(at.statistics), dscale, dshift);
+    Ok(())
+}
+
+/// Normalises the channels of each pixel; returns the output and the statistics that gradients need. Forms:
+/// [`channel_norm`], [`channel_norm_into`]; gradients: [`channel_norm_input_grad`],
+/// [`channel_norm_affine_grad_reduce`].
+#[track_caller]
+pub fn channel_norm<'r, T: Lane>(
+    recorder: &'r Recorder,
+    x: &Tensor<'_, T>,
+    scale: &Vector<'_, T>,
+    shift: &Vector<'_, T>,
+    epsilon: f64,
+) -> (Tensor<'r, T>, Tensor<'r, T>) {
+    let [n, _, h, w] = extents(x);
+    let (mut y, mut statistics) = (like(recorder, x), recorder.temporary([n, 2, h, w]));
+    channel_norm_into(
+        recorder,
+        x,
+        [scale, shift],
+        epsilon,
+        &mut y,
+        &mut statistics,
+    );
+    (y, statistics)
+}
+
+/// As [`channel_norm`], with scale and shift, written to `y` and `statistics` (samples × 2 × height × width).
+#[track_caller]
+pub fn channel_norm_into<T: Lane>(
+    recorder: &Recorder,
+    x: &Tensor<'_, T>,
+    [scale, shift]: [&Vector<'_, T>; 2],
+    epsilon: f64,
+    y: &mut Tensor<'_, T>,
+    statistics: &mut Tensor<'_, T>,
+) {
+    let operands = ChannelNorm {
+        x: x.read(),
+        scale: scale.read(),
+        shift: shift.read(),
+        y: y.write(),
+        statistics: statistics.write(),
+    };
+    CHANNEL_NORM.submit(recorder, operands, Epsilon { epsilon });
+}
+
+/// The gradient of [`channel_norm`] by its input. Forms: [`channel_norm_input_grad`],
+/// [`channel_norm_input_grad_into`].
+#[track_caller]
+pub fn channel_norm_input_grad<'r, T: Lane>(
+    recorder: &'r Recorder,
+    x: &Tensor<'_, T>,
+    dy: &Tensor<'_, T>,
+    statistics: &Tensor<'_, T>,
+    scale: &Vector<'_, T>,
+) -> Tensor<'r, T> {
+    let mut dx = like(recorder, x);
+    channel_norm_input_grad_into(recorder, x, dy, statistics, scale, &mut dx);
+    dx
+}
+
+/// The gradient of [`channel_norm`] by its input, written to `dx`.
+#[track_caller]
+pub fn channel_norm_input_grad_into<T: Lane>(
+    recorder: &Recorder,
+    x: &Tensor<'_, T>,
+    dy: &Tensor<'_, T>,
+    statistics: &Tensor<'_, T>,
+    scale: &Vector<'_, T>,
+    dx: &mut Tensor<'_, T>,
+) {
+    let operands = ChannelNormInputGrad {
+        x: x.read(),
+        dy: dy.read(),
+        statistics: statistics.read(),
+        scale: scale.read(),
+        dx: dx.write(),
+    };
+    CHANNEL_NORM_INPUT_GRAD.submit(recorder, operands, ());
+}
+
+/// The gradients of [`channel_norm`] by scale and shift, added to `dscale` and `dshift`.
+#[track_caller]
+pub fn channel_norm_affine_grad_reduce<T: Lane>(
+    recorder: &Recorder,
+    x: &Tensor<'_, T>,
+    dy: &Tensor<'_, T>,
+    statistics: &Tensor<'_, T>,
+    [dscale, dshift]: [&mut Vector<'_, T>; 2],
+) {
+    let operands = ChannelNormAffineGrad {
+        x: x.read(),
+        dy: dy.read(),
+        statistics: statistics.read(),
+        dscale: dscale.reduce(),
+        dshift: dshift.reduce(),
+    };
+    CHANNEL_NORM_AFFINE_GRAD.submit(recorder, operands, ());
+}
