@@ -19,8 +19,6 @@ mod bubble;
 mod cut;
 mod nodes;
 mod order;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::collections::HashMap;
