@@ -8,6 +8,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dahl_core::Graph;
 use dahl_core::access::Access;
@@ -15,7 +16,7 @@ use dahl_core::arena::ALIGNMENT;
 use dahl_core::operands::Placed;
 
 use crate::error::RunError;
-use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 
 /// Where the temporaries of graphs lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,8 @@ impl std::fmt::Display for Temporaries {
     }
 }
 
-/// Bytes that all launches of a runtime have allocated: now, and at most so far.
+/// Bytes that all launches of a runtime have allocated: now, and at most so far. Figures on which no ordering hangs, so
+/// they are not the model checker's atomics.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     now: AtomicUsize,
@@ -57,7 +59,6 @@ pub(crate) struct Usage {
 
 impl Usage {
     fn add(&self, bytes: usize) {
-        // Only a figure: nothing hangs on its order.
         let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.most.fetch_max(now, Ordering::Relaxed);
     }
