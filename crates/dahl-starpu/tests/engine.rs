@@ -151,6 +151,7 @@ fn what_it_cannot_do_is_refused_in_words() {
         .err()
         .expect("no such policy")
         .to_string();
+    assert!(!error.contains("graph_test"), "{error}");
     for said in ["\"wss\"", "lws", "dmdas"] {
         assert!(error.contains(said), "{error}");
     }
