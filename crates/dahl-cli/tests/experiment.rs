@@ -214,26 +214,292 @@ fn shipped_experiments_run_in_a_tiny_form() {
         ),
         ("pytorch", &["model=small-cnn", "threads=1", "engine=dahl"]),
     ] {
-        let out = folder(&format!("tiny-{name}"))
-            .join("session")
-            .display()
-            .to_string();
-        let mut args = vec![
+        let only: Vec<&str> = only.iter().flat_map(|o| ["--only", o]).collect();
+        tiny_form(name, &only);
+    }
+}
+
+/// Plans and predictions need durations, which the experiment measures before it begins.
+#[test]
+fn plans_and_the_simulator_calibrate_first() {
+    for name in ["plans", "simulator"] {
+        let only = ["--only", "model=small-cnn", "--only", "threads=1"];
+        let out = tiny_form(name, &only);
+        let summary = fs::read_to_string(out.join("summary.csv")).expect("a summary");
+        assert!(
+            summary.contains("predicted_seconds_per_step"),
+            "{name}: {summary}"
+        );
+    }
+}
+
+#[test]
+fn the_gpu_experiment_runs_where_there_is_a_device() {
+    let devices = dahl(&["machine"]);
+    if !devices.contains("gpu") {
+        dahl_test_support::skip!("no OpenCL device", "apt install pocl-opencl-icd");
+    }
+    let only = ["--only", "model=small-cnn", "--only", "batch=32"];
+    let out = tiny_form("cpu-gpu", &only);
+    let runs = fs::read_to_string(out.join("runs.csv")).expect("rows");
+    assert_eq!(
+        runs.lines().count(),
+        4,
+        "a head and three kinds of units: {runs}"
+    );
+}
+
+#[test]
+fn tasks_and_traces_have_overheads() {
+    let only = [
+        "--only",
+        "engine=dahl,tracing",
+        "--only",
+        "threads=1",
+        "--only",
+        "pattern=pairs",
+    ];
+    let out = tiny_form("overheads", &only);
+    let summary = fs::read_to_string(out.join("summary.csv")).expect("a summary");
+    assert!(
+        summary.contains(",replay_ns,") && summary.contains(",overhead,"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn the_cluster_experiment_runs_on_one_node_and_on_two() {
+    let there = |program: &str, arg: &str| Command::new(program).arg(arg).output().is_ok();
+    if !there("mpirun", "--version") || !there("python3", "--version") {
+        dahl_test_support::skip!("no MPI or no Python", "apt install openmpi-bin python3");
+    }
+    let only = [
+        "--only",
+        "engine=dahl",
+        "--only",
+        "model=small-cnn",
+        "--only",
+        "shares=auto",
+    ];
+    let out = tiny_form("cluster", &only);
+    let runs = fs::read_to_string(out.join("runs.csv")).expect("rows");
+    assert!(
+        runs.contains("DAHL on 1 nodes") && runs.contains("DAHL on 2 nodes"),
+        "{runs}"
+    );
+}
+
+/// PyTorch is no part of the tests' environment: where somebody has it, its peers are tried.
+#[test]
+fn pytorch_and_ddp_answer_where_they_are() {
+    let python = std::env::var("DAHL_TORCH_PYTHON").unwrap_or_default();
+    if python.is_empty() {
+        dahl_test_support::skip!(optional: "no PyTorch", "name a Python that has it in DAHL_TORCH_PYTHON");
+    }
+    let only = [
+        "--only",
+        "model=small-cnn",
+        "--only",
+        "threads=1",
+        "--only",
+        "engine=dahl,pytorch,pytorch-tuned",
+    ];
+    let out = tiny_form("pytorch", &only);
+    let runs = fs::read_to_string(out.join("runs.csv")).expect("rows");
+    assert!(runs.contains("PyTorch"), "{runs}");
+    let only = ["--only", "model=small-cnn", "--only", "engine=ddp"];
+    let out = tiny_form("cluster", &only);
+    let runs = fs::read_to_string(out.join("runs.csv")).expect("rows");
+    assert!(runs.contains("DDP on 2 nodes"), "{runs}");
+}
+
+/// Runs a shipped experiment as small as it gets, and gives its folder.
+fn tiny_form(name: &str, only: &[&str]) -> std::path::PathBuf {
+    let here = folder(&format!("tiny-{name}"));
+    let out = here.join("session");
+    let text = out.display().to_string();
+    let trial = [
+        "--allow-dirty",
+        "--noisy",
+        "--blocks",
+        "1",
+        "--shorter",
+        "2000",
+    ];
+    // By its path, so that the peers of the repository are found.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/");
+    let file = format!("{file}{name}.toml");
+    let mut args = vec!["experiment", "run", &file, "-o", &text];
+    args.extend(trial.iter().chain(only));
+    // What is calibrated for it is none of the other tests' business.
+    let home = here.join("home").display().to_string();
+    let said = common::dahl_under(&[("DAHL_HOME", &home)], &args, "");
+    assert_eq!(said.code, Some(0), "{name}: {}{}", said.out, said.err);
+    assert!(out.join("report.html").is_file());
+    out
+}
+
+/// A peer that says why it cannot and ends, while the harness still speaks to it.
+#[test]
+fn a_peer_that_ends_early_fails_its_cell_and_nothing_else() {
+    let here = folder("early");
+    let file = here.join("early.toml");
+    let text = "version = 1\nname = \"early\"\nquestion = \"Who goes?\"\n[design]\nblocks = 3\nwindow = \"1 ms\"\n\
+        [factors]\nengine = [\"gone\", \"silent\"]\n[engine.gone]\ncommand = [\"sh\", \"-c\", \"echo '{\\\"error\\\":\\\"no room\\\"}'\"]\n\
+        [engine.silent]\ncommand = [\"true\"]\n[[table]]\nrows = \"engine\"\ncolumns = \"engine\"\ncell = \"seconds\"\n";
+    fs::write(&file, text).expect("a file");
+    let (file, out) = (
+        file.display().to_string(),
+        here.join("session").display().to_string(),
+    );
+    let said = dahl_with(
+        &[
             "experiment",
             "run",
-            name,
+            &file,
             "-o",
             &out,
             "--allow-dirty",
             "--noisy",
-            "--blocks",
-            "1",
-            "--shorter",
-            "2000",
-        ];
-        only.iter().for_each(|o| args.extend(["--only", o]));
-        let said = dahl_with(&args, "");
-        assert_eq!(said.code, Some(0), "{name}: {}{}", said.out, said.err);
-        assert!(Path::new(&out).join("report.html").is_file());
+        ],
+        "",
+    );
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(
+        said.err.contains("no room") && said.err.contains("ended without an answer"),
+        "{}",
+        said.err
+    );
+    assert!(
+        dahl(&["experiment", "status", &out]).contains("6 of 6 runs done, 0 disturbed, 6 failed")
+    );
+}
+
+#[test]
+fn a_meter_at_the_wall_is_used_and_kept_for_the_rest_of_a_session() {
+    let here = folder("wall");
+    let path = here.join("watts");
+    fs::write(&path, "time,watts\n0,50\n").expect("a file");
+    let meter = format!("file:{}", path.display());
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let done = std::sync::Arc::clone(&done);
+        move || {
+            let mut file = fs::OpenOptions::new()
+                .append(true)
+                .open(path)
+                .expect("a file");
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::io::Write::write_all(&mut file, b"1,50\n").expect("written");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let file = file(&here, 1);
+    let out = here.join("session").display().to_string();
+    let run = [
+        "experiment",
+        "run",
+        &file,
+        "-o",
+        &out,
+        "--allow-dirty",
+        "--noisy",
+        "--meter",
+        &meter,
+    ];
+    dahl_with(&run, "");
+    done.store(true, std::sync::atomic::Ordering::Relaxed);
+    writer.join().expect("the writer ends");
+    let kept = fs::read_to_string(Path::new(&out).join("session.json")).expect("a file");
+    assert!(kept.contains(&meter), "{kept}");
+    let runs = fs::read_to_string(Path::new(&out).join("runs.csv")).expect("rows");
+    assert!(runs.contains("measured (wall: file:"), "{runs}");
+    let refused = dahl_with(
+        &["energy", "--meter", "file:/nowhere/at/all", "--", "true"],
+        "",
+    );
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("gives no reading"), "{}", refused.err);
+}
+
+/// LaTeX compiles what is exported, as it is.
+#[test]
+fn the_paper_compiles() {
+    let Ok(there) = Command::new("pdflatex").arg("--version").output() else {
+        dahl_test_support::skip!(
+            "no LaTeX",
+            "apt install texlive-latex-base texlive-latex-recommended texlive-pictures"
+        );
+    };
+    assert!(there.status.success());
+    let here = folder("paper");
+    let (file, out) = (file(&here, 2), here.join("session"));
+    let text = out.display().to_string();
+    dahl_with(
+        &[
+            "experiment",
+            "run",
+            &file,
+            "-o",
+            &text,
+            "--allow-dirty",
+            "--noisy",
+        ],
+        "",
+    );
+    let paper = here.join("paper").display().to_string();
+    for format in ["latex", "pgfplots"] {
+        dahl(&[
+            "experiment",
+            "export",
+            &text,
+            "--format",
+            format,
+            "-o",
+            &paper,
+        ]);
     }
+    let made = Command::new("pdflatex")
+        .args(["-interaction=nonstopmode", "-halt-on-error", "paper.tex"])
+        .current_dir(&paper)
+        .output()
+        .expect("pdflatex");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stdout)
+    );
+    let pdf = fs::read(Path::new(&paper).join("paper.pdf")).expect("a document");
+    assert!(
+        pdf.starts_with(b"%PDF") && pdf.len() > 10_000,
+        "{}",
+        pdf.len()
+    );
+}
+
+/// The page of results says what its sessions say.
+#[test]
+fn the_page_of_results_is_made_of_its_sessions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let made = folder("results").join("results.md");
+    let done = Command::new(root.join("scripts/results"))
+        .arg(env!("CARGO_BIN_EXE_dahl"))
+        .env("OUT", &made)
+        .output()
+        .expect("a script");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let (made, kept) = (
+        fs::read_to_string(made),
+        fs::read_to_string(root.join("docs/results.md")),
+    );
+    assert_eq!(
+        made.expect("a page"),
+        kept.expect("a page"),
+        "run scripts/results"
+    );
 }

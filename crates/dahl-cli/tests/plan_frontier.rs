@@ -45,6 +45,38 @@ fn points_go_from_the_fastest_to_the_thriftiest() {
     for part in ["no less than", "27.000000 s", "4 micro-batches", "1F1B"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let picture = folder("plan_frontier").join("frontier.svg");
+    let path = picture.to_str().expect("UTF-8");
+    dahl(&[&args[..], &["--svg", path]].concat());
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    assert!(
+        svg.starts_with("<svg ") && svg.contains("no less than"),
+        "{svg}"
+    );
+}
+
+/// The frontier of a model's plans is drawn by the same module.
+#[test]
+fn plans_of_a_model_are_drawn_with_what_they_were_compared_with() {
+    let picture = folder("plan_model_frontier").join("frontier.svg");
+    let path = picture.to_str().expect("UTF-8");
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/laptop.toml");
+    dahl(&[
+        "plan",
+        "small-cnn",
+        "--machine",
+        machine,
+        "--batch",
+        "8",
+        "--time-limit",
+        "1",
+        "--frontier",
+        path,
+    ]);
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    for part in ["frontier", "this plan", "time of a step"] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
 }
 
 #[test]

@@ -17,7 +17,10 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
         .into_iter()
         .flatten();
     let categories: Vec<String> = xs.filter(|x| x != "–").collect();
-    let numbers = numbers(session, &figure.x).filter(|_| figure.kind == FigureKind::Line);
+    let numbers = numbers(session, &figure.x).filter(|n| {
+        let doubling = figure.log.contains('x') && is_geometric(n);
+        figure.kind == FigureKind::Line && !doubling
+    });
     let point = |cell: usize, levels: &Cell| {
         let name = level(levels, &figure.x);
         let at = categories.iter().position(|c| *c == name)?;
@@ -84,6 +87,7 @@ pub(crate) fn panels(
                 all.push(Series {
                     name,
                     colour: place,
+                    joined: true,
                     points,
                 });
             }
@@ -116,6 +120,14 @@ fn titled(factors: &[String], levels: &[String]) -> String {
     };
     let all: Vec<String> = factors.iter().zip(levels).map(one).collect();
     all.join(", ")
+}
+
+/// Whether each number is the same multiple of the one before: on a logarithmic axis they then stand at equal distances, and
+/// are themselves the best ticks.
+fn is_geometric(numbers: &[f64]) -> bool {
+    let ratios: Vec<f64> = numbers.windows(2).map(|w| w[1] / w[0]).collect();
+    let same = |r: &f64| *r > 1.0 && (r / ratios[0] - 1.0).abs() < 1e-6;
+    numbers.len() <= 12 && numbers.first().is_some_and(|n| *n > 0.0) && ratios.iter().all(same)
 }
 
 /// The levels of a factor as numbers, where all of them are.

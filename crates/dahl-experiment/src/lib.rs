@@ -65,6 +65,7 @@ pub use error::ExperimentError;
 pub use file::{Design, Experiment};
 pub use level::Level;
 pub use machine::Machine;
+pub use plot::{Chart, Curve};
 pub use protocol::{Steps, serve};
 pub use report::{Format, TextTable};
 pub use row::{Idle, Row, Run, Source, read_rows};

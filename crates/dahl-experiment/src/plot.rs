@@ -42,6 +42,8 @@ pub(crate) struct Series {
     pub name: String,
     /// The same in every panel.
     pub colour: usize,
+    /// Whether its points are joined.
+    pub joined: bool,
     pub points: Vec<Point>,
 }
 
@@ -79,6 +81,11 @@ const PANEL: (f64, f64) = (340.0, 280.0);
 impl Picture {
     /// The picture as SVG, with names of its own, so that one page can hold several.
     pub(crate) fn svg(&self, name: &str) -> String {
+        self.sized(name, PANEL)
+    }
+
+    /// The same with panels of this width and height.
+    fn sized(&self, name: &str, panel: (f64, f64)) -> String {
         let columns = self.panels.len().clamp(1, 3);
         let rows = self.panels.len().div_ceil(columns);
         let plots: Vec<Vec<Plot>> = self.panels.iter().map(|p| self.plots(p)).collect();
@@ -93,7 +100,7 @@ impl Picture {
             .with_structure(places)
             .with_plots(plots)
             .with_layouts(layouts)
-            .with_cell_size(PANEL.0, PANEL.1)
+            .with_cell_size(panel.0, panel.1)
             .with_spacing(14.0);
         let entries = self.legend();
         if entries.len() > 1 {
@@ -148,6 +155,7 @@ impl Picture {
             .with_label_size(12)
             .with_tick_size(11)
             .with_y_tick_format(TickFormat::Custom(Arc::new(tick)))
+            .with_x_tick_format(TickFormat::Custom(Arc::new(tick)))
             .with_ticks(5);
         if !panel.title.is_empty() {
             layout = layout.with_title(panel.title.clone());
@@ -197,7 +205,7 @@ impl Picture {
             color: colour(at),
             shape: match (self.bars, self.marks) {
                 (true, _) => LegendShape::Rect,
-                (false, true) => LegendShape::Marker(MARKS[at % MARKS.len()]),
+                (false, true) => LegendShape::Marker(mark(at)),
                 (false, false) => LegendShape::Line,
             },
             dasharray: None,
@@ -233,6 +241,11 @@ fn tick(value: f64) -> String {
     format!("{text}{prefix}")
 }
 
+/// The mark of a colour; when colours begin again, marks are other ones.
+fn mark(at: usize) -> MarkerShape {
+    MARKS[(at + at / COLOURS.len()) % MARKS.len()]
+}
+
 fn colour(at: usize) -> String {
     COLOURS[at % COLOURS.len()].into()
 }
@@ -260,9 +273,12 @@ fn line(series: &Series, marked: bool) -> Vec<Plot> {
         .with_data(points)
         .with_y_err_asymmetric(errors)
         .with_color(colour(series.colour))
-        .with_marker(MARKS[series.colour % MARKS.len()])
+        .with_marker(mark(series.colour))
         .with_size(4.0);
-    vec![Plot::Line(line), Plot::Scatter(marks)]
+    match series.joined {
+        true => vec![Plot::Line(line), Plot::Scatter(marks)],
+        false => vec![Plot::Scatter(marks)],
+    }
 }
 
 fn theme() -> Theme {
@@ -326,6 +342,69 @@ fn dark(svg: &str) -> String {
     }
 }
 
+/// A picture of plain numbers, for programs that draw something else than an experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What the horizontal axis counts.
+    pub x: String,
+    /// What the vertical axis counts.
+    pub y: String,
+    /// Whether both axes are logarithmic.
+    pub log: bool,
+    /// Its curves, each with a colour and a mark of its own.
+    pub curves: Vec<Curve>,
+}
+
+/// A curve of a chart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// Whether its points are joined.
+    pub joined: bool,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Chart {
+    /// The chart as SVG. Points that are no numbers, or that a logarithmic axis cannot show, are left out.
+    pub fn svg(&self) -> String {
+        let good = |v: f64| v.is_finite() && (v > 0.0 || !self.log);
+        let point = |(place, &(x, y)): (usize, &(f64, f64))| {
+            let estimate = Estimate {
+                median: y,
+                low: y,
+                high: y,
+                n: 1,
+            };
+            (good(x) && good(y)).then_some(Point { x, place, estimate })
+        };
+        let series = |(colour, curve): (usize, &Curve)| Series {
+            name: curve.name.clone(),
+            colour,
+            joined: curve.joined,
+            points: curve.points.iter().enumerate().filter_map(point).collect(),
+        };
+        let all = self.curves.iter().enumerate().map(series);
+        let picture = Picture {
+            panels: vec![Panel {
+                title: self.title.clone(),
+                series: all.filter(|s| !s.points.is_empty()).collect(),
+            }],
+            x: self.x.clone(),
+            y: self.y.clone(),
+            categories: None,
+            log_x: self.log,
+            log_y: self.log,
+            bars: false,
+            marks: true,
+        };
+        picture.sized("chart", (640.0, 420.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,6 +423,7 @@ mod tests {
         let series = |colour: usize| Series {
             name: format!("s<{colour}>"),
             colour,
+            joined: true,
             points: (0..3).map(point).collect(),
         };
         let panel = |title: &str| Panel {
@@ -393,5 +473,36 @@ mod tests {
             );
             assert!(svg.contains(COLOURS[0]) && svg.contains(COLOURS[1]));
         }
+    }
+
+    #[test]
+    fn charts_leave_out_what_an_axis_cannot_show() {
+        let chart = Chart {
+            title: "t".into(),
+            x: "s".into(),
+            y: "J".into(),
+            log: true,
+            curves: vec![
+                Curve {
+                    name: "frontier".into(),
+                    joined: true,
+                    points: vec![(1.0, 2.0), (0.0, 3.0), (4.0, f64::NAN), (8.0, 1.0)],
+                },
+                Curve {
+                    name: "own".into(),
+                    joined: false,
+                    points: vec![(2.0, 2.0)],
+                },
+            ],
+        };
+        let svg = chart.svg();
+        assert!(
+            svg.contains("frontier") && svg.contains("own") && !svg.contains("NaN"),
+            "{svg}"
+        );
+        assert!(
+            Chart::default().svg().starts_with("<svg "),
+            "nothing to show is no crash"
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 mod html;
 mod latex;
+mod markdown;
 mod readme;
 mod text;
 
@@ -30,6 +31,8 @@ pub enum Format {
     Latex,
     /// Figures for pgfplots, and the same document.
     Pgfplots,
+    /// `summary.md`: tables and figures for a page, and `figures/*.svg`.
+    Markdown,
 }
 
 impl std::str::FromStr for Format {
@@ -41,10 +44,11 @@ impl std::str::FromStr for Format {
             "json" => Ok(Format::Json),
             "latex" => Ok(Format::Latex),
             "pgfplots" => Ok(Format::Pgfplots),
+            "markdown" => Ok(Format::Markdown),
             _ => Err(dahl_core::text::unknown(
                 "format",
                 text,
-                &["csv", "json", "latex", "pgfplots"],
+                &["csv", "json", "latex", "pgfplots", "markdown"],
             )),
         }
     }
@@ -72,12 +76,8 @@ impl Session {
         {
             put(&self.folder, &name, &text)?;
         }
-        for (name, picture) in self.pictures() {
-            put(
-                &self.folder,
-                &format!("figures/{name}.svg"),
-                &picture.svg(&format!("f{name}")),
-            )?;
+        for (name, svg) in self.drawn() {
+            put(&self.folder, &name, &svg)?;
         }
         put(&self.folder, "README.md", &readme::readme(self))?;
         put(&self.folder, "report.html", &html::page(self))?;
@@ -101,6 +101,11 @@ impl Session {
             Format::Json => vec![("summary.json".into(), summary_json(self))],
             Format::Latex => with_paper(self, latex::tables(self)),
             Format::Pgfplots => with_paper(self, latex::figures(self)),
+            Format::Markdown => {
+                let mut files = self.drawn();
+                files.push(("summary.md".into(), markdown::summary(self)));
+                files
+            }
         }
     }
 
@@ -150,6 +155,15 @@ impl Session {
             }
         }
         all
+    }
+
+    /// The figures as files.
+    fn drawn(&self) -> Vec<(String, String)> {
+        let file = |(name, picture): (String, Picture)| {
+            let svg = picture.svg(&format!("f{name}"));
+            (format!("figures/{name}.svg"), svg)
+        };
+        self.pictures().into_iter().map(file).collect()
     }
 
     /// What a reader must know of the figures: sources, what was left out, what is marked.

@@ -38,6 +38,9 @@ pub struct Changes {
     /// Disturbed runs count, for trials.
     #[serde(default)]
     pub noisy: bool,
+    /// Cores that others may use before a run counts as disturbed.
+    #[serde(default)]
+    pub others: Option<f64>,
     /// Meters at the wall, as `dahl_energy::WallMeter` reads them.
     #[serde(default)]
     pub meters: Vec<String>,
@@ -67,6 +70,9 @@ impl Changes {
         }
         if let Some(by) = self.shorter {
             experiment = experiment.shortened(by);
+        }
+        if let Some(others) = self.others {
+            experiment.design.others = others;
         }
         experiment.design.noisy = self.noisy;
         if experiment.cells().is_empty() {

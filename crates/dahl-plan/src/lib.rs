@@ -65,7 +65,7 @@ mod why;
 
 pub use expected::{Expected, FollowError};
 pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
-pub use frontier::{frontier, svg};
+pub use frontier::frontier;
 pub use graph_problem::GraphProblem;
 pub use problem::{
     Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem, Shared,

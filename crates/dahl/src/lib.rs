@@ -70,6 +70,7 @@ mod guide {
 
 mod dataset;
 mod error;
+mod figures;
 mod lost;
 mod metrics;
 mod trainer;
@@ -95,6 +96,7 @@ pub use dahl_tune as tune;
 pub use dahl_tune::{calibrate, plan, simulate, tune};
 pub use dataset::Data;
 pub use error::Error;
+pub use figures::{durations_chart, frontier_chart};
 pub use lost::{after_loss, node_lost};
 pub use metrics::Metrics;
 pub use trainer::{Epoch, Trainer};

@@ -17,6 +17,9 @@ pub struct Args {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
+    /// Draw the durations of the codelet into this file
+    #[arg(long, value_name = "F.svg", requires = "codelet")]
+    svg: Option<std::path::PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -50,6 +53,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 all.join(", ")
             );
         }
+    }
+    if let (Some(path), Some(codelet)) = (&args.svg, &args.codelet) {
+        let picture = dahl::durations_chart(codelet, &rows).svg();
+        print::write(path, |out| out.write_all(picture.as_bytes()))?;
     }
     if args.json {
         return print::json(&rows);

@@ -13,7 +13,7 @@ h1{margin:.2em 0}h2{margin-top:2.2em;border-bottom:1px solid var(--line);padding
 .question{font-size:1.15em;color:var(--soft);margin-top:0}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em;margin:.6em 0}\
 th,td{padding:.35em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{background:var(--head);font-weight:600}\
-td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
+td.key{white-space:nowrap}td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
 figure{margin:1.2em 0}figcaption{color:var(--soft);font-size:.9em}svg{max-width:100%;height:auto}\
 code,pre{font:.88em ui-monospace,monospace}pre{background:var(--head);padding:1em;overflow-x:auto;border-radius:.4em}";
 
@@ -65,6 +65,12 @@ pub(super) fn page(session: &Session) -> String {
         "<div class=\"scroll\"><table>{}</table></div>\n",
         rows.join("")
     );
+    let said: std::collections::BTreeSet<&str> =
+        session.runs().map(|r| r.engine.as_str()).collect();
+    let said: Vec<&str> = said.into_iter().filter(|s| !s.is_empty()).collect();
+    if !said.is_empty() {
+        body += &format!("<p>Engines: {}.</p>\n", escape(&said.join("; ")));
+    }
     body += &format!(
         "<h2>How to repeat</h2>\n<pre>dahl experiment run experiment.toml -o again\ndahl experiment compare . again</pre>\n<h2>The experiment</h2>\n<pre>{}</pre>\n",
         escape(&e.text)
@@ -87,7 +93,7 @@ fn filled(table: &Filled) -> String {
     for (key, entries) in &table.rows {
         let keys: String = key
             .iter()
-            .map(|k| format!("<td>{}</td>", escape(k)))
+            .map(|k| format!("<td class=\"key\">{}</td>", escape(k)))
             .collect();
         let cells: String = entries.iter().map(entry).collect();
         rows += &format!("<tr>{keys}{cells}</tr>");

@@ -115,8 +115,11 @@ fn pgf(picture: &Picture) -> String {
     for (i, panel) in picture.panels.iter().enumerate() {
         let options = axis(picture, &panel.title, i == 0);
         text += &format!("\\begin{{tikzpicture}}[baseline]\n\\begin{{axis}}[{options}]\n");
-        for series in &panel.series {
-            text += &coordinates(series, picture.bars);
+        for (place, series) in panel.series.iter().enumerate() {
+            // Bars stand beside each other, around their place.
+            let middle = (panel.series.len() as f64 - 1.0) / 2.0;
+            let shift = picture.bars.then(|| 5.0 * (place as f64 - middle));
+            text += &coordinates(series, shift);
         }
         // One legend for all panels, which have the same colours.
         if i == last {
@@ -175,7 +178,7 @@ fn mark(at: usize) -> &'static str {
     ["*", "square*", "triangle*", "diamond*", "x", "+"][at % 6]
 }
 
-fn coordinates(series: &Series, bars: bool) -> String {
+fn coordinates(series: &Series, shift: Option<f64>) -> String {
     let point = |p: &crate::plot::Point| {
         let Estimate {
             median, low, high, ..
@@ -189,9 +192,11 @@ fn coordinates(series: &Series, bars: bool) -> String {
     };
     let points: Vec<String> = series.points.iter().map(point).collect();
     let at = series.colour % COLOURS.len();
-    let style = match bars {
-        true => format!("fill=dahl{at},draw=none,error bars/error bar style={{black!60}}"),
-        false => format!("dahl{at},mark={},mark options={{fill=dahl{at}}}", mark(at)),
+    let style = match shift {
+        Some(shift) => format!(
+            "fill=dahl{at},draw=none,bar shift={shift}pt,error bars/error bar style={{black!60}}"
+        ),
+        None => format!("dahl{at},mark={},mark options={{fill=dahl{at}}}", mark(at)),
     };
     format!(
         "\\addplot[{style},forget plot] coordinates {{{}}};\n",

@@ -123,6 +123,7 @@ mod tests {
         let series = |name: &str, values: &[(usize, f64)]| Series {
             name: name.into(),
             colour: 0,
+            joined: true,
             points: values
                 .iter()
                 .map(|&(place, median)| Point {

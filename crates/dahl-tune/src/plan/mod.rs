@@ -342,18 +342,4 @@ impl Planned {
         }
         Ok(points)
     }
-
-    /// The frontier as a picture, with what the plan was compared with.
-    pub fn draw(&self, points: &[FrontierPoint]) -> String {
-        let file = &self.plan.file;
-        let title = format!("{} on {}", file.target.title, file.target.machine);
-        let points: Vec<(f64, f64)> = points.iter().map(|p| (p.seconds, p.joules)).collect();
-        let others = file.alternatives.iter();
-        let others: Vec<(String, f64, f64)> = others
-            .map(|o| (o.name.clone(), o.seconds.0, o.joules.0))
-            .collect();
-        let own = &self.solution.schedule;
-        let own = (own.seconds, own.energy.total());
-        dahl_plan::svg(&title, &points, own, &others)
-    }
 }

@@ -58,7 +58,7 @@ pub struct CompareArgs {
 pub struct ExportArgs {
     /// The folder of a session
     folder: PathBuf,
-    /// csv, json, latex or pgfplots
+    /// csv, json, latex, pgfplots or markdown
     #[arg(long)]
     format: Format,
     /// Write into this folder [default: the session's]
@@ -91,6 +91,9 @@ pub struct ChangeArgs {
     /// Count disturbed runs, for a trial on a machine that others use
     #[arg(long)]
     noisy: bool,
+    /// Cores that others may use before a run counts as disturbed [default: the experiment's, 0.05]
+    #[arg(long, value_name = "CORES")]
+    others: Option<f64>,
     #[command(flatten)]
     wall: MeterArgs,
 }
@@ -117,6 +120,7 @@ impl ChangeArgs {
             blocks: self.blocks,
             shorter: self.shorter,
             noisy: self.noisy,
+            others: self.others,
             meters: meters.iter().map(ToString::to_string).collect(),
         })
     }

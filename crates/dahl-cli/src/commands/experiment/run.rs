@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Go on with a session that was stopped
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "output", "only", "blocks", "shorter", "noisy", "meters"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "output", "only", "blocks", "shorter", "noisy", "others", "meters"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use dahl::core::{Joules, Seconds, Watts};
-use dahl::plan::pipeline::{OptionTable, energy_frontier};
+use dahl::experiment::{Chart, Curve};
+use dahl::plan::pipeline::{EnergyPoint, OptionTable, energy_frontier};
 
 use crate::print;
 
@@ -25,6 +26,9 @@ pub struct Args {
     /// How many times between the fastest and the thriftiest to plan for
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     points: u16,
+    /// Draw the frontier and its lower bound into this file
+    #[arg(long, value_name = "F.svg")]
+    svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,7 +51,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let micro_batches = args.micro_batches as usize;
     let points = usize::from(args.points);
     let found = energy_frontier(&table, micro_batches, args.waiting_watts, points);
-    let frontier = found.with_context(|| name)?;
+    let frontier = found.with_context(|| name.clone())?;
+    if let Some(path) = &args.svg {
+        let curve = |name: &str, of: fn(&EnergyPoint) -> f64| Curve {
+            name: name.into(),
+            joined: true,
+            points: frontier.points.iter().map(|p| (p.seconds, of(p))).collect(),
+        };
+        let chart = Chart {
+            title: name,
+            x: "time of an iteration, s".into(),
+            y: "energy, J".into(),
+            log: false,
+            curves: vec![
+                curve("frontier", |p| p.joules),
+                curve("no less than", |p| p.lower_bound),
+            ],
+        };
+        print::write(path, |out| out.write_all(chart.svg().as_bytes()))?;
+    }
     if args.json {
         return print::json(&frontier);
     }

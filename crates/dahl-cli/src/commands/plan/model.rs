@@ -108,7 +108,8 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         Some(_) => planned.frontier(args.limit())?,
     };
     if let Some(path) = args.picture() {
-        print::write(path, |out| out.write_all(planned.draw(&points).as_bytes()))?;
+        let picture = dahl::frontier_chart(&planned, &points).svg();
+        print::write(path, |out| out.write_all(picture.as_bytes()))?;
     }
     if args.json {
         let mut value = serde_json::to_value(&planned.plan.file)?;

@@ -1,0 +1,54 @@
+//! Pictures of what is planned and measured, drawn by the module that draws experiments.
+
+use dahl_experiment::{Chart, Curve};
+use dahl_tune::{FrontierPoint, PerfRow, Planned};
+
+/// Time against energy: the frontier, the plan itself, and what it was compared with.
+pub fn frontier_chart(planned: &Planned, points: &[FrontierPoint]) -> Chart {
+    let file = &planned.plan.file;
+    let one = |name: &str, seconds: f64, joules: f64| Curve {
+        name: name.into(),
+        joined: false,
+        points: vec![(seconds, joules)],
+    };
+    let frontier = Curve {
+        name: "frontier".into(),
+        joined: true,
+        points: points.iter().map(|p| (p.seconds, p.joules)).collect(),
+    };
+    let own = one("this plan", file.seconds.0, file.joules.total.0);
+    let others = file.alternatives.iter();
+    let others = others.map(|o| one(&o.name, o.seconds.0, o.joules.0));
+    Chart {
+        title: format!("{} on {}", file.target.title, file.target.machine),
+        x: "time of a step, s".into(),
+        y: "energy of a step, J".into(),
+        log: false,
+        curves: [frontier, own].into_iter().chain(others).collect(),
+    }
+}
+
+/// Durations of a codelet over its work, by implementation and unit.
+pub fn durations_chart(codelet: &str, rows: &[PerfRow]) -> Chart {
+    let same =
+        |a: &PerfRow, b: &PerfRow| (&a.implementation, &a.unit) == (&b.implementation, &b.unit);
+    let curve = |group: &[PerfRow]| {
+        let mut points: Vec<(f64, f64)> = group
+            .iter()
+            .map(|r| (r.flops.max(r.bytes), r.median))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Curve {
+            name: format!("{} on {}", group[0].implementation, group[0].unit),
+            joined: false,
+            points,
+        }
+    };
+    Chart {
+        title: codelet.into(),
+        x: "work: the larger of flops and bytes".into(),
+        y: "median, s".into(),
+        log: true,
+        curves: rows.chunk_by(same).map(curve).collect(),
+    }
+}
