@@ -4,15 +4,15 @@
 //! transfers. Two messages between the same nodes with the same tag are then so far apart that one node begins them in the
 //! order of their launches; so does the other, and MPI keeps that order.
 //!
-//! MPI moves bytes only when it is called, and its own waiting polls. So this node asks again and again, with naps in
-//! between that grow with the time since something last happened ([`NAP_PART`]): what comes soon is seen at once, what
-//! takes long costs next to no time of a core. A wake-up from another thread ends a nap.
+//! MPI moves bytes only when it is called, and its own waiting polls. So this node is asked again and again: by workers
+//! that pass by or have nothing to do, and by the communication thread, with naps in between that grow with the time
+//! since something last happened ([`NAP_PART`]): what takes long costs next to no time of a core.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dahl_runtime::network::{End, LAUNCHES_APART, NodeLost, Transport};
+use dahl_runtime::network::{Bell, End, LAUNCHES_APART, NodeLost, Transport};
 
 use crate::MpiError;
 use crate::abi::Abi;
@@ -22,9 +22,13 @@ use crate::library::Library;
 /// A nap lasts this part of the time since something last happened.
 const NAP_PART: u32 = 8;
 
-/// The shortest and the longest nap while messages are under way. One question takes some microseconds: at the longest
-/// nap, waiting costs one part in a hundred of a core.
-const NAPS: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(300));
+/// The shortest nap while nobody else asks, the shortest while workers do whenever a task has ended, and the longest:
+/// one question takes some microseconds, so that waiting costs less than one part in two hundred of a core.
+const NAPS: [Duration; 3] = [
+    Duration::from_micros(50),
+    Duration::from_millis(1),
+    Duration::from_millis(3),
+];
 
 /// Most bytes of one request: MPI counts with 31 bits.
 const MOST: usize = 1 << 30;
@@ -50,7 +54,7 @@ pub(crate) struct MpiNode<A: Abi> {
     heard: Vec<Instant>,
     /// When something last happened.
     last: Instant,
-    alarm: Arc<Alarm>,
+    bell: Arc<Bell>,
     /// Whether all nodes end together, as ending MPI demands.
     together: bool,
 }
@@ -60,30 +64,6 @@ struct Owner {
     ticket: usize,
     peer: u16,
     sends: bool,
-}
-
-/// Wakes a thread that sleeps, or is about to.
-#[derive(Default)]
-struct Alarm {
-    rung: Mutex<bool>,
-    bell: Condvar,
-}
-
-impl Alarm {
-    fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_one();
-    }
-
-    fn sleep(&self, at_most: Duration) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .bell
-            .wait_timeout_while(rung, at_most, |rung| !*rung)
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut rung = waited.0;
-        *rung = false;
-    }
 }
 
 impl<A: Abi> MpiNode<A> {
@@ -108,7 +88,7 @@ impl<A: Abi> MpiNode<A> {
             places: Vec::new(),
             heard: vec![Instant::now(); usize::from(nodes)],
             last: Instant::now(),
-            alarm: Arc::default(),
+            bell: Arc::default(),
             together: false,
         })
     }
@@ -147,9 +127,8 @@ impl<A: Abi> Transport for MpiNode<A> {
         self.nodes
     }
 
-    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let alarm = self.alarm.clone();
-        Arc::new(move || alarm.ring())
+    fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
     }
 
     unsafe fn start(&mut self, end: End, ticket: usize) -> Result<(), NodeLost> {
@@ -211,12 +190,12 @@ impl<A: Abi> Transport for MpiNode<A> {
         self.heard[usize::from(node)]
     }
 
-    fn wait(&mut self, at_most: Duration) {
-        let nap = match self.requests.is_empty() {
-            true => at_most,
-            false => (self.last.elapsed() / NAP_PART).clamp(NAPS.0, NAPS.1),
-        };
-        self.alarm.sleep(nap.min(at_most));
+    fn nap(&self, soon: bool) -> Duration {
+        if self.requests.is_empty() {
+            return Duration::MAX;
+        }
+        let shortest = if soon { NAPS[0] } else { NAPS[1] };
+        (self.last.elapsed() / NAP_PART).clamp(shortest, NAPS[2])
     }
 
     /// What cannot be cancelled in time is left: MPI moves bytes only when it is called, and after this nobody calls it.
@@ -234,7 +213,7 @@ impl<A: Abi> Transport for MpiNode<A> {
             // What fails now has failed before.
             let _ = self.test(&mut ended);
             let _ = self.control.turn(&mut self.heard);
-            std::thread::sleep(NAPS.1);
+            std::thread::sleep(NAPS[1]);
         }
     }
 

@@ -8,7 +8,7 @@ use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, Un
 use dahl_sched::policy::{self, Fixed, Order, Orders, Policy};
 use dahl_sched::transfers::PlannedTransfer;
 
-use crate::driver::{CpuDriver, Driver, NullDriver};
+use crate::driver::{CpuDriver, Driver, NullDriver, Pace, PacedDriver};
 use crate::engine::{Engine, EngineDecides};
 use crate::error::RunError;
 use crate::heap::Temporaries;
@@ -28,6 +28,7 @@ pub struct Builder {
     main_works: bool,
     pin: bool,
     null: bool,
+    pace: Option<Pace>,
     ring: usize,
     devices: Vec<HostDeviceSpec>,
     others: Vec<DeviceSpec>,
@@ -105,6 +106,7 @@ impl Default for Builder {
             main_works: true,
             pin: true,
             null: false,
+            pace: None,
             ring: 2,
             devices: Vec::new(),
             others: Vec::new(),
@@ -227,6 +229,16 @@ impl Builder {
         self
     }
 
+    /// Executes nothing: a task takes the time that `pace` says. For timing networks and schedules without the noise of
+    /// computing, and with more workers than cores.
+    pub fn paced(
+        mut self,
+        pace: impl Fn(&dahl_core::graph::Class) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.pace = Some(Arc::new(pace));
+        self
+    }
+
     /// How many launches of one graph may be in flight; two unless set. Each has its own temporaries.
     pub fn in_flight(mut self, launches: usize) -> Self {
         self.ring = launches.max(1);
@@ -338,10 +350,10 @@ impl Builder {
     }
 
     fn driver(&self) -> Box<dyn Driver> {
-        if self.null {
-            Box::new(NullDriver)
-        } else {
-            Box::new(CpuDriver)
+        match &self.pace {
+            Some(pace) => Box::new(PacedDriver(pace.clone())),
+            None if self.null => Box::new(NullDriver),
+            None => Box::new(CpuDriver),
         }
     }
 

@@ -6,8 +6,11 @@
 //! timed.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use dahl_core::access::Access;
+use dahl_core::graph::Class;
 use dahl_core::operands::Placed;
 use dahl_core::{Call, Implementation, KernelSet, Operands, TaskError, UnitKind};
 
@@ -76,6 +79,11 @@ pub trait Driver: Send + Sync {
         true
     }
 
+    /// What a driver that does not execute tasks does instead of one.
+    fn pass(&self, class: &Class) {
+        let _ = class;
+    }
+
     /// Executes a task; returns when its results can be used. `scratch` is the host memory that an implementation
     /// asked for; kernels get none.
     ///
@@ -120,6 +128,42 @@ impl Driver for NullDriver {
 
     fn executes(&self) -> bool {
         false
+    }
+
+    unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), DriverError> {
+        Ok(())
+    }
+}
+
+/// Executes nothing, and takes the time that it is told for it: for networks and schedules that are to be timed without the
+/// noise of computing, and on more units than there are cores.
+#[derive(Clone)]
+pub(crate) struct PacedDriver(pub(crate) Pace);
+
+/// How long tasks of a class take.
+pub(crate) type Pace = Arc<dyn Fn(&Class) -> Duration + Send + Sync>;
+
+/// What a sleep may take longer than it should.
+const OVERSLEPT: Duration = Duration::from_micros(100);
+
+impl Driver for PacedDriver {
+    fn kind(&self) -> UnitKind {
+        UnitKind::CPU
+    }
+
+    fn executes(&self) -> bool {
+        false
+    }
+
+    fn pass(&self, class: &Class) {
+        let until = Instant::now() + (self.0)(class);
+        let left = || until.saturating_duration_since(Instant::now());
+        if let Some(most) = left().checked_sub(OVERSLEPT) {
+            std::thread::sleep(most);
+        }
+        while !left().is_zero() {
+            std::thread::yield_now();
+        }
     }
 
     unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), DriverError> {

@@ -175,6 +175,9 @@ impl Shared {
     pub(crate) fn fail(&self, error: RunError) {
         lock(&self.error).get_or_insert(error);
         self.failing.store(true, Ordering::Release);
+        if let Some(network) = &self.network {
+            network.wake();
+        }
     }
 
     /// Stops what is in flight. Safe to call in a signal handler: it only writes a flag.
@@ -234,7 +237,7 @@ impl Shared {
             return None;
         }
         if let Some(network) = &self.network {
-            network.take_messages(tasks);
+            network.take_messages(self, tasks);
             if tasks.is_empty() {
                 return None;
             }

@@ -111,6 +111,11 @@ impl Sleep {
         });
     }
 
+    /// Whether as many threads sleep as there are workers: a guess by which others decide how to wait.
+    pub(crate) fn nobody_works(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) >= self.workers
+    }
+
     /// Which slots are taken.
     pub(crate) fn asleep(&self) -> Vec<bool> {
         self.slots

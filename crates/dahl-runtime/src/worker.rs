@@ -5,6 +5,7 @@
 //! then sleeps; an idle machine uses no power for us.
 
 use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
 
 use dahl_core::{MemoryId, Seconds, UnitId, panic_message};
 use dahl_sched::policy::TaskRef;
@@ -22,6 +23,12 @@ use crate::tracer::{GapEstimate, Times};
 /// a training step, much shorter than anything a person or a power meter notices.
 const LOOKS: u32 = 400;
 
+/// How long a worker looks for messages that are under way before it sleeps, if the last wait was shorter than that.
+const SOON: Duration = Duration::from_micros(400);
+
+/// The same if it was longer: whoever waits for a slower node does not keep its core busy.
+const BRIEFLY: Duration = Duration::from_micros(20);
+
 /// Samples kept between two collections; more are dropped, they would say nothing new.
 const SAMPLES: usize = 4096;
 
@@ -32,6 +39,7 @@ pub(crate) struct Worker {
     /// Operands of the task that runs, where temporaries are allocated one by one.
     operands: PlacedOperands,
     completion: Completion,
+    idle: Idle,
     /// Timings not yet collected.
     samples: Vec<Sample>,
     /// When tasks begin and end, where that is recorded.
@@ -46,6 +54,7 @@ impl Worker {
             scratch: Scratch::default(),
             operands: PlacedOperands::default(),
             completion: Completion::new(Some(unit), shared),
+            idle: Idle::default(),
             samples: Vec::new(),
             gaps: GapEstimate::default(),
         }
@@ -64,6 +73,7 @@ impl Worker {
         let mut looks = 0;
         while !until() {
             if let Some(task) = shared.policy.next(shared, self.unit, shared.now()) {
+                self.idle.ended();
                 self.busy(shared, task, &until);
                 looks = 0;
                 continue;
@@ -71,8 +81,7 @@ impl Worker {
             self.settle(shared);
             self.gaps.pause();
             looks += 1;
-            if looks < shared.looks(LOOKS) {
-                crate::shared::relax(looks);
+            if self.idle.goes_on(shared, looks) {
                 continue;
             }
             let slot = usize::from(self.unit.0);
@@ -87,6 +96,7 @@ impl Worker {
             });
             match found {
                 Some(Some(task)) => {
+                    self.idle.ended();
                     self.busy(shared, task, &until);
                     looks = 0;
                 }
@@ -129,6 +139,9 @@ impl Worker {
             }
             self.execute(shared, task, coming);
             next = self.completion.complete(shared, task);
+            if let Some(network) = &shared.network {
+                network.pass_by(shared);
+            }
             if let Some(t) = coming
                 && let Some(handed) = next.replace(t)
             {
@@ -195,7 +208,11 @@ impl Worker {
         }
         let unit = &shared.units[usize::from(self.unit.0)];
         if !unit.driver.executes() {
-            self.trace(instance, task.task, None, false);
+            let clock = || self.completion.writer().map_or(0, |w| w.clock.ticks());
+            let start = clock();
+            unit.driver.pass(instance.graph().class_of(task.task));
+            let times = (start, start, clock());
+            self.trace(instance, task.task, times, false);
             return;
         }
         match self.run_task(shared, instance, task.task, coming) {
@@ -339,7 +356,7 @@ impl Worker {
         }
         let fell_back = memory == MemoryId::HOST && memory != self.own_memory(shared);
         let times = (taken.unwrap_or(begun), begun, end);
-        self.trace(instance, task, Some(times), fell_back);
+        self.trace(instance, task, times, fell_back);
         match message {
             None => Ok(seconds),
             Some(message) => Err(Refusal::Failed(RunError::Task {
@@ -349,22 +366,16 @@ impl Worker {
         }
     }
 
-    /// Records a task that has ended, if anybody wants to know: when it was taken, begun and ended, or that
-    /// it took no time.
+    /// Records a task that has ended, if anybody wants to know: when it was taken, begun and ended.
     #[inline]
     fn trace(
         &mut self,
         instance: &Instance,
         task: u32,
-        at: Option<(u64, u64, u64)>,
+        (taken, start, end): (u64, u64, u64),
         fell_back: bool,
     ) {
-        if let Some(writer) = self.completion.writer() {
-            let now = || {
-                let now = writer.clock.ticks();
-                (now, now, now)
-            };
-            let (taken, start, end) = at.unwrap_or_else(now);
+        if self.completion.writer().is_some() {
             self.gaps.end = end;
             let times = Times { taken, start, end };
             self.completion.record(instance, task, times, fell_back);
@@ -376,6 +387,53 @@ impl Worker {
         self.completion.settle(shared);
         if !self.samples.is_empty() {
             shared.collect(&mut self.samples);
+        }
+    }
+}
+
+/// How a worker without a task passes its time.
+#[derive(Default)]
+struct Idle {
+    since: Option<Instant>,
+    /// Whether the last wait was short, and so the next one is expected to be.
+    soon: bool,
+}
+
+impl Idle {
+    /// Whether to look for a task again, after a moment; if not, it is time to sleep.
+    fn goes_on(&mut self, shared: &Shared, looks: u32) -> bool {
+        let Some(network) = &shared.network else {
+            let again = looks < shared.looks(LOOKS);
+            if again {
+                crate::shared::relax(looks);
+            }
+            return again;
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        network.help(shared);
+        // What has just arrived may have made a task ready.
+        if looks < shared.looks(2) {
+            return true;
+        }
+        let most = match self.soon && network.is_waiting() {
+            true => SOON,
+            false => BRIEFLY,
+        };
+        let again = shared.looks(LOOKS) > 1 && since.elapsed() < most;
+        match again {
+            // Others may need this core meanwhile: those who load batches, say.
+            true => crate::sync::thread::yield_now(),
+            // From now on the communication thread alone sees to it.
+            false if network.is_waiting() => network.wake(),
+            false => {}
+        }
+        again
+    }
+
+    /// There is a task.
+    fn ended(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.soon = since.elapsed() < SOON;
         }
     }
 }

@@ -13,8 +13,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use dahl_core::{
-    Arena, Bytes, Codelet, Graph, Mode, Param, Recorder, Region, Task, TaskError, UnitKind, Vector,
+    Arena, Bytes, Codelet, Executor, Graph, Mode, Param, Recorder, Region, Task, TaskError,
+    UnitKind, Vector,
 };
+use dahl_runtime::network::{LinkSpeed, LocalNode, Member, local_cluster};
 use dahl_runtime::{HostDeviceSpec, RunError, Runtime, Schedule};
 use dahl_sched::transfers::{PlannedTransfer, Producer};
 use frail::{Fate, Fault};
@@ -483,4 +485,79 @@ fn a_device_that_is_lost_hangs_nobody() {
             }
         }
     }
+}
+
+/// A node of a cluster whose tasks are dealt to the nodes in turns.
+fn member(transport: LocalNode, policy: &str, main_works: bool) -> Member {
+    let nodes = 2;
+    let runtime = Runtime::builder()
+        .workers(1)
+        .policy(policy)
+        .main_works(main_works)
+        .pin(false)
+        .network(Box::new(transport), Duration::from_secs(600))
+        .build()
+        .unwrap();
+    let deal = move |graph: &Graph| (0..graph.len()).map(|t| (t % nodes) as u16).collect();
+    Member::new(runtime, Box::new(deal)).unwrap()
+}
+
+/// Two nodes at once, each with the program that `node` is.
+fn on_two_nodes(
+    iterations: usize,
+    policy: &'static str,
+    main_works: bool,
+    node: fn(Member, [Vector<'_, f64>; 3], &Arc<Graph>),
+) {
+    explore(iterations, move || {
+        let run = move |transport: LocalNode| {
+            let arena = Arena::new();
+            let mut all = arrays(&arena);
+            let graph = diamond(&mut all, false);
+            let all = all.try_into().unwrap();
+            node(member(transport, policy, main_works), all, &graph);
+        };
+        let threads: Vec<_> = local_cluster(2, LinkSpeed::UNLIMITED)
+            .into_iter()
+            .map(|transport| shuttle::thread::spawn(move || run(transport)))
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+/// Who takes the desk, who finds it taken and who sleeps: no message is forgotten.
+#[test]
+fn messages_between_nodes_are_not_lost() {
+    for (policy, main_works) in [("ws", true), ("eager", false), ("dmda", true)] {
+        on_two_nodes(400, policy, main_works, |mut member, arrays, graph| {
+            for _ in 0..3 {
+                member.launch(graph).unwrap();
+            }
+            for (array, want) in arrays.iter().zip(expected(3)) {
+                let mut see = |v: dahl_core::Values<'_>| assert_eq!(v.get(0), want);
+                member.read(array.handle(), &mut see).unwrap();
+            }
+            member.finish().unwrap();
+        });
+    }
+}
+
+/// The node that stays is told, whoever looks at the time.
+#[test]
+fn a_node_that_leaves_does_not_leave_the_other_waiting() {
+    on_two_nodes(400, "ws", true, |mut member, arrays, graph| {
+        let ran = member.launch(graph).and_then(|()| {
+            if member.node() == 1 {
+                return Err("leaves".into());
+            }
+            member.launch(graph)?;
+            member.read(arrays[0].handle(), &mut |_| ())?;
+            member.wait()
+        });
+        let error = ran.unwrap_err().to_string();
+        assert!(
+            error == "leaves" || error.ends_with("it has left the cluster"),
+            "{error}"
+        );
+    });
 }

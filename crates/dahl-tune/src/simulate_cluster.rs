@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use dahl_core::graph::partition::{Holders, Part, Placement, pairwise, part, place_by_rows};
+use dahl_core::graph::partition::{
+    Holders, Part, Placement, for_shares, pairwise, part, place_by_rows,
+};
 use dahl_core::trace::{Alignment, Trace};
 use dahl_core::{ExecError, Graph, Joules, Machine, NodeId, Seconds, UnitId};
 use dahl_nn::Step;
@@ -145,7 +147,11 @@ fn forecast_lowered(
             Ok((staged.placement, staged.order))
         }
     };
-    let (parts, order) = placed_parts(&lowered, shares.len(), place)?;
+    let whole = match &staged {
+        None => for_shares(&lowered.graph, &shares),
+        Some(_) => pairwise(&lowered.graph),
+    };
+    let (parts, order) = placed_parts(&lowered, &whole, shares.len(), place)?;
     let models = cluster.models;
     let mut durations = models
         .iter()
@@ -229,11 +235,12 @@ fn speeds(graph: &Graph, models: &[MachineModel], policy: &str) -> Result<Vec<f6
 /// everything else is where the steps before left it.
 fn placed_parts(
     lowered: &Lowered,
+    graph: &Arc<Graph>,
     nodes: usize,
     place: impl FnOnce(&Graph) -> Result<(Placement, Option<Order>), ExecError>,
 ) -> Result<(Vec<Part>, Option<Order>), TuneError> {
     let failed = |e: String| TuneError::Cluster(e);
-    let graph = &*pairwise(&lowered.graph);
+    let graph = &**graph;
     let (placement, order) = place(graph).map_err(|e| failed(e.to_string()))?;
     let mut holders = Holders::new(nodes as u16);
     let mut transfers = Vec::new();
@@ -245,6 +252,7 @@ fn placed_parts(
         }
         let moved = holders.exchange(graph, &placement);
         transfers = moved.map_err(|e| failed(e.to_string()))?;
+        holders.publish(graph, &mut transfers);
         if holders == before {
             break;
         }

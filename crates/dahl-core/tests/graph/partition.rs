@@ -104,6 +104,36 @@ impl Model {
         }
         assert_eq!(coming.next(), None, "seed {seed}: in program order");
     }
+
+    /// Walks what goes to all nodes after a launch, and checks that they have its results then.
+    fn publish(&mut self, graph: &Graph, transfers: &[Transfer], seed: u64) {
+        let id = |array: u32| {
+            let storage = graph.arrays[array as usize].storage as usize;
+            graph.storages[storage].storage.id
+        };
+        for t in transfers {
+            assert_eq!(t.before as usize, graph.len(), "seed {seed}: at the end");
+            for e in elements(&graph.arrays[t.array as usize].shape, &t.region) {
+                let has = self.at((id(t.array), e));
+                assert!(has[usize::from(t.from)], "seed {seed}: an old value");
+                assert!(!has[usize::from(t.to)], "seed {seed}: it was there");
+                has[usize::from(t.to)] = true;
+            }
+        }
+        let all = (0..graph.len() as u32).flat_map(|t| graph.accesses_of(t));
+        let all: Vec<_> = all.collect();
+        let kept = |s: &dahl_core::graph::GraphStorage| s.temporary.is_none();
+        for storage in graph.storages.iter().filter(|s| kept(s)) {
+            let own = |a: &&&dahl_core::Access| id(a.array) == storage.storage.id;
+            let reads = |a: &&dahl_core::Access| a.mode.reads() && a.fresh.is_none();
+            let is_result =
+                all.iter().filter(own).count() > 0 && !all.iter().filter(own).any(reads);
+            for e in (0..storage.storage.shape.len()).filter(|_| is_result) {
+                let has = self.at((storage.storage.id, e));
+                assert!(has.iter().all(|h| *h), "seed {seed}: a result is missing");
+            }
+        }
+    }
 }
 
 #[test]
@@ -118,8 +148,13 @@ fn each_value_goes_once_to_each_node_that_reads_it() {
             has: HashMap::new(),
         };
         for placement in &case.placements {
-            let transfers = holders.exchange(graph, placement).unwrap();
+            let mut transfers = holders.exchange(graph, placement).unwrap();
             model.launch(graph, placement, &transfers, seed);
+            if seed % 2 == 1 {
+                let first = transfers.len();
+                holders.publish(graph, &mut transfers);
+                model.publish(graph, &transfers[first..], seed);
+            }
         }
         for (handle, node) in handles
             .iter()

@@ -304,7 +304,8 @@ impl Conv {
 }
 
 /// Tasks of a fully connected layer: small weights are shared by parts of the batch, large ones are cut, too, and have no
-/// more parts by samples than there are blocks.
+/// more parts by samples than there are blocks. However many those are, parts by features stay narrow: with few samples
+/// and many features, a product takes longer to arrange than to compute.
 pub(crate) fn linear(batch: usize, features: [usize; 2], blocks: usize) -> Parts {
     let weights = features[0] * features[1];
     let tasks = wanted(2.0 * (batch * weights) as f64, TASK_FLOPS);
@@ -317,7 +318,7 @@ pub(crate) fn linear(batch: usize, features: [usize; 2], blocks: usize) -> Parts
     let sample = power_of_two(batch / BLOCK_SAMPLES).min(blocks);
     Parts {
         sample,
-        channel: (tasks / sample).clamp(1, (features[1] / 16).max(1)),
+        channel: tasks.min((features[1] / 16).max(1)),
         ..Parts::ONE
     }
 }

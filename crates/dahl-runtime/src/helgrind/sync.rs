@@ -6,8 +6,8 @@
 
 #![allow(dead_code)] // Every type has all operations, used or not.
 
-use std::sync::LockResult;
 use std::sync::atomic::{self, Ordering};
+use std::sync::{LockResult, TryLockError, TryLockResult};
 
 use super::{Annotated, received, sending};
 
@@ -125,6 +125,15 @@ impl<T> Mutex<T> {
             .0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(Annotated::new(guard, std::ptr::from_ref(&self.0).addr()))
+    }
+
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        let guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
+        };
         Ok(Annotated::new(guard, std::ptr::from_ref(&self.0).addr()))
     }
 }

@@ -3,7 +3,9 @@
 //! Shares are parts of the batch. A node with share `s` whose units worked for `t` seconds in the same time as the others
 //! has the speed `s / t`; shares in proportion to speeds let all end together, after `1 / Σ speed`. They are changed only
 //! where that promises a gain of more than [`GAIN`], by the mean of the last [`WINDOW`] meetings, so that noise moves
-//! nothing. Nothing here reads a clock: all nodes are told the same times and conclude the same shares.
+//! nothing. Where it does, because others use the computers, too, every change makes the next one harder: it must be
+//! promised by twice as many windows in a row, up to [`MOST_WINDOWS`], and half as many again after a calm time. Nothing
+//! here reads a clock: all nodes are told the same times and conclude the same shares.
 
 use dahl_core::graph::partition::PlacementError;
 
@@ -12,6 +14,15 @@ const GAIN: f64 = 0.06;
 
 /// Meetings that are looked at together. The first after a change is left out: it contains making new parts.
 const WINDOW: usize = 3;
+
+/// The gain for which no more than two windows in a row are asked for: a node has become much slower or faster.
+const LARGE_GAIN: f64 = 0.25;
+
+/// Windows in a row that must promise a gain, at most.
+const MOST_WINDOWS: usize = 8;
+
+/// Windows without a promise that count as a calm time.
+const CALM: usize = 16;
 
 /// The share that a node has at least, of an equal share, so that its speed can be measured.
 const LEAST: f64 = 0.02;
@@ -23,6 +34,10 @@ pub(super) struct Balance {
     /// Sums of busy seconds since the shares were set, by node.
     busy: Vec<f64>,
     meetings: usize,
+    /// Windows in a row that must promise a gain, that have done so, and that have not.
+    needed: usize,
+    promised: usize,
+    calm: usize,
 }
 
 impl Balance {
@@ -47,6 +62,9 @@ impl Balance {
             automatic,
             busy: vec![0.0; n],
             meetings: 0,
+            needed: 1,
+            promised: 0,
+            calm: 0,
         })
     }
 
@@ -73,21 +91,37 @@ impl Balance {
         }
         let speeds = self.shares.iter().zip(&self.busy).map(|(s, b)| s / b);
         let speeds: Vec<f64> = speeds.collect();
-        let (slowest, total) = (
-            self.busy.iter().copied().fold(0.0, f64::max),
-            speeds.iter().sum::<f64>(),
-        );
-        let gains = slowest > (1.0 + GAIN) / total;
-        if gains {
+        let slowest = self.busy.iter().copied().fold(0.0, f64::max);
+        let total = speeds.iter().sum::<f64>();
+        let changes = self.is_confirmed(slowest * total - 1.0);
+        if changes {
             let least = LEAST / self.shares.len() as f64;
             let wanted = speeds.iter().map(|v| (v / total).max(least));
             let wanted: Vec<f64> = wanted.collect();
             let sum: f64 = wanted.iter().sum();
             self.shares = wanted.iter().map(|w| w / sum).collect();
         }
-        self.meetings = usize::from(!gains);
+        self.meetings = usize::from(!changes);
         self.busy.fill(0.0);
-        gains
+        changes
+    }
+
+    /// A window promises such a gain: whether enough of them have.
+    fn is_confirmed(&mut self, gain: f64) -> bool {
+        if gain <= GAIN {
+            (self.promised, self.calm) = (0, self.calm + 1);
+            if self.calm == CALM {
+                (self.needed, self.calm) = ((self.needed / 2).max(1), 0);
+            }
+            return false;
+        }
+        (self.promised, self.calm) = (self.promised + 1, 0);
+        let needed = if gain > LARGE_GAIN { 2 } else { MOST_WINDOWS };
+        if self.promised < self.needed.min(needed) {
+            return false;
+        }
+        (self.promised, self.needed) = (0, (2 * self.needed).min(MOST_WINDOWS));
+        true
     }
 }
 
@@ -118,8 +152,29 @@ mod tests {
         assert_eq!(meet(&mut balance, &[1.0, 0.5, 2.0], 100), 0);
         assert_eq!(meet(&mut balance, &[1.02, 0.49, 2.03], 100), 0, "noise");
         // A node slows down, perhaps in the middle of a window: two changes at most.
-        assert!((1..=2).contains(&meet(&mut balance, &[1.0, 0.5, 0.5], 10)));
+        assert!((1..=2).contains(&meet(&mut balance, &[1.0, 0.5, 0.5], 16)));
         assert!((balance.shares()[0] - 0.5).abs() < 1e-12);
+    }
+
+    /// Others use the computers, too, now this one and now that one, for some windows each.
+    #[test]
+    fn load_that_comes_and_goes_moves_shares_seldom() {
+        let mut balance = Balance::new(2, None).unwrap();
+        let mut changes = 0;
+        for turn in 0..100 {
+            let slow = [1.0, 0.85 - 0.02 * f64::from(turn % 3)];
+            let speeds = if turn % 2 == 0 {
+                slow
+            } else {
+                [slow[1], slow[0]]
+            };
+            changes += meet(&mut balance, &speeds, 2 + turn as usize % 7);
+        }
+        assert!(changes <= 8, "{changes} changes");
+        // Afterwards it is calm, and a lasting change is followed.
+        meet(&mut balance, &[1.0, 1.0], 400);
+        assert!((1..=2).contains(&meet(&mut balance, &[1.0, 0.5], 16)));
+        assert!((balance.shares()[1] - 1.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]

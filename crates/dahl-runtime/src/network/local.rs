@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{End, NodeLost, Transport};
-use crate::sync::{Condvar, Mutex, lock};
+use super::{Bell, End, NodeLost, Transport};
+use crate::sync::{Mutex, lock};
 
 /// How fast a port is, and so the link between two of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,10 +68,9 @@ pub fn local_cluster(nodes: u16, speed: LinkSpeed) -> Vec<LocalNode> {
             begun: HashMap::new(),
             ended: vec![Vec::new(); usize::from(nodes)],
             ports: Ports::new(nodes, Instant::now()),
-            woken: vec![false; usize::from(nodes)],
             left: vec![None; usize::from(nodes)],
         }),
-        changed: (0..nodes).map(|_| Condvar::new()).collect(),
+        bells: (0..nodes).map(|_| Arc::default()).collect(),
     });
     let node = |number| LocalNode {
         hub: hub.clone(),
@@ -98,7 +97,7 @@ struct Hub {
     speed: LinkSpeed,
     state: Mutex<State>,
     /// By node.
-    changed: Vec<Condvar>,
+    bells: Vec<Arc<Bell>>,
 }
 
 struct State {
@@ -107,7 +106,6 @@ struct State {
     /// Tickets that have ended, and pairs that both ends have begun, by node.
     ended: Vec<Vec<Done>>,
     ports: Ports,
-    woken: Vec<bool>,
     /// Why nodes are no longer there, if they are not.
     left: Vec<Option<String>>,
 }
@@ -137,9 +135,8 @@ unsafe impl Sync for Hub {}
 unsafe impl Send for LocalNode {}
 
 impl Hub {
-    fn wake(&self, state: &mut State, node: u16) {
-        state.woken[usize::from(node)] = true;
-        self.changed[usize::from(node)].notify_one();
+    fn wake(&self, node: u16) {
+        self.bells[usize::from(node)].ring();
     }
 }
 
@@ -160,9 +157,8 @@ impl Transport for LocalNode {
         self.nodes
     }
 
-    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let (hub, node) = (self.hub.clone(), self.number);
-        Arc::new(move || hub.wake(&mut lock(&hub.state), node))
+    fn bell(&self) -> Arc<Bell> {
+        self.hub.bells[usize::from(self.number)].clone()
     }
 
     unsafe fn start(&mut self, end: End, ticket: usize) -> Result<(), NodeLost> {
@@ -189,7 +185,7 @@ impl Transport for LocalNode {
         let arrives = state.ports.carry((from, to), Instant::now(), whole);
         let done = Done::Matched(arrives, Pair { send, receive });
         state.ended[usize::from(to)].push(done);
-        hub.wake(&mut state, to);
+        hub.wake(to);
         Ok(())
     }
 
@@ -217,7 +213,7 @@ impl Transport for LocalNode {
             ended.push(pair.receive.1);
             let sent = Done::Sent(self.number, pair.send.1);
             state.ended[usize::from(receive.peer)].push(sent);
-            hub.wake(&mut state, receive.peer);
+            hub.wake(receive.peer);
         }
         let waits_for = |&n: &u16| self.open[usize::from(n)] > 0;
         (0..self.nodes)
@@ -230,20 +226,11 @@ impl Transport for LocalNode {
         Instant::now()
     }
 
-    fn wait(&mut self, at_most: Duration) {
+    fn nap(&self, _: bool) -> Duration {
         let next = self.coming.iter().map(|(at, _)| *at).min();
-        let until = Instant::now() + at_most;
-        let until = next.map_or(until, |at| at.min(until));
-        let me = usize::from(self.number);
-        let mut state = lock(&self.hub.state);
-        while !std::mem::replace(&mut state.woken[me], false) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            let waited = self.hub.changed[me].wait_timeout(state, left);
-            state = waited.unwrap_or_else(|e| e.into_inner()).0;
-        }
+        next.map_or(Duration::MAX, |at| {
+            at.saturating_duration_since(Instant::now())
+        })
     }
 
     fn abandon(&mut self, why: &str) {
@@ -262,7 +249,7 @@ impl Transport for LocalNode {
         }
         state.left[usize::from(me)].get_or_insert(why.into());
         for node in 0..self.nodes {
-            self.hub.wake(&mut state, node);
+            self.hub.wake(node);
         }
     }
 

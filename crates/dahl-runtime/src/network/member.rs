@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use dahl_core::graph::partition::{
-    Holders, Placement, PlacementError, pairwise, part, place_by_rows,
+    Holders, Placement, PlacementError, for_shares, pairwise, part, place_by_rows,
 };
 use dahl_core::{
     Codelet, ExecError, Executor, Graph, Handle, Recorder, Region, Task, UnitKind, Values,
@@ -63,6 +63,8 @@ struct Cluster {
     meetings: Meetings,
     /// How the clocks of all nodes compared, first and last.
     clocks: Option<(Vec<Round>, Vec<Round>)>,
+    /// What nodes run of graphs, and where, if tasks are placed by shares.
+    placed: HashMap<u64, (Arc<Graph>, Placement)>,
     /// What this node touches of arrays, by graph and array.
     touched: HashMap<(u64, u64), Range<usize>>,
     /// Launches so far.
@@ -146,6 +148,7 @@ impl Member {
                 known: HashMap::new(),
                 meetings,
                 clocks: None,
+                placed: HashMap::new(),
                 touched: HashMap::new(),
                 launches: 0,
             }),
@@ -281,7 +284,8 @@ impl Member {
         let orders = self.runtime.orders.as_ref().map(|(orders, _)| orders);
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
             let (graph, placement, order) = place(cluster, graph)?;
-            let transfers = holders.exchange(&graph, &placement)?;
+            let mut transfers = holders.exchange(&graph, &placement)?;
+            holders.publish(&graph, &mut transfers);
             let part = part(&graph, &placement, &transfers, cluster.node)?;
             if let (Some(orders), Some(order)) = (orders, order) {
                 orders.insert(part.graph.id, order.of_part(&part.origin));
@@ -335,9 +339,31 @@ impl Member {
 }
 
 impl Cluster {
+    /// What nodes run of a graph, where, and in which order if that is decided.
+    fn place(&mut self, graph: &Arc<Graph>) -> Result<Placed, ExecError> {
+        let balance = match &mut self.place {
+            Place::By(placer) => return Ok((graph.clone(), placer(graph), None)),
+            Place::Stages(stager) => {
+                let graph = pairwise(graph);
+                let Staged { placement, order } = stager(&graph)?;
+                return Ok((graph, placement, order));
+            }
+            Place::Shares(balance, _) => balance,
+        };
+        if let Some((whole, placement)) = self.placed.get(&graph.id) {
+            return Ok((whole.clone(), placement.clone(), None));
+        }
+        let whole = for_shares(graph, balance.shares());
+        let placement = place_by_rows(&whole, balance.shares())?;
+        self.placed
+            .insert(graph.id, (whole.clone(), placement.clone()));
+        Ok((whole, placement, None))
+    }
+
     /// Where tasks run has changed.
     fn forget_parts(&mut self) {
         self.touched.clear();
+        self.placed.clear();
         let meeting = Event::Launch(self.meetings.rows.graph.id);
         self.known
             .retain(|(_, event), _| *event == meeting || !matches!(event, Event::Launch(_)));
@@ -346,19 +372,7 @@ impl Cluster {
 
 impl Executor for Member {
     fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), ExecError> {
-        self.launch_by(graph, |cluster, graph| match &mut cluster.place {
-            Place::By(placer) => Ok((graph.clone(), placer(graph), None)),
-            Place::Shares(balance, _) => {
-                let graph = pairwise(graph);
-                let placement = place_by_rows(&graph, balance.shares())?;
-                Ok((graph, placement, None))
-            }
-            Place::Stages(stager) => {
-                let graph = pairwise(graph);
-                let Staged { placement, order } = stager(&graph)?;
-                Ok((graph, placement, order))
-            }
-        })
+        self.launch_by(graph, Cluster::place)
     }
 
     fn wait(&mut self) -> Result<(), ExecError> {
@@ -468,21 +482,20 @@ impl Executor for Member {
         let Some(cluster) = &mut self.cluster else {
             return whole;
         };
+        if let Place::By(_) = cluster.place {
+            return whole;
+        }
         let key = (graph.id, array.storage.id);
         if let Some(known) = cluster.touched.get(&key) {
             return known.clone();
         }
-        let cut = pairwise(graph);
-        let placement = match &mut cluster.place {
-            Place::By(_) => None,
-            Place::Shares(balance, _) => place_by_rows(&cut, balance.shares()).ok(),
-            Place::Stages(stager) => stager(&cut).ok().map(|staged| staged.placement),
+        let node = cluster.node;
+        let found = match cluster.place(graph) {
+            Ok((graph, placement, _)) => super::own_rows::touched(&graph, array, &placement, node),
+            Err(_) => whole,
         };
-        let touched = placement.map_or(whole, |placement| {
-            super::own_rows::touched(&cut, array, &placement, cluster.node)
-        });
-        cluster.touched.insert(key, touched.clone());
-        touched
+        cluster.touched.insert(key, found.clone());
+        found
     }
 
     fn is_first(&self) -> bool {

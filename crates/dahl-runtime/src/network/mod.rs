@@ -1,8 +1,10 @@
 //! Messages between the nodes of a cluster: what a part of a graph sends and receives.
 //!
 //! Messages are tasks of the graph ([`dahl_core::graph::partition`]), but no unit executes them and no policy hears of
-//! them. One thread per runtime starts each when it is ready, asks the [`Transport`] which have ended, and releases
-//! their successors; many are under way at once. While nothing happens it sleeps.
+//! them. Whoever has the *desk* starts those that are ready, asks the [`Transport`] which have ended, and releases their
+//! successors; many are under way at once. Workers take the desk for a moment when a task of theirs has ended, and
+//! again and again while they have nothing to do: what arrives is found within microseconds and runs on the thread that
+//! found it. One thread per runtime, which sleeps most of the time, sees to it when they are busy for long or asleep.
 //!
 //! Both ends know every message beforehand: by the number of the launch and its place in the list of transfers. So all
 //! nodes must launch the same graphs with the same placements in the same order ([`Member`] does), and nothing is
@@ -13,7 +15,9 @@
 
 mod agree;
 mod balance;
+mod bell;
 mod clocks;
+mod desk;
 mod exchange;
 mod launcher;
 mod links;
@@ -25,18 +29,15 @@ mod talk;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dahl_core::MemoryId;
-use dahl_core::operands::Placed;
 use dahl_sched::policy::TaskRef;
 
-use crate::completion::Completion;
 use crate::error::RunError;
 use crate::instance::Instance;
-use crate::memory::{Hold, Refusal};
 use crate::shared::Shared;
-use crate::sync::{Mutex, lock};
-use crate::tracer::Times;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use desk::Desk;
 
+pub use bell::Bell;
 pub use clocks::LinkFigures;
 pub use launcher::{Launched, launched};
 pub use links::MeasuredLink;
@@ -50,6 +51,9 @@ pub const LAUNCHES_APART: u64 = 64;
 
 /// How long the communication thread sleeps at most: a run that is cancelled by a signal is noticed this soon.
 const NAP: Duration = Duration::from_millis(50);
+
+/// A worker that comes by looks for messages if nobody has for so long.
+const LOOK_EVERY: Duration = Duration::from_micros(30);
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +82,7 @@ pub struct NodeLost {
     pub why: String,
 }
 
-/// Moves messages. Owned by the one thread that communicates.
+/// Moves messages. One thread at a time calls it.
 pub trait Transport: Send {
     /// The number of this node.
     fn node(&self) -> u16;
@@ -86,8 +90,8 @@ pub trait Transport: Send {
     /// How many nodes there are.
     fn nodes(&self) -> u16;
 
-    /// Wakes [`Transport::wait`] from any thread, also if it comes just before the wait.
-    fn waker(&self) -> Arc<dyn Fn() + Send + Sync>;
+    /// What its communication thread sleeps by: rung when a message may have ended, where the transport can tell.
+    fn bell(&self) -> Arc<Bell>;
 
     /// Begins a message; [`Transport::poll`] gives `ticket` back when it has ended.
     ///
@@ -102,8 +106,9 @@ pub trait Transport: Send {
     /// When a node last showed that it is there, by a message or otherwise.
     fn heard(&self, node: u16) -> Instant;
 
-    /// Sleeps until a message may have ended, or it is woken, or the time is over.
-    fn wait(&mut self, at_most: Duration);
+    /// How long nobody need ask whether a message has ended, unless the bell rings; `soon` if one is waited for with
+    /// nothing else to do.
+    fn nap(&self, soon: bool) -> Duration;
 
     /// Gives up all messages that have not ended: their bytes are not touched any more. The others hear why, if they
     /// can still be reached.
@@ -113,10 +118,19 @@ pub trait Transport: Send {
     fn close(&mut self);
 }
 
-/// What other threads see of the communication thread.
+/// What threads see of the network.
 pub(crate) struct Network {
     inbox: Mutex<Vec<TaskRef>>,
-    waker: Arc<dyn Fn() + Send + Sync>,
+    bell: Arc<Bell>,
+    /// Messages under way; nobody's before the communication thread begins and after it has ended.
+    desk: Mutex<Option<Desk>>,
+    /// Messages under way: a figure to decide by how to wait, no signal.
+    under_way: AtomicUsize,
+    /// Whether the communication thread sleeps because there are none.
+    dozes: AtomicBool,
+    /// When somebody last had the desk, in nanoseconds since the start.
+    looked: AtomicU64,
+    start: Instant,
     /// How long a message may be under way while nothing comes from its node.
     patience: Duration,
     /// What the nodes are called, once they have said so.
@@ -139,7 +153,12 @@ impl Network {
     pub(crate) fn new(transport: &dyn Transport, patience: Duration) -> Self {
         Network {
             inbox: Mutex::new(Vec::new()),
-            waker: transport.waker(),
+            bell: transport.bell(),
+            desk: Mutex::new(None),
+            under_way: AtomicUsize::new(0),
+            dozes: AtomicBool::new(false),
+            looked: AtomicU64::new(0),
+            start: Instant::now(),
             patience,
             names: Mutex::default(),
             ending: Mutex::default(),
@@ -190,8 +209,8 @@ impl Network {
         lock(&self.ending).why.get_or_insert(why);
     }
 
-    /// Takes the messages out of tasks that became ready.
-    pub(crate) fn take_messages(&self, tasks: &mut Vec<TaskRef>) {
+    /// Takes the messages out of tasks that became ready, and begins them.
+    pub(crate) fn take_messages(&self, shared: &Shared, tasks: &mut Vec<TaskRef>) {
         let is_message = |task: &TaskRef| {
             // SAFETY: a ready task belongs to a launch that has not ended.
             let graph = unsafe { Instance::of(*task) }.graph();
@@ -200,7 +219,7 @@ impl Network {
         if !tasks.iter().any(is_message) {
             return;
         }
-        // Under the lock to the end: a message that the communication thread sees may end, and its launch with it.
+        // Under the lock to the end: a message that somebody else sees may end, and its launch with it.
         let mut inbox = lock(&self.inbox);
         tasks.retain(|task| {
             let message = is_message(task);
@@ -210,215 +229,85 @@ impl Network {
             !message
         });
         drop(inbox);
-        self.wake();
+        if !self.help(shared) {
+            self.bell.ring();
+        }
     }
 
+    /// Takes the desk for a moment, if nobody has it; false if only the communication thread may.
+    ///
+    /// What others put into the inbox meanwhile is not left there: whoever finds the desk taken has put it there before,
+    /// and who leaves the desk looks again afterwards.
+    pub(crate) fn help(&self, shared: &Shared) -> bool {
+        // Operands in other memories are brought by a thread that may wait for it.
+        if shared.memories.is_some() || shared.is_failing() {
+            return false;
+        }
+        loop {
+            let Ok(mut taken) = self.desk.try_lock() else {
+                return true;
+            };
+            let Some(desk) = taken.as_mut().filter(|d| d.left.is_none()) else {
+                return false;
+            };
+            if let Err(error) = desk.turn(shared, self, &mut Vec::new()) {
+                shared.fail(error);
+                return false;
+            }
+            drop(taken);
+            if self.is_waiting() && self.dozes.load(Ordering::Relaxed) {
+                self.bell.ring();
+            }
+            if lock(&self.inbox).is_empty() {
+                let now = self.start.elapsed().as_nanos() as u64;
+                self.looked.store(now, Ordering::Relaxed);
+                return true;
+            }
+        }
+    }
+
+    /// A worker comes by between two tasks: it looks for messages if nobody has for a while.
+    pub(crate) fn pass_by(&self, shared: &Shared) {
+        if !self.is_waiting() {
+            return;
+        }
+        let now = self.start.elapsed().as_nanos() as u64;
+        if now.saturating_sub(self.looked.load(Ordering::Relaxed)) > LOOK_EVERY.as_nanos() as u64 {
+            self.help(shared);
+        }
+    }
+
+    /// Whether messages are under way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    /// Wakes the communication thread.
     pub(crate) fn wake(&self) {
-        (self.waker)();
+        self.bell.ring();
     }
-}
-
-/// A message under way.
-struct UnderWay<'s> {
-    task: TaskRef,
-    peer: u16,
-    since: Instant,
-    /// The same in ticks, if it is recorded.
-    begun: u64,
-    hold: Option<Hold<'s>>,
 }
 
 /// The body of the communication thread.
-pub(crate) fn serve<'s>(
-    shared: &'s Shared,
-    network: &'s Network,
-    mut transport: Box<dyn Transport>,
-) {
-    let mut server = Server {
-        shared,
-        completion: Completion::new(None, shared),
-        slots: Vec::new(),
-        free: Vec::new(),
-        network,
-    };
-    let (mut ready, mut ended) = (Vec::new(), Vec::new());
-    // Why this node has left: what is launched after that fails as well.
-    let mut left: Option<RunError> = None;
+pub(crate) fn serve(shared: &Shared, network: &Network, transport: Box<dyn Transport>) {
+    *lock(&network.desk) = Some(Desk::new(shared, transport));
+    // Operands of messages in other memories, by ticket.
+    let mut holds = Vec::new();
     while !shared.is_stopping() {
-        std::mem::swap(&mut ready, &mut *lock(&network.inbox));
-        let busy = !ready.is_empty();
-        let turned = match &left {
-            Some(error) if busy => Err(error.clone()),
-            Some(_) => Ok(()),
-            None => server.turn(&mut *transport, &mut ready, &mut ended),
+        let nap = {
+            let mut desk = lock(&network.desk);
+            let Some(desk) = desk.as_mut() else { break };
+            desk.serve(shared, network, &mut holds)
         };
-        if let Err(error) = turned {
-            shared.fail(error);
+        // As in `help`: what was put into the inbox while the desk was taken is not left there.
+        if let Some(nap) = nap.filter(|_| lock(&network.inbox).is_empty()) {
+            network.bell.sleep(nap);
+            network.dozes.store(false, Ordering::Relaxed);
         }
-        if shared.is_failing() && !network.has_finished() {
-            if left.is_none() {
-                transport.abandon(&network.farewell(shared));
-                left = Some(shared.peek_error());
-            }
-            server.give_up(&mut ready);
-        }
-        if !busy && ended.is_empty() {
-            server.completion.settle(shared);
-            transport.wait(NAP);
-        }
-        ended.clear();
     }
-    match (left, network.has_finished()) {
-        (Some(_), _) => {}
-        (None, true) => transport.close(),
-        (None, false) => transport.abandon(&network.farewell(shared)),
-    }
-    server.give_up(&mut ready);
-    server.completion.settle(shared);
+    let Some(desk) = lock(&network.desk).take() else {
+        return;
+    };
+    let transport = desk.close(shared, network, &mut holds);
     lock(&network.ending).transport = Some(transport);
-}
-
-struct Server<'s> {
-    shared: &'s Shared,
-    completion: Completion,
-    /// Messages under way, by ticket.
-    slots: Vec<Option<UnderWay<'s>>>,
-    free: Vec<usize>,
-    network: &'s Network,
-}
-
-impl<'s> Server<'s> {
-    fn turn(
-        &mut self,
-        transport: &mut dyn Transport,
-        ready: &mut Vec<TaskRef>,
-        ended: &mut Vec<usize>,
-    ) -> Result<(), RunError> {
-        while let Some(task) = ready.pop() {
-            if self.shared.is_failing() {
-                ready.push(task);
-                return Ok(());
-            }
-            self.start(transport, task)?;
-        }
-        let polled = transport.poll(ended);
-        polled.map_err(|e| self.network.lost(e))?;
-        for &ticket in &*ended {
-            let Some(under_way) = self.slots[ticket].take() else {
-                continue;
-            };
-            self.free.push(ticket);
-            if let Some(hold) = under_way.hold {
-                hold.release(true);
-            }
-            self.record(under_way.task, under_way.begun);
-            self.completion.complete(self.shared, under_way.task);
-        }
-        self.check_patience(transport)
-    }
-
-    fn ticks(&self) -> u64 {
-        let writer = self.completion.writer();
-        writer.map_or(0, |w| w.clock.ticks())
-    }
-
-    /// Records a message that has ended.
-    fn record(&mut self, task: TaskRef, begun: u64) {
-        let times = Times {
-            taken: begun,
-            start: begun,
-            end: self.ticks(),
-        };
-        // SAFETY: the task has not completed, so its launch has not ended.
-        let instance = unsafe { Instance::of(task) };
-        self.completion.record(instance, task.task, times, false);
-    }
-
-    fn start(&mut self, transport: &mut dyn Transport, task: TaskRef) -> Result<(), RunError> {
-        // SAFETY: the task has not ended, so neither has its launch.
-        let instance = unsafe { Instance::of(task) };
-        let graph = instance.graph();
-        let message = graph.message(task.task).expect("only messages come here");
-        let memories = self.shared.memories.as_ref();
-        let hold = memories.map(|m| m.acquire(instance, task.task, MemoryId::HOST));
-        let hold = hold.transpose().map_err(|refusal| match refusal {
-            Refusal::Failed(error) | Refusal::Elsewhere(error) => error,
-        });
-        let hold = match hold {
-            Ok(hold) => hold,
-            Err(error) => {
-                self.completion.complete(self.shared, task);
-                return Err(error);
-            }
-        };
-        let (accesses, placed): (_, &[Placed]) = match &hold {
-            Some(hold) => (hold.accesses(), hold.placed()),
-            None => (graph.accesses_of(task.task), &instance.placed),
-        };
-        let access = &accesses[0];
-        let array = &placed[access.array as usize];
-        let (strides, start) = (array.shape.strides4(), access.region.start());
-        let offset: usize = (0..4).map(|a| start[a] * strides[a]).sum();
-        let size = array.dtype.size();
-        let end = End {
-            peer: message.peer,
-            launch: instance.serial(),
-            transfer: message.transfer,
-            sends: message.sends,
-            bytes: array.base.wrapping_add(offset * size),
-            len: access.region.len() * size,
-        };
-        let ticket = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[ticket] = Some(UnderWay {
-            task,
-            peer: message.peer,
-            since: Instant::now(),
-            begun: self.ticks(),
-            hold,
-        });
-        // SAFETY: the region is one run of elements (partition packs what is not). The task is ready and does not
-        // complete before its ticket is back or everything is abandoned, so all that conflicts with it waits.
-        unsafe { transport.start(end, ticket) }.map_err(|e| self.network.lost(e))
-    }
-
-    /// A message that has been under way for long, with no sign of life from its node since, is given up.
-    fn check_patience(&self, transport: &dyn Transport) -> Result<(), RunError> {
-        let now = Instant::now();
-        for under_way in self.slots.iter().flatten() {
-            let heard = transport.heard(under_way.peer).max(under_way.since);
-            if now.saturating_duration_since(heard) > self.network.patience {
-                // SAFETY: as in `start`.
-                let graph = unsafe { Instance::of(under_way.task) }.graph();
-                return Err(self.network.lost(NodeLost {
-                    node: under_way.peer,
-                    why: format!(
-                        "no answer for {:.1} s, while waiting for {}",
-                        self.network.patience.as_secs_f64(),
-                        graph.describe(under_way.task.task)
-                    ),
-                }));
-            }
-        }
-        Ok(())
-    }
-
-    /// After a failure: lets what waits for messages run out.
-    fn give_up(&mut self, ready: &mut Vec<TaskRef>) {
-        for slot in 0..self.slots.len() {
-            if let Some(under_way) = self.slots[slot].take() {
-                self.free.push(slot);
-                if let Some(hold) = under_way.hold {
-                    hold.release(false);
-                }
-                self.completion.complete(self.shared, under_way.task);
-            }
-        }
-        for task in ready.drain(..) {
-            self.completion.complete(self.shared, task);
-        }
-        self.completion.settle(self.shared);
-    }
 }

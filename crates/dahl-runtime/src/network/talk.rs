@@ -3,9 +3,10 @@
 //! One message at a time, its length known at both ends. Who waits for a silent node gives up after the same time as a
 //! run does. Nothing here decides anything: what is said is the callers' business.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{End, NAP, NodeLost, Transport};
+use super::{Bell, End, NAP, NodeLost, Transport};
 
 /// The longest text that a node may give: what is longer is no text of ours.
 const LONGEST: u64 = 1 << 24;
@@ -13,6 +14,7 @@ const LONGEST: u64 = 1 << 24;
 /// A node that talks to the others.
 pub struct Talk {
     transport: Box<dyn Transport>,
+    bell: Arc<Bell>,
     patience: Duration,
     left: bool,
 }
@@ -21,6 +23,7 @@ impl Talk {
     /// Over a transport; a node that is silent for so long while it is waited for is given up.
     pub fn new(transport: Box<dyn Transport>, patience: Duration) -> Talk {
         Talk {
+            bell: transport.bell(),
             transport,
             patience,
             left: false,
@@ -99,7 +102,7 @@ impl Talk {
                     why: format!("no answer for {:.1} s", self.patience.as_secs_f64()),
                 });
             }
-            self.transport.wait(NAP);
+            self.bell.sleep(self.transport.nap(true).min(NAP));
         }
     }
 

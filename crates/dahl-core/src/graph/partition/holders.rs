@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::array::Handle;
 use crate::hash::FastBuild;
 use crate::region::Region;
-use crate::shape::Shape;
+use crate::shape::{MAX_RANK, Shape};
 
 use super::{Placement, PlacementError};
 use crate::graph::Graph;
@@ -97,7 +97,7 @@ impl Holders {
     /// nodes hold what that launch leaves them.
     ///
     /// Each value is sent once to each node that reads it, by one that has its newest version: the one that has
-    /// sent the fewest bytes so far.
+    /// sent the fewest bytes so far. Small neighbours that one task reads travel together.
     pub fn exchange(
         &mut self,
         graph: &Graph,
@@ -120,6 +120,7 @@ impl Holders {
         for task in 0..graph.len() as u32 {
             let nodes = placement.of(task);
             for access in graph.accesses_of(task) {
+                let first = transfers.len();
                 let array = &graph.arrays[access.array as usize];
                 let held = &mut held[array.storage as usize];
                 held.see_as(&array.shape);
@@ -147,6 +148,7 @@ impl Holders {
                     }
                     now
                 });
+                join(&mut transfers, first, size);
             }
         }
         for (storage, held) in graph.storages.iter().zip(held) {
@@ -155,6 +157,42 @@ impl Holders {
             }
         }
         Ok(transfers)
+    }
+
+    /// Adds what must move so that all nodes hold a launch's results: small persistent arrays that tasks write and none
+    /// reads. They are there for the program, which is the same on all nodes and reads them everywhere.
+    pub fn publish(&mut self, graph: &Graph, transfers: &mut Vec<Transfer>) {
+        let mut results = results(graph);
+        let mut cut = Cut::new();
+        for (index, array) in graph.arrays.iter().enumerate() {
+            if !std::mem::take(&mut results[array.storage as usize]) {
+                continue;
+            }
+            let storage = &graph.storages[array.storage as usize].storage;
+            let Some(held) = self.arrays.get_mut(&storage.id) else {
+                continue;
+            };
+            held.see_as(&array.shape);
+            for to in 0..self.sets.nodes {
+                let (first, sets) = (transfers.len(), &mut self.sets);
+                let whole = Region::whole(&array.shape);
+                held.change(&whole, None, &mut cut, |&set, region| {
+                    if sets.has(set, to) {
+                        return set;
+                    }
+                    let from = sets.members(set).next();
+                    transfers.push(Transfer {
+                        before: graph.len() as u32,
+                        array: index as u32,
+                        region,
+                        from: from.expect("somebody wrote it last"),
+                        to,
+                    });
+                    sets.with(set, to)
+                });
+                join(transfers, first, storage.dtype.size());
+            }
+        }
     }
 
     fn check(&self, graph: &Graph, placement: &Placement) -> Result<(), PlacementError> {
@@ -174,6 +212,61 @@ impl Holders {
         }
         Ok(())
     }
+}
+
+/// Which storages are results ([`Holders::publish`]).
+fn results(graph: &Graph) -> Vec<bool> {
+    let small = |s: &crate::graph::GraphStorage| {
+        let bytes = s.storage.shape.len() * s.storage.dtype.size();
+        s.temporary.is_none() && bytes <= SMALL
+    };
+    let (mut written, mut read) = (vec![false; graph.storages.len()], Vec::new());
+    read.clone_from(&written);
+    for access in (0..graph.len() as u32).flat_map(|t| graph.accesses_of(t)) {
+        let storage = graph.arrays[access.array as usize].storage as usize;
+        written[storage] |= access.mode.writes();
+        read[storage] |= access.mode.reads() && access.fresh.is_none();
+    }
+    let all = graph.storages.iter().zip(written.iter().zip(&read));
+    all.map(|(s, (w, r))| *w && !r && small(s)).collect()
+}
+
+/// Bytes up to which a message takes about as long as one without any.
+const SMALL: usize = 32 << 10;
+
+/// Joins what moves from the first of these on, all of it of one array and for one task: boxes that are one box together
+/// and go the same way. What a node passes on must stay behind what it gets.
+fn join(transfers: &mut Vec<Transfer>, first: usize, size: usize) {
+    let own = &transfers[first..];
+    let passed_on = || own.iter().any(|t| own.iter().any(|got| got.to == t.from));
+    if own.len() < 2 || passed_on() {
+        return;
+    }
+    let way = |t: &Transfer| (t.from, t.to, t.region.start());
+    transfers[first..].sort_unstable_by_key(way);
+    let mut kept = first;
+    for next in first + 1..transfers.len() {
+        let (last, this) = (transfers[kept], transfers[next]);
+        let joined = joined(&last.region, &this.region)
+            .filter(|r| (last.from, last.to) == (this.from, this.to) && r.len() * size <= SMALL);
+        match joined {
+            Some(region) => transfers[kept].region = region,
+            None => {
+                kept += 1;
+                transfers[kept] = this;
+            }
+        }
+    }
+    transfers.truncate(kept + 1);
+}
+
+/// Two boxes as one, if the second continues the first along one axis.
+fn joined(a: &Region, b: &Region) -> Option<Region> {
+    let mut differ =
+        (0..MAX_RANK).filter(|&i| a.start()[i] != b.start()[i] || a.end()[i] != b.end()[i]);
+    let axis = differ.next()?;
+    let one = differ.next().is_none() && a.end()[axis] == b.start()[axis];
+    one.then(|| Region::new(a.start(), b.end())).flatten()
 }
 
 /// Equal: the same nodes hold the same parts. Those that are cut in another way, or seen under another shape, may count as

@@ -24,7 +24,7 @@ mod traffic;
 mod trim;
 
 pub use holders::{Holders, Transfer};
-pub use pairwise::pairwise;
+pub use pairwise::{for_shares, pairwise};
 pub use part::{Message, Part, part};
 pub use place::{place_by_rows, place_by_stages, rows_of};
 pub use placement::Placement;

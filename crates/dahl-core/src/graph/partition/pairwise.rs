@@ -13,6 +13,14 @@ use crate::graph::reduce::{is_merge, tree};
 
 use super::part::Making;
 
+/// The program that nodes with these shares run: with merges of two, unless one of them has everything.
+pub fn for_shares(graph: &Arc<Graph>, shares: &[f64]) -> Arc<Graph> {
+    match shares.iter().filter(|s| **s > 0.0).count() {
+        0 | 1 => graph.clone(),
+        _ => pairwise(graph),
+    }
+}
+
 /// The same program with merges of two only.
 pub fn pairwise(graph: &Arc<Graph>) -> Arc<Graph> {
     let many = |task: u32| graph.tasks[task as usize].access_count > 2;

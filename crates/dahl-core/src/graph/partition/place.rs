@@ -1,21 +1,24 @@
 //! Placement by rows: each node gets its share of a batch, and of what is left.
 //!
 //! The program marks arrays whose rows are independent of each other, such as the samples of a batch
-//! ([`Recorder::by_rows`](crate::Recorder::by_rows)). Four rules, in this order:
+//! ([`Recorder::by_rows`](crate::Recorder::by_rows)). Five rules, in this order:
 //!
 //! 1. A task that writes some rows of a marked array, or only reads such, runs on the node whose share of the rows they are
 //!    in. If they are the rows of several nodes, it runs on that one of them which has the least work of the same section for
-//!    its share. If it writes none and reads those of several, the fourth rule holds.
-//! 2. A task that touches no rows and writes persistent arrays, such as an update of parameters, runs where the fewest
+//!    its share. If it writes none and reads those of several, the fifth rule holds.
+//! 2. A task that touches no rows and little else, and whose result such tasks wait for, as normalisation waits for the
+//!    statistics of the batch, runs on every node that reads the result: nodes send each other what they have, once, and
+//!    nobody waits for somebody else's answer. If one node makes all that it reads, it runs there.
+//! 3. A task that touches no rows and writes persistent arrays, such as an update of parameters, runs where the fewest
 //!    bytes of such arrays are owned so far, in proportion to the shares, the largest first. So each piece of the
 //!    parameters has one owner, and owners are as even as pieces allow.
-//! 3. A task that is cheaper to repeat than its result is to send ([`is_repeated`]), such as the transform of a filter,
+//! 4. A task that is cheaper to repeat than its result is to send ([`is_repeated`]), such as the transform of a filter,
 //!    runs on every node that reads the result.
-//! 4. Every other task, such as a merge, runs where the fewest bytes move: from those who make what it reads, and to
+//! 5. Every other task, such as a merge, runs where the fewest bytes move: from those who make what it reads, and to
 //!    where its result is wanted. So the partial sums of a node are merged there before they are sent.
 //!
-//! Where the tasks belong to the stages of a pipeline ([`place_by_stages`]), each stage has shares of its own, and the rules hold
-//! within it: a stage on one node runs there whole, one with replicas shares its rows and owns its parameters among them.
+//! Where the tasks belong to the stages of a pipeline ([`place_by_stages`]), each stage has shares of its own, and the rules but the
+//! second hold within it: a stage on one node runs there whole, one with replicas shares its rows and owns its parameters among them.
 //!
 //! Whatever the shares, the graph stays the same, and so do the bits.
 
@@ -29,6 +32,9 @@ use super::{Placement, PlacementError};
 /// Operations for each byte of the result beyond which a task is not repeated: what a core does while a fast network
 /// (10 Gbit/s) carries a byte.
 const REPEATED_FLOPS: f64 = 16.0;
+
+/// Bytes of operands up to which sending them takes about as long as sending nothing.
+const LITTLE: usize = 128 << 10;
 
 /// Where tasks run, for nodes with these shares of the rows; not all may be zero. Fewest bytes move if merges are
 /// [`super::pairwise`].
@@ -72,9 +78,14 @@ pub fn place_by_stages(
     }
     let tasks = 0..graph.len() as u32;
     let mut homes = by_rows(graph, &stages);
-    own(graph, &stages, &mut homes);
+    // A stage waits for the one before it anyway.
+    let between = match shares.len() {
+        1 => between_rows(graph, &mut homes),
+        _ => vec![false; graph.len()],
+    };
+    own(graph, &stages, &between, &mut homes);
     let repeated: Vec<bool> = tasks
-        .map(|t| homes[t as usize].is_none() && is_repeated(graph, t))
+        .map(|t| between[t as usize] || homes[t as usize].is_none() && is_repeated(graph, t))
         .collect();
     settle(graph, &stages, &repeated, &mut homes);
     Ok(spread(graph, &stages, &repeated, &homes))
@@ -142,9 +153,46 @@ fn by_rows(graph: &Graph, stages: &Stages<'_>) -> Vec<Option<u16>> {
     (0..graph.len() as u32).map(node).collect()
 }
 
-/// The second rule.
-fn own(graph: &Graph, stages: &Stages<'_>, homes: &mut [Option<u16>]) {
-    let free = (0..graph.len() as u32).filter(|&t| homes[t as usize].is_none());
+/// The second rule: which tasks it is about. Those that need what one node has, and nothing else, get their place there.
+fn between_rows(graph: &Graph, homes: &mut [Option<u16>]) -> Vec<bool> {
+    let mut between = vec![false; graph.len()];
+    for task in (0..graph.len() as u32).rev() {
+        if homes[task as usize].is_some() {
+            continue;
+        }
+        let accesses = graph.accesses_of(task).iter();
+        let all: usize = accesses.map(|a| bytes_of(graph, a)).sum();
+        let waits = |next: u32| {
+            let is_next = homes[next as usize].is_some() || between[next as usize];
+            is_next && flow(graph, task, next) > 0
+        };
+        let mut next = graph.successors(task).iter();
+        between[task as usize] = all <= LITTLE && next.any(|&n| waits(n));
+    }
+    // Who makes what a task reads: nobody yet, one node, or several.
+    let mut makers: Vec<Option<Option<u16>>> = vec![None; graph.len()];
+    for task in 0..graph.len() as u32 {
+        let at = task as usize;
+        if between[at]
+            && let Some(Some(one)) = makers[at]
+        {
+            (homes[at], between[at]) = (Some(one), false);
+        }
+        for &next in graph.successors(task) {
+            let next_at = next as usize;
+            if between[next_at] && flow(graph, task, next) > 0 {
+                let so_far = makers[next_at].unwrap_or(homes[at]);
+                makers[next_at] = Some(so_far.filter(|_| so_far == homes[at]));
+            }
+        }
+    }
+    between
+}
+
+/// The third rule.
+fn own(graph: &Graph, stages: &Stages<'_>, between: &[bool], homes: &mut [Option<u16>]) {
+    let is_free = |t: usize| homes[t].is_none() && !between[t];
+    let free = (0..graph.len() as u32).filter(|&t| is_free(t as usize));
     let mut updates: Vec<(usize, u32)> = free.map(|t| (written(graph, t), t)).collect();
     updates.retain(|&(bytes, _)| bytes > 0);
     updates.sort_by_key(|&(bytes, task)| (std::cmp::Reverse(bytes), task));
@@ -157,7 +205,7 @@ fn own(graph: &Graph, stages: &Stages<'_>, homes: &mut [Option<u16>]) {
     }
 }
 
-/// The fourth rule. Tasks whose result nobody wants go to the first node of their stage.
+/// The fifth rule. Tasks whose result nobody wants go to the first node of their stage.
 fn settle(graph: &Graph, stages: &Stages<'_>, repeated: &[bool], homes: &mut [Option<u16>]) {
     // Successors come later in program order, so what they want is known when a task is looked at.
     let mut wanted: Vec<Option<u16>> = homes.to_vec();
@@ -197,7 +245,7 @@ fn settle(graph: &Graph, stages: &Stages<'_>, repeated: &[bool], homes: &mut [Op
     }
 }
 
-/// The third rule: with it, all tasks are placed.
+/// The second and the fourth rule: with them, all tasks are placed.
 fn spread(
     graph: &Graph,
     stages: &Stages<'_>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::codelet::Cost;
 use crate::graph::Graph;
 
-use super::{Holders, Placement, PlacementError, Transfer, pairwise, place_by_rows};
+use super::{Holders, Placement, PlacementError, Transfer, for_shares, place_by_rows};
 
 /// What one launch asks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub fn loads(
 
 /// The load of every node in a launch that follows others of the same graph, with rows placed by these shares.
 pub fn steady_loads(graph: &Arc<Graph>, shares: &[f64]) -> Result<Vec<Load>, PlacementError> {
-    let (graph, nodes) = (pairwise(graph), shares.len() as u16);
+    let (graph, nodes) = (for_shares(graph, shares), shares.len() as u16);
     let placement = place_by_rows(&graph, shares)?;
     let mut holders = Holders::new(nodes);
     holders.exchange(&graph, &placement)?;
