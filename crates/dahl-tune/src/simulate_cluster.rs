@@ -252,7 +252,9 @@ fn placed_parts(
         }
         let moved = holders.exchange(graph, &placement);
         transfers = moved.map_err(|e| failed(e.to_string()))?;
-        holders.publish(graph, &mut transfers);
+        if order.is_none() {
+            holders.publish(graph, &mut transfers);
+        }
         if holders == before {
             break;
         }

@@ -285,7 +285,10 @@ impl Member {
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
             let (graph, placement, order) = place(cluster, graph)?;
             let mut transfers = holders.exchange(&graph, &placement)?;
-            holders.publish(&graph, &mut transfers);
+            // An order decided beforehand knows of no such messages.
+            if order.is_none() {
+                holders.publish(&graph, &mut transfers);
+            }
             let part = part(&graph, &placement, &transfers, cluster.node)?;
             if let (Some(orders), Some(order)) = (orders, order) {
                 orders.insert(part.graph.id, order.of_part(&part.origin));
