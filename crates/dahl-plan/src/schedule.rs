@@ -141,6 +141,8 @@ pub(super) fn energy(
         e.busy[usize::from(r.group)] += g.busy_watts[usize::from(r.state)] * (r.end - r.start);
         e.idle[usize::from(r.group)] -= g.idle_watts * (r.end - r.start);
     }
+    // Of units that never wait, rounding may leave a little less than nothing.
+    e.idle.iter_mut().for_each(|idle| *idle = idle.max(0.0));
     for m in moves {
         e.links[m.link as usize] += problem.links[m.link as usize].joules_per_byte
             * problem.data[m.datum as usize].bytes as f64;
