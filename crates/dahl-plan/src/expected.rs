@@ -64,7 +64,7 @@ impl Expected {
         run: &Options,
     ) -> Result<Expected, FollowError> {
         let transfers = Arc::new(plan.checked_transfers(graph, machine)?);
-        let simulated = |steps, in_flight| -> Result<Prediction, FollowError> {
+        let mut simulated = |steps, in_flight| -> Result<Prediction, FollowError> {
             let fixed = Fixed::new(graph.len(), plan.orders())?;
             let transfers = Some(transfers.clone());
             let options = Options {
@@ -78,6 +78,16 @@ impl Expected {
             };
             Ok(simulate(graph, machine, times, &fixed, &options)?)
         };
+        Expected::of_runs(graph, machine, run, &mut simulated)
+    }
+
+    /// The same of any way to run a graph: `simulated` runs so many steps, so many of them in flight.
+    pub fn of_runs<E>(
+        graph: &Graph,
+        machine: &Machine,
+        run: &Options,
+        simulated: &mut dyn FnMut(usize, usize) -> Result<Prediction, E>,
+    ) -> Result<Expected, E> {
         let steps = match run.noise {
             Some(_) => (TASKS / graph.len().max(1)).clamp(STEADY, 20_000),
             None => STEADY,

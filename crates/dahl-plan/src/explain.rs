@@ -89,7 +89,7 @@ pub fn unit_summaries(plan: &PlanFile) -> Vec<UnitSummary> {
 pub fn sentences(plan: &PlanFile) -> Vec<String> {
     let f = &plan.target;
     let mut out = vec![format!(
-        "{} on {}: by the plan's equations a step takes {} and {}, of which {} are drawn \
+        "{} on {}: a step alone takes {} and {}, of which {} are drawn \
          whether units work or not, {} go into work and {} into transfers.",
         f.title,
         f.machine,
@@ -102,14 +102,12 @@ pub fn sentences(plan: &PlanFile) -> Vec<String> {
     out.extend(plan.expected.as_ref().map(|e| {
         // Where nothing is known of runs there is nothing to explain.
         let why = match e.seconds.0 / plan.seconds.0 - 1.0 {
-            more if more.abs() < 0.005 => {
-                "nothing is known of this machine that would make a run differ"
-            }
+            more if more.abs() < 0.005 => "a run of many steps does not differ",
             more if more < 0.0 => {
                 "steps overlap, and the data of the next one comes while this one computes"
             }
             _ => {
-                "wake-up latencies and durations that vary add more than the overlap of steps saves"
+                "wake-up latencies and durations that vary, or the wait for data, add more than the overlap of steps saves"
             }
         };
         format!(
@@ -129,10 +127,13 @@ pub fn sentences(plan: &PlanFile) -> Vec<String> {
         ));
     }
     out.push(if plan.gap <= 1e-9 {
-        format!("No plan of this graph costs less: {}.", plan.reason)
+        format!(
+            "No plan of this graph costs less per step of a run: {}.",
+            plan.reason
+        )
     } else {
         format!(
-            "No plan of this graph can save more than {:.2} % of that: {}.",
+            "No plan of this graph can save more than {:.2} % of a run's cost: {}.",
             100.0 * plan.gap,
             plan.reason
         )
@@ -153,10 +154,11 @@ fn against(plan: &PlanFile, name: &str, seconds: Seconds, joules: Joules) -> Str
             p => format!("{p:.1} % more"),
         }
     };
+    let own = plan.per_step();
     format!(
         "Against {name} ({seconds}, {joules}): {} time, {} energy.",
-        change(plan.seconds.0, seconds.0),
-        change(plan.joules.total.0, joules.0)
+        change(own.0, seconds.0),
+        change(own.1, joules.0)
     )
 }
 
@@ -164,7 +166,7 @@ fn against(plan: &PlanFile, name: &str, seconds: Seconds, joules: Joules) -> Str
 fn limits(plan: &PlanFile) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(d) = plan.target.deadline
-        && plan.seconds.0 >= 0.99 * d.0
+        && plan.per_step().0 >= 0.99 * d.0
         && plan.target.objective != Objective::Time
     {
         out.push(format!(

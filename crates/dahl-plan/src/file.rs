@@ -15,10 +15,11 @@ use super::expected::Expected;
 use super::graph_problem::GraphProblem;
 use super::problem::{Goal, Objective};
 use super::solve::Plan;
+use super::steady::SteadyBound;
 use super::transfers::{self, TransferEntry};
 
 /// The version that is written, and the only one that is read.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Times, joules and costs of one step are below this.
 const MOST: f64 = 1e18;
@@ -142,15 +143,16 @@ pub struct PlanFile {
     pub version: u32,
     /// What it is for.
     pub target: PlanTarget,
-    /// Time of a step by the plan's equations, which bound and gap are about.
+    /// Time of a step alone, by the plan's equations.
     pub seconds: Seconds,
-    /// Joules of a step by the same equations.
+    /// Joules of a step alone, by the same equations.
     pub joules: EnergyParts,
     /// What a run that follows the plan is expected to take; none where it cannot be simulated.
     pub expected: Option<Expected>,
     /// Predicted peak of each memory.
     pub peaks: Vec<MemoryPeak>,
-    /// No plan for this graph costs less, in the unit of the objective.
+    /// No plan for this graph costs less per step, in the unit of the objective: in a run of many steps, if `expected`
+    /// says what that takes; else of a step alone.
     pub lower_bound: f64,
     /// Why none does.
     pub reason: String,
@@ -443,12 +445,33 @@ impl PlanFile {
             .or_else(|| Some(transfers()?.to_string()))
     }
 
-    /// What it costs, in the unit of the objective.
+    /// Seconds and joules of a step: in a run, if that is known, else alone.
+    pub fn per_step(&self) -> (f64, f64) {
+        match &self.expected {
+            Some(e) => (e.seconds.0, e.joules.0),
+            None => (self.seconds.0, self.joules.total.0),
+        }
+    }
+
+    /// What a step costs, in the unit of the objective.
     pub fn cost(&self) -> f64 {
         let goal = Goal {
             objective: self.target.objective,
             deadline: None,
         };
-        goal.cost(self.seconds.0, self.joules.total.0)
+        let (seconds, joules) = self.per_step();
+        goal.cost(seconds, joules)
+    }
+
+    /// Takes a bound of a step of a run for its own.
+    pub fn bounded(&mut self, bound: SteadyBound) {
+        let cost = self.cost();
+        self.lower_bound = bound.cost.clamp(0.0, cost.max(0.0));
+        self.gap = if cost > 0.0 {
+            (cost - self.lower_bound) / cost
+        } else {
+            0.0
+        };
+        self.reason = bound.reason;
     }
 }

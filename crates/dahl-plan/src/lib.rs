@@ -19,6 +19,8 @@
 //! | `prove`, `series`, `pareto` | what is proven at once or part by part; objectives that are no sums over parts |
 //! | `solve`, `why`, `progress` | all of these together; words for bounds and refusals; how far a search has come |
 //! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
+//! | `orders` | plans from runs: what a simulation did |
+//! | `steady` | the bound of a step in the middle of a run |
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
 //! | [`placement`] | published placement problems of others, solved exactly |
@@ -41,6 +43,7 @@ mod levelling;
 mod list;
 mod local_search;
 mod network;
+mod orders;
 mod pareto;
 pub mod pipeline;
 pub mod placement;
@@ -56,6 +59,7 @@ mod sharing;
 mod slack;
 mod solve;
 mod states;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -67,10 +71,12 @@ pub use expected::{Expected, FollowError};
 pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
 pub use frontier::frontier;
 pub use graph_problem::GraphProblem;
+pub use orders::Orders;
 pub use problem::{
     Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem, Shared,
 };
 pub use progress::Progress;
 pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
-pub use solve::{Limits, Plan, alone, plan};
+pub use solve::{Limits, Plan, plan};
+pub use steady::{SteadyBound, steady_bound};
 pub use warm_start::WarmStart;

@@ -214,7 +214,7 @@ pub struct Goal {
 
 impl Goal {
     /// What a plan of this makespan and these joules costs.
-    pub(crate) fn cost(&self, seconds: f64, joules: f64) -> f64 {
+    pub fn cost(&self, seconds: f64, joules: f64) -> f64 {
         match self.objective {
             Objective::Energy => joules,
             Objective::Time => seconds,

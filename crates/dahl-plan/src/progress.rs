@@ -38,7 +38,7 @@ impl Progress {
     }
 
     /// No plan of the problem at hand costs less.
-    pub(crate) fn bounded(&self, bound: f64) {
+    pub fn bounded(&self, bound: f64) {
         self.bound.store(bound.to_bits(), Ordering::Relaxed);
     }
 }

@@ -6,7 +6,6 @@
 //! No clock is read: the caller says through `keep_going` when it has been long enough.
 
 use super::bound::Bound;
-use super::construct::greedy;
 use super::dispatch;
 use super::first::{First, rounded};
 use super::list::{Candidate, Lister};
@@ -253,33 +252,4 @@ fn complete(
     let mut schedule = Schedule::new(frame.problem, &net, log, &[]);
     schedule.peak = verify(frame.problem, &schedule).map_err(broken)?;
     Ok(schedule)
-}
-
-/// The plan in which every task that can runs on one group, at its cheapest for the objective; the others
-/// run where they can. What a plan is compared with.
-pub fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
-    if states::are_kept(problem) {
-        return states::alone(problem, goal, group);
-    }
-    let frame = Frame::new(problem).ok()?;
-    let relaxed = frame.relaxed();
-    let free = Goal {
-        deadline: None,
-        ..*goal
-    };
-    let mut lister = Lister::new(&frame, free);
-    let mut best: Option<Candidate> = None;
-    for weight in [0.0, 0.3, 1.0, 3.0, 1e6] {
-        let watts = problem.standing_watts().max(1e-9) * weight;
-        let choice = greedy(&frame, &relaxed, watts, &|_, _, w| {
-            usize::from(w.resource) == group
-        });
-        if let Some(c) = lister.plan(&choice, &[])
-            && best.as_ref().is_none_or(|b| c.rank < b.rank)
-        {
-            best = Some(c);
-        }
-    }
-    let best = best?;
-    complete(frame, &best.memory, &best.log).ok()
 }

@@ -257,26 +257,6 @@ fn tell(limits: &Limits<'_>, plan: &Plan) {
     }
 }
 
-/// One group alone, all of it in the state that is best for it.
-pub(super) fn alone(problem: &Problem, goal: &Goal, group: usize) -> Option<Schedule> {
-    let cost = |s: &Schedule| goal.cost(s.seconds, s.energy.total());
-    let mut best: Option<Schedule> = None;
-    for state in 0..problem.groups[group].busy_watts.len() {
-        let mut setting = uniform(problem, |_| 0);
-        setting[group] = all_in(problem, group, state);
-        let fixed = Fixed::new(problem, &setting);
-        let part = fixed.parts.iter().position(|p| p.0 == group)?;
-        let schedule = solve::alone(&fixed.problem, goal, part);
-        let Some(schedule) = schedule.map(|s| fixed.whole(problem, s)) else {
-            continue;
-        };
-        if best.as_ref().is_none_or(|b| cost(&schedule) < cost(b)) {
-            best = Some(schedule);
-        }
-    }
-    best
-}
-
 /// All units of a group in one state.
 fn all_in(problem: &Problem, group: usize, state: usize) -> Vec<usize> {
     let g = &problem.groups[group];

@@ -91,6 +91,15 @@ impl Roofline {
         }
     }
 
+    /// The same task where this part of the usual speed is the usual one.
+    pub(crate) fn slowed(&self, speed: f64) -> Roofline {
+        Roofline {
+            usual: self.at(speed),
+            compute: self.compute / speed,
+            memory: self.memory,
+        }
+    }
+
     /// Seconds at this part of the usual speed.
     pub(crate) fn at(&self, speed: f64) -> f64 {
         if speed == 1.0 {

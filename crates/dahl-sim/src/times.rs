@@ -212,19 +212,27 @@ impl Times {
 
     /// Makes every task take so many times as long on a unit.
     pub fn stretch(&mut self, unit: UnitId, factor: f64) {
-        for roofline in self
-            .roofline
-            .iter_mut()
-            .skip(usize::from(unit.0))
-            .step_by(self.units.max(1))
-        {
-            *roofline = roofline.times(factor);
-        }
+        self.change(unit, |r| r.times(factor));
+    }
+
+    /// Makes a unit run at this part of its usual speed, as if that were its usual one.
+    pub fn slow(&mut self, unit: UnitId, speed: f64) {
+        self.change(unit, |r| r.slowed(speed));
+    }
+
+    /// Lets a unit run nothing.
+    pub fn exclude(&mut self, unit: UnitId) {
+        self.change(unit, |_| Roofline::compute(f64::INFINITY));
+    }
+
+    fn change(&mut self, unit: UnitId, to: impl Fn(&Roofline) -> Roofline) {
+        let of = self.roofline.iter_mut().skip(usize::from(unit.0));
+        of.step_by(self.units.max(1)).for_each(|r| *r = to(r));
     }
 
     /// Where that duration comes from.
     #[inline]
-    pub(crate) fn known(&self, class: u32, unit: UnitId) -> TimeSource {
+    pub fn known(&self, class: u32, unit: UnitId) -> TimeSource {
         self.known[self.place(class, unit)]
     }
 

@@ -177,6 +177,7 @@ pub fn expected(
         network: &network,
         models: &models,
         stretch: &stretch,
+        states: &[],
     };
     let together = forecast(step, &cluster, &shares, &options)?;
     Ok(Expectation {

@@ -75,7 +75,7 @@ pub use merged::take_trace;
 pub use overheads::{RunOverheads, Variation};
 pub use perf::{PerfRow, perf_rows, variations};
 pub use pipeline::profile_layers;
-pub use plan::{FrontierPoint, PlanOptions, Planned, plan};
+pub use plan::{ClusterPlan, FrontierPoint, NodeShare, PlanOptions, Planned, plan, plan_cluster};
 pub use plot::draw_durations;
 pub use profile::{Profile, Speeds};
 pub use progress::{Progress, Tell};

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use dahl_core::file::read_text;
-use dahl_core::{Graph, Machine, NodeId};
+use dahl_core::{Graph, Machine, NodeId, UnitId};
 use dahl_runtime::perf_store::{self, Warning};
 use dahl_sched::model::PerfModel;
 use dahl_sim::Times;
@@ -48,6 +48,7 @@ pub struct MachineModel {
 }
 
 /// What a graph's tasks take under a policy.
+#[derive(Clone)]
 pub(crate) struct Durations {
     /// The machine, with what a run adds.
     pub machine: Machine,
@@ -55,6 +56,22 @@ pub(crate) struct Durations {
     pub times: Times,
     /// What that is, if it was measured.
     pub adds: Option<ExpectedOverheads>,
+}
+
+impl Durations {
+    /// Every unit in this frequency state, or the last it has, as if that were its usual one.
+    pub(crate) fn in_state(&mut self, state: usize) {
+        for (u, unit) in self.machine.units.iter_mut().enumerate() {
+            let state = state.min(unit.states.len());
+            let Some((speed, busy)) = unit.state(state).filter(|_| state > 0) else {
+                continue;
+            };
+            self.times.slow(UnitId(u as u16), speed);
+            if let (Some(power), Some(busy)) = (&mut unit.power, busy) {
+                power.busy = busy;
+            }
+        }
+    }
 }
 
 impl From<Machine> for MachineModel {

@@ -103,8 +103,9 @@ pub fn simulate_cluster(
         network: &machine.machine,
         models: &models,
         stretch: &vec![1.0; nodes],
+        states: &[],
     };
-    forecast_lowered(lowered, &cluster, &shares, options)
+    forecast_lowered(&lowered, &cluster, &shares, options)
 }
 
 /// The nodes of a cluster, each with what is known of it.
@@ -115,6 +116,8 @@ pub(crate) struct Nodes<'a> {
     pub models: &'a [MachineModel],
     /// How much longer than its model says each takes.
     pub stretch: &'a [f64],
+    /// The frequency state of each; the usual one where it is not said.
+    pub states: &'a [usize],
 }
 
 /// Predicts steps on nodes with these shares, in any unit.
@@ -124,11 +127,12 @@ pub(crate) fn forecast(
     shares: &[f64],
     options: &SimulateOptions<'_>,
 ) -> Result<ClusterForecast, TuneError> {
-    forecast_lowered(step.lower()?, cluster, shares, options)
+    forecast_lowered(&step.lower()?, cluster, shares, options)
 }
 
-fn forecast_lowered(
-    lowered: Lowered,
+/// The same for a step that was lowered before.
+pub(crate) fn forecast_lowered(
+    lowered: &Lowered,
     cluster: &Nodes<'_>,
     shares: &[f64],
     options: &SimulateOptions<'_>,
@@ -151,7 +155,7 @@ fn forecast_lowered(
         None => for_shares(&lowered.graph, &shares),
         Some(_) => pairwise(&lowered.graph),
     };
-    let (parts, order) = placed_parts(&lowered, &whole, shares.len(), place)?;
+    let (parts, order) = placed_parts(lowered, &whole, shares.len(), place)?;
     let models = cluster.models;
     let mut durations = models
         .iter()
@@ -161,6 +165,9 @@ fn forecast_lowered(
     for (d, &factor) in durations.iter_mut().zip(cluster.stretch) {
         let units = (0..d.machine.units.len() as u16).map(UnitId);
         units.for_each(|unit| d.times.stretch(unit, factor));
+    }
+    for (d, &state) in durations.iter_mut().zip(cluster.states) {
+        d.in_state(state);
     }
     let policies = models
         .iter()
@@ -194,7 +201,7 @@ fn forecast_lowered(
     drop(runs);
     let machines = models.iter().map(|m| m.machine.clone());
     Ok(ClusterForecast {
-        graph: lowered.graph,
+        graph: lowered.graph.clone(),
         machine: cluster.network.clone(),
         shares,
         policy: match options.pipeline {
@@ -217,7 +224,11 @@ fn without_units(machine: &Machine) -> Option<&String> {
 }
 
 /// How fast each node is: what its units could do of a graph in a second, if each worked alone.
-fn speeds(graph: &Graph, models: &[MachineModel], policy: &str) -> Result<Vec<f64>, TuneError> {
+pub(crate) fn speeds(
+    graph: &Graph,
+    models: &[MachineModel],
+    policy: &str,
+) -> Result<Vec<f64>, TuneError> {
     let speed = |model: &MachineModel| -> Result<f64, TuneError> {
         let d = model.durations(graph, policy)?;
         let units = (0..d.machine.units.len() as u16).map(UnitId);

@@ -50,6 +50,9 @@ impl Machine {
             if let Some(base) = node.base {
                 at_least_zero(&format!("node {:?}: base watts", node.name), base.0)?;
             }
+            if let Some(off) = node.off {
+                at_least_zero(&format!("node {:?}: off watts", node.name), off.0)?;
+            }
             if let Some(port) = &node.port {
                 check_port(&format!("node {:?}: port:", node.name), port)?;
             }

@@ -56,6 +56,9 @@ pub struct Node {
     pub name: String,
     /// What it draws beside its units: board, memory, fans, losses of the supply.
     pub base: Option<Watts>,
+    /// What it draws while it is switched off, because it takes no part; `None` if it stays on in any case.
+    #[serde(default = "nothing")]
+    pub off: Option<Watts>,
     /// Its network card, where known: all links to and from other nodes go through it.
     #[serde(default)]
     pub port: Option<Port>,
@@ -67,9 +70,14 @@ impl Node {
         Node {
             name: name.into(),
             base: None,
+            off: nothing(),
             port: None,
         }
     }
+}
+
+fn nothing() -> Option<Watts> {
+    Some(Watts(0.0))
 }
 
 /// What a unit can reach.

@@ -196,9 +196,19 @@ impl Machine {
 
     /// One node as a machine of its own: its units, memories and the links between these.
     pub fn of_node(&self, node: NodeId) -> Machine {
-        let here = |m: MemoryId| self.node_of(m) == node;
+        let mut machine = self.of_nodes(&[node]);
+        machine.switches.clear();
+        machine.links.iter_mut().for_each(|l| l.via.clear());
+        machine
+    }
+
+    /// Some of its nodes, in their order, as a machine of their own; the first memory of the first is the host's.
+    pub fn of_nodes(&self, nodes: &[NodeId]) -> Machine {
+        let number = |m: MemoryId| nodes.iter().position(|n| *n == self.node_of(m));
+        let here = |m: MemoryId| number(m).is_some();
         let all = (0..self.memories.len() as u16).map(MemoryId);
-        let own: Vec<MemoryId> = all.filter(|&m| here(m)).collect();
+        let mut own: Vec<MemoryId> = all.filter(|&m| here(m)).collect();
+        own.sort_by_key(|&m| number(m));
         let place = |m: MemoryId| {
             let at = own.iter().position(|o| *o == m);
             MemoryId(at.unwrap_or(0) as u16)
@@ -207,33 +217,32 @@ impl Machine {
         let links = within.map(|l| Link {
             from: place(l.from),
             to: place(l.to),
-            via: Vec::new(),
             ..l.clone()
         });
-        let units = self.units.iter().filter(|u| here(u.memory));
+        let mut units: Vec<&super::Unit> = self.units.iter().filter(|u| here(u.memory)).collect();
+        units.sort_by_key(|u| number(u.memory));
+        let named = nodes
+            .iter()
+            .filter_map(|n| self.nodes.get(usize::from(n.0)));
         Machine {
             name: self.name.clone(),
-            nodes: self
-                .nodes
-                .get(usize::from(node.0))
-                .cloned()
-                .into_iter()
-                .collect(),
+            nodes: named.cloned().collect(),
             memories: own
                 .iter()
                 .map(|m| super::Memory {
-                    node: NodeId(0),
+                    node: NodeId(number(*m).unwrap_or(0) as u16),
                     ..self.memories[usize::from(m.0)].clone()
                 })
                 .collect(),
             units: units
+                .into_iter()
                 .map(|u| super::Unit {
                     memory: place(u.memory),
                     ..u.clone()
                 })
                 .collect(),
             links: links.collect(),
-            switches: Vec::new(),
+            switches: self.switches.clone(),
             kernels: self.kernels.clone(),
         }
     }

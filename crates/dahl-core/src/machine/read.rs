@@ -1,7 +1,7 @@
 //! Machines from `machine.toml`.
 //!
 //! Names tie the tables together, so that lines can be moved and copied by hand. An optional key that is
-//! missing means "not known", but for `node` (the first), `at_once` (1), `flops_f64` (half of `flops`),
+//! missing means "not known", but for `off_watts` (0), `switch_off` (true), `node` (the first), `at_once` (1), `flops_f64` (half of `flops`),
 //! `overhead` and `wake_latency` (0), and what a link's ports and switches say for it.
 
 use toml::de::DeTable;
@@ -43,6 +43,7 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         machine.nodes.push(Node {
             name: f.needed("name", name)?,
             base: f.number("base_watts")?.map(Watts),
+            off: off(&mut f)?,
             port: port(&mut f)?,
         });
         f.finish()?;
@@ -81,6 +82,18 @@ pub(super) fn machine(text: &str, file: &str) -> Result<Machine, MachineError> {
         message,
     })?;
     Ok(machine)
+}
+
+fn off(f: &mut Fields<'_, '_>) -> Result<Option<Watts>, MachineError> {
+    let watts = f.number("off_watts")?;
+    match (f.flag("switch_off")?, watts) {
+        (Some(false), Some(_)) => {
+            let message = "`off_watts` of a node that stays on: leave one of the two keys out";
+            Err(f.error_at("off_watts", message))
+        }
+        (Some(false), None) => Ok(None),
+        _ => Ok(Some(Watts(watts.unwrap_or(0.0)))),
+    }
 }
 
 fn memory(f: &mut Fields<'_, '_>, machine: &mut Machine) -> Result<(), MachineError> {

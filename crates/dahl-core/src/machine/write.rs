@@ -16,6 +16,11 @@ pub(super) fn machine(machine: &Machine) -> String {
         if let Some(base) = node.base {
             line(&mut out, "base_watts", number(base.0));
         }
+        match node.off {
+            None => line(&mut out, "switch_off", false),
+            Some(watts) if watts.0 != 0.0 => line(&mut out, "off_watts", number(watts.0)),
+            Some(_) => {}
+        }
         if let Some(port) = &node.port {
             line(&mut out, "port", inline(port));
         }

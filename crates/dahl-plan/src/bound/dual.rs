@@ -38,17 +38,42 @@ const ASKED: usize = 16;
 /// A step of a path: an activity, and by which of its legs the path came, if by one.
 type Step = (usize, Option<usize>);
 
+/// Which steps the time of a step is bounded for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Steps<'a> {
+    /// One alone: paths and windows hold it.
+    Alone,
+    /// One of many that overlap: the work of units and links holds it, and a cycle through what a step leaves to the
+    /// next.
+    Overlapping(&'a Cycle),
+}
+
+/// Paths from tasks that read what the step before left to the task that leaves it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cycle {
+    /// Whether an activity is on such a path.
+    pub inside: Vec<bool>,
+    /// Whether one begins with it.
+    pub first: Vec<bool>,
+    /// Where all of them end.
+    pub last: usize,
+}
+
 /// Iterates so often, or less if `keep_going` says no, for the weights `w` and `v`.
 pub(crate) fn dual_ascent(
     net: &Network,
     transfers: &PossibleTransfers,
     (w, v): (f64, f64),
+    steps: Steps<'_>,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> DualBound {
     let n = net.activities.len();
     let resources = net.resources.len();
-    let windows = Windows::new(net);
+    let windows = match steps {
+        Steps::Alone => Windows::new(net),
+        Steps::Overlapping(_) => Windows::one(net),
+    };
     let mut now = DualBound::new(net, transfers);
     let mut best = now.clone();
     best.value = f64::NEG_INFINITY;
@@ -84,7 +109,7 @@ pub(crate) fn dual_ascent(
         for (c, &(reader, _)) in needs.iter().enumerate() {
             now.charge(transfers, c, reader, step * v * transfers.all[c].joules);
         }
-        let (length, path) = longest(net, transfers, &time, &places);
+        let (length, path) = longest(net, transfers, &time, &places, steps);
         let window = windows.best(net, &time_on);
         let (busiest, link) = busiest(net, transfers, &needs);
         if busiest > length.max(window.seconds) {
@@ -246,13 +271,29 @@ fn longest(
     transfers: &PossibleTransfers,
     time: &[f64],
     places: &[f64],
+    steps: Steps<'_>,
 ) -> (f64, Vec<Step>) {
+    // Where paths may begin; nothing is reached before.
+    let begin = |i: usize| match steps {
+        Steps::Overlapping(cycle) if !cycle.first[i] => f64::NEG_INFINITY,
+        _ => 0.0,
+    };
+    let found = match steps {
+        Steps::Overlapping(_) => f64::NEG_INFINITY,
+        Steps::Alone => 0.0,
+    };
     let mut end = vec![0.0_f64; time.len()];
     let mut from: Vec<(usize, Option<usize>)> = vec![(usize::MAX, None); time.len()];
     let mut last = (0.0, usize::MAX);
     for &i in &net.topological {
         let i = i as usize;
-        let mut head = 0.0;
+        if let Steps::Overlapping(cycle) = steps
+            && !cycle.inside[i]
+        {
+            end[i] = f64::NEG_INFINITY;
+            continue;
+        }
+        let mut head = begin(i);
         for &b in &net.activities[i].before {
             if end[b as usize] > head {
                 head = end[b as usize];
@@ -266,7 +307,7 @@ fn longest(
                 .map(|&c| &transfers.all[c as usize])
                 .map(|c| transfers.part(c, i as u32, places).max(0.0) * c.seconds)
                 .sum();
-            let exists = end.get(leg.after as usize).copied().unwrap_or(0.0);
+            let exists = end.get(leg.after as usize).copied().unwrap_or(found);
             if delay > 0.0 && exists + delay > head {
                 head = exists + delay;
                 let before = if leg.after == NOBODY {
@@ -278,7 +319,11 @@ fn longest(
             }
         }
         end[i] = head + time[i];
-        if last.1 == usize::MAX || end[i] > last.0 {
+        let ends = match steps {
+            Steps::Overlapping(cycle) => i == cycle.last,
+            Steps::Alone => last.1 == usize::MAX || end[i] > last.0,
+        };
+        if ends {
             last = (end[i], i);
         }
     }

@@ -20,7 +20,7 @@ mod dual;
 mod transfers;
 mod windows;
 
-pub(crate) use dual::{DualBound, dual_ascent};
+pub(crate) use dual::{Cycle, DualBound, Steps, dual_ascent};
 pub(crate) use transfers::PossibleTransfers;
 
 use super::network::Network;
@@ -124,10 +124,22 @@ pub(crate) fn bound(
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> (Bound, DualBound) {
+    let of = (net, transfers, Steps::Alone);
+    bound_above(of, 0.0, goal, rounds, keep_going)
+}
+
+/// The same for some steps, no faster than `least_seconds` in any case.
+pub(crate) fn bound_above(
+    (net, transfers, steps): (&Network, &PossibleTransfers, Steps<'_>),
+    least_seconds: f64,
+    goal: &Goal,
+    rounds: usize,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> (Bound, DualBound) {
     let standing = net.standing_watts;
-    let time = dual_ascent(net, transfers, (1.0, 0.0), rounds, keep_going);
-    let seconds = time.value.max(0.0);
-    let mut energy = dual_ascent(net, transfers, (standing, 1.0), rounds, keep_going);
+    let time = dual_ascent(net, transfers, (1.0, 0.0), steps, rounds, keep_going);
+    let seconds = time.value.max(least_seconds);
+    let mut energy = dual_ascent(net, transfers, (standing, 1.0), steps, rounds, keep_going);
     let least = energy.value.max(standing * seconds + least_joules(net));
     let mut cuts = vec![Cut {
         value: least,
@@ -145,7 +157,8 @@ pub(crate) fn bound(
                 return;
             }
             let weights = (standing + price, 1.0);
-            let mut dual = dual_ascent(net, transfers, weights, rounds / 4 + 1, keep_going);
+            let rounds = rounds / 4 + 1;
+            let mut dual = dual_ascent(net, transfers, weights, steps, rounds, keep_going);
             dual.price = price;
             cuts.push(Cut {
                 value: dual.value,

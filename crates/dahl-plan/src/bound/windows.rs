@@ -49,6 +49,15 @@ impl Windows {
         Windows { heads, tails, at }
     }
 
+    /// The whole schedule as the only window.
+    pub(super) fn one(net: &Network) -> Self {
+        Windows {
+            heads: vec![0.0],
+            tails: vec![0.0],
+            at: vec![(0, 0); net.activities.len()],
+        }
+    }
+
     /// The window that asks for most time.
     pub(super) fn best(&self, net: &Network, time_on: &[f64]) -> Window {
         let (resources, columns) = (net.resources.len(), self.tails.len());

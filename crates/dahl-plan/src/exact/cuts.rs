@@ -3,7 +3,7 @@
 use super::budget::{Budget, CUTS, CostCut, Price};
 use super::build::TICKS;
 use super::trail::Trail;
-use crate::bound::{DualBound, PossibleTransfers, dual_ascent, least_joules};
+use crate::bound::{DualBound, PossibleTransfers, Steps, dual_ascent, least_joules};
 use crate::dispatch::reduced_costs;
 use crate::network::{ExecMode, Frame};
 use crate::problem::{Goal, Objective};
@@ -67,7 +67,7 @@ fn add_cuts(
     keep_going: &mut dyn FnMut() -> bool,
 ) {
     let (net, carries) = (frame.relaxed(), PossibleTransfers::new(frame));
-    let mut dual = |weights| dual_ascent(&net, &carries, weights, rounds, keep_going);
+    let mut dual = |weights| dual_ascent(&net, &carries, weights, Steps::Alone, rounds, keep_going);
     if budget.goal.objective == Objective::Time {
         return add_cut(frame, budget, &dual((1.0, 0.0)), (1.0, 0.0));
     }

@@ -252,9 +252,10 @@ fn files_round_trip_and_are_refused_where_they_do_not_fit() {
         other.contains("cpu:0 cpu:1; the machine has cpu:0 cpu:1 cpu:2"),
         "{other}"
     );
-    // Those of before plans had what a run is expected to take, what transfers carry, and the step as a value.
-    for version in [1, 2, 3] {
-        let old = text.replacen("\"version\": 4", &format!("\"version\": {version}"), 1);
+    // Those of before plans had what a run is expected to take, what transfers carry, the step as a value, and a bound of
+    // the run.
+    for version in [1, 2, 3, 4] {
+        let old = text.replacen("\"version\": 5", &format!("\"version\": {version}"), 1);
         let refused = PlanFile::from_json(&old).unwrap_err();
         assert!(
             matches!(refused, FileError::Version(v) if v == version),

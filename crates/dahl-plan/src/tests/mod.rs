@@ -10,6 +10,7 @@ pub(crate) mod random;
 mod replays;
 mod series;
 mod states;
+mod steady;
 mod training;
 mod transfers;
 mod warm_starts;

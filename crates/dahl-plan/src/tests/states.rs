@@ -2,7 +2,7 @@
 
 use crate::problem::*;
 use crate::schedule::verify;
-use crate::solve::{Limits, alone, plan};
+use crate::solve::{Limits, plan};
 
 use super::exact::exhaustive;
 use super::random::{Dice, problem};
@@ -118,7 +118,9 @@ fn a_schedule_that_switches_is_refused() {
         deadline: None,
         ..goal
     };
-    let slow = alone(&kept, &later, 0).unwrap();
+    let slow = plan(&kept, &later, &Limits::default(), &mut || true)
+        .unwrap()
+        .schedule;
     assert!((slow.energy.total() - 6.0).abs() < 1e-9);
     assert!(slow.runs.iter().all(|r| r.state == 1));
 }

@@ -1,10 +1,20 @@
 //! Planning a training step: which grain, where every task runs, and what that is better than.
 //!
-//! The planner takes one graph. Here grains are searched first, with little effort each; policies are simulated, both
-//! for comparison and as seeds of the search; the default grain gets a chance with as much effort as the best; and
-//! what a run is expected to take is simulated last. The clock decides only when to stop.
+//! What counts is a step in the middle of a run, as it is expected to be. [Simple choices](choices) are simulated first:
+//! the best of them is what a plan is compared with, and what it did is a plan, too. The planner's equations make others,
+//! for a step alone, of the grains that promise most. The best of all of them by the expected run is
+//! [improved](improve) by the simulator. The clock decides only when to stop.
 
-mod baselines;
+mod bound;
+mod candidate;
+mod choices;
+mod cluster;
+mod contender;
+mod improve;
+mod layout;
+mod pool;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,23 +23,30 @@ use dahl_core::Stop;
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::Lowered;
-use dahl_plan::{
-    Expected, Goal, GraphProblem, Limits, Objective, Plan, PlanError, PlanFile, PlanTarget,
-    Progress,
-};
-use dahl_sim::Options;
+use dahl_plan::{Goal, GraphProblem, Limits, Objective, PlanError, Progress, SteadyBound};
 
 use crate::error::TuneError;
 use crate::follow::StepPlan;
 use crate::grains::GrainSearch;
-use crate::machine_model::{Durations, MachineModel};
-use crate::simulate::as_run;
+use crate::machine_model::MachineModel;
 use crate::stages::Staging;
 
-use baselines::Contender;
+use candidate::Candidate;
+use choices::Choices;
+pub use cluster::{ClusterPlan, NodeShare, plan_cluster};
+use pool::{Found, Pool};
 
 /// Tasks beyond which a grain is not looked at: planning would take longer than it saves.
 const MOST_TASKS: usize = 20_000;
+
+/// How many of the best simple choices are plans to begin with.
+const ADOPTED: usize = 6;
+
+/// How many grains the equations are solved for at most.
+const SOLVED: usize = 3;
+
+/// Iterations of the bound of a step of a run.
+const BOUND: usize = 2000;
 
 /// How hard to plan.
 #[derive(Clone, Debug)]
@@ -42,6 +59,8 @@ pub struct PlanOptions {
     pub gap: f64,
     /// Stop after this long.
     pub time_limit: Duration,
+    /// Rounds of the local search in the steady state at most; each begins with other random numbers.
+    pub rounds: u64,
     /// Of the search's random numbers.
     pub seed: u64,
     /// A pipeline of the step: the search begins with its order, and the plan is compared with it.
@@ -63,6 +82,7 @@ impl Default for PlanOptions {
             search_grain: true,
             gap: 0.001,
             time_limit: Duration::from_secs(20),
+            rounds: u64::MAX,
             seed: 1,
             pipeline: None,
             stop: Stop::new(),
@@ -96,8 +116,9 @@ pub struct Planned {
     pub warning: Option<String>,
     /// Whether a request to stop ended the search: the plan is the best so far.
     pub stopped: bool,
-    solution: Plan,
     candidate: Candidate,
+    /// Seconds and joules of the simple choices that were simulated.
+    tried: Vec<(f64, f64)>,
     options: PlanOptions,
 }
 
@@ -112,30 +133,6 @@ pub struct FrontierPoint {
     pub lower_bound_joules: f64,
 }
 
-/// The step with one grain, as the planner sees it.
-pub(crate) struct Candidate {
-    step: Step,
-    lowered: Lowered,
-    /// With what following a plan adds.
-    durations: Durations,
-    problem: GraphProblem,
-}
-
-impl Candidate {
-    fn new(step: &Step, grain: &Grain, machine: &MachineModel) -> Result<Candidate, TuneError> {
-        let step = step.clone().grain(grain.clone());
-        let lowered = step.lower()?;
-        let durations = machine.durations(&lowered.graph, "plan")?;
-        let problem = GraphProblem::new(&lowered.graph, &durations.machine, &durations.times);
-        Ok(Candidate {
-            step,
-            lowered,
-            durations,
-            problem,
-        })
-    }
-}
-
 /// Plans a step for a machine.
 pub fn plan(
     step: &Step,
@@ -143,95 +140,117 @@ pub fn plan(
     options: &PlanOptions,
 ) -> Result<Planned, TuneError> {
     let begin = Instant::now();
-    let (goal, limit) = (&options.goal, options.time_limit);
-    let grain = match options.search_grain {
-        true => search(step, machine, options, begin)?,
-        false => step.grain.clone(),
-    };
     if step.versions() > 1 {
         let text = "plans are for steps that are all alike, and weights with versions make steps that differ: plan a \
                     pipeline with a flush, such as 1f1b";
         return Err(TuneError::Option(text.into()));
     }
-    let pipeline = options.pipeline.as_ref();
-    let mut best = Contender::new(Candidate::new(step, &grain, machine)?, machine, pipeline);
-    let mut usual = match grain {
-        Grain::Auto => None,
-        _ => {
-            let usual = Candidate::new(step, &Grain::Auto, machine)?;
-            Some(Contender::new(usual, machine, pipeline))
+    let (goal, limit) = (&options.goal, options.time_limit);
+    let until = |part: f64| move || options.go_on(begin, limit.mul_f64(part));
+    let grains = match options.search_grain {
+        true => choices::grains(step, machine.machine.units.len()),
+        false => vec![step.grain.clone()],
+    };
+    let choices = Choices::new(step, machine, &grains, goal, MOST_TASKS, &mut until(0.3))?;
+    let mut pool = Pool {
+        machine,
+        options,
+        choices,
+        best: None,
+        warning: None,
+    };
+    let first: Vec<_> = pool.choices.all.iter().take(ADOPTED).cloned().collect();
+    let mut grains = Vec::new();
+    for choice in &first {
+        if pool.best.is_none() || until(0.4)() {
+            pool.adopt(choice);
+            let grain = &pool.choices.candidates[choice.candidate].step.grain;
+            grains.push(grain.clone());
         }
-    };
-    // Grains were compared with little effort each; the default one gets a chance with as much as the best.
-    let compete = usual.is_some() && options.search_grain;
-    let first = if compete { limit * 2 / 3 } else { limit };
-    let limits = options.limits();
-    let mut solution = best.solve(goal, limits, &mut || options.go_on(begin, first))?;
-    let quiet = Limits {
-        explain: false,
-        ..limits
-    };
-    if let Some(rival) = usual
-        .as_mut()
-        .filter(|_| compete && !options.stop.is_requested())
-        && let Ok(better) = rival.solve(goal, quiet, &mut || options.go_on(begin, limit))
-        && better.cost < solution.cost
-    {
-        solution = better;
-        std::mem::swap(rival, &mut best);
     }
-    let stopped = options.stop.is_requested();
-    // Where the default grain won, there is no other to compare with.
-    usual = usual.filter(|_| best.candidate.step.grain != Grain::Auto);
-    let alternatives = baselines::alternatives(&best, usual.as_ref(), goal);
-    let candidate = best.candidate;
-    let (graph, planned) = (&candidate.lowered.graph, &candidate.problem);
-    let target = target(&candidate, machine, goal)?;
-    let mut file = PlanFile::new(
-        target,
-        graph,
-        &machine.machine,
-        planned,
-        &solution,
-        alternatives,
-    );
-    let mut warning = None;
-    match candidate.expected(&file) {
-        Ok(expected) => file.expected = Some(expected),
-        Err(error) => warning = Some(format!("what a run takes is unknown: {error}")),
+    if options.search_grain && until(0.4)() {
+        grains.insert(0, search(step, machine, options, &until(0.5))?);
     }
+    grains.push(step.grain.clone());
+    let mut seen = Vec::new();
+    grains.retain(|g| {
+        !seen.contains(g) && {
+            seen.push(g.clone());
+            true
+        }
+    });
+    let mut refused = None;
+    let solved = grains.len().min(SOLVED);
+    for (i, grain) in grains.iter().take(solved).enumerate() {
+        let part = 0.5 + 0.3 * (i + 1) as f64 / solved as f64;
+        // Why there is no plan is asked only where nobody has one.
+        let none = pool.best.as_ref().is_none_or(|b| b.cost.is_infinite());
+        if none || until(part)() {
+            refused = pool.solve(grain, none, &mut until(part)).err().or(refused);
+        }
+    }
+    let late = pool.best.as_ref().is_none_or(|b| b.cost.is_infinite());
+    if let (true, Some(refused), Some(_)) = (late, refused, goal.deadline) {
+        return Err(refused);
+    }
+    let bound = |pool: &Pool<'_>| {
+        let best = pool.best.as_ref()?;
+        let of = &pool.choices.candidates[best.candidate];
+        of.bound(goal, BOUND, &mut until(1.0))
+    };
+    let least = bound(&pool).map_or(0.0, |b| b.cost);
+    let mut round = 0;
+    while round < options.rounds && pool.improve(least, round, &mut until(0.95)) {
+        round += 1;
+    }
+    let Some(steady) = bound(&pool) else {
+        return Err(TuneError::Plan("no grain can be planned".into()));
+    };
+    finish(pool, steady)
+}
+
+/// Says what the best plan is compared with, and how far from the optimum it may be.
+fn finish(mut pool: Pool<'_>, bound: SteadyBound) -> Result<Planned, TuneError> {
+    let (machine, options) = (pool.machine, pool.options);
+    let Some(Found {
+        candidate,
+        mut file,
+        ..
+    }) = pool.best.take()
+    else {
+        return Err(TuneError::Plan("no grain can be planned".into()));
+    };
+    let mut rivals = pool.choices.alternatives(machine);
+    file.alternatives.append(&mut rivals);
+    if let Some(staging) = &options.pipeline {
+        let of = &pool.choices.candidates[candidate];
+        file.alternatives.extend(contender::pipelined(of, staging));
+    }
+    if file.expected.is_some() {
+        file.bounded(bound);
+    }
+    options.progress.bounded(file.lower_bound);
+    let tried = pool.choices.all.iter();
+    let tried: Vec<(f64, f64)> = tried
+        .map(|c| (c.takes.seconds.0, c.takes.joules.0))
+        .collect();
+    let candidate = pool.choices.candidates.swap_remove(candidate);
+    let guessed = candidate.durations.guessed(&candidate.lowered.graph);
+    let guess = (guessed > 0).then(|| {
+        format!(
+            "{guessed} of {} durations of this cut are guesses, from other shapes: `dahl calibrate` with this grain \
+             measures them",
+            candidate.lowered.graph.len()
+        )
+    });
     Ok(Planned {
         plan: StepPlan::new(file, candidate.step.clone()),
-        warning,
-        stopped,
-        solution,
+        warning: pool.warning.or(guess),
+        stopped: options.stop.is_requested(),
         candidate,
+        tried,
         options: options.clone(),
     })
-}
-
-impl Candidate {
-    /// What a run is expected to take, with what was measured of runs of the machine if it is this one.
-    fn expected(&self, plan: &PlanFile) -> Result<Expected, TuneError> {
-        let (graph, d) = (&*self.lowered.graph, &self.durations);
-        let run = Options {
-            noise: d.adds.map(|adds| adds.variation.noise(0)),
-            ..as_run(graph, &d.machine)
-        };
-        Ok(Expected::of(plan, graph, &d.machine, &d.times, &run)?)
-    }
-}
-
-fn target(
-    candidate: &Candidate,
-    machine: &MachineModel,
-    goal: &Goal,
-) -> Result<PlanTarget, TuneError> {
-    let (step, graph) = (&candidate.step, &candidate.lowered.graph);
-    let title = format!("{}, batch {}, {}", step.model.name, step.batch, step.dtype);
-    let text = serde_json::to_value(step);
-    let text = text.map_err(|e| TuneError::Plan(format!("the step cannot be written: {e}")))?;
-    Ok(PlanTarget::new(title, text, graph, &machine.machine, goal))
 }
 
 /// The grain with the cheapest plan, each planned with little effort.
@@ -239,7 +258,7 @@ fn search(
     step: &Step,
     machine: &MachineModel,
     options: &PlanOptions,
-    begin: Instant,
+    keep_going: &dyn Fn() -> bool,
 ) -> Result<Grain, TuneError> {
     let mut refused = None;
     let best = {
@@ -250,13 +269,7 @@ fn search(
             let d = machine.durations(&lowered.graph, "plan")?;
             let problem = GraphProblem::new(&lowered.graph, &d.machine, &d.times);
             match quick_cost(&problem, &options.goal) {
-                Ok(cost) => {
-                    // With a deadline, plans that are late have a cost that is none.
-                    if options.goal.deadline.is_none() {
-                        options.progress.found(cost);
-                    }
-                    Ok(Some(cost))
-                }
+                Ok(cost) => Ok(Some(cost)),
                 // Another grain may fit where this one does not.
                 Err(error) => {
                     refused = Some(error);
@@ -264,7 +277,7 @@ fn search(
                 }
             }
         };
-        let mut keep_going = || options.go_on(begin, options.time_limit / 3);
+        let mut keep_going = keep_going;
         let mut search = GrainSearch::new(step, 1e-6, &mut cost, &mut keep_going);
         search.whole_model((2 * machine.machine.units.len()).clamp(4, 64))?;
         search.by_layer()?;
@@ -311,7 +324,8 @@ fn quick_cost(graph: &GraphProblem, goal: &Goal) -> Result<f64, PlanError> {
 }
 
 impl Planned {
-    /// Plans of the same grain from the fastest to the thriftiest, the plan itself among them.
+    /// Plans from the fastest to the thriftiest, as runs that follow them are expected to be: those of the same grain
+    /// by the equations, simple choices, and the plan itself.
     pub fn frontier(&self, time_limit: Duration) -> Result<Vec<FrontierPoint>, TuneError> {
         /// Plans between the two ends.
         const POINTS: usize = 9;
@@ -323,23 +337,49 @@ impl Planned {
             progress: None,
             ..self.options.limits()
         };
-        let problem = &self.candidate.problem.problem;
+        let of = &self.candidate;
         let deadline = self.options.goal.deadline;
         let mut keep_going = || self.options.go_on(begin, time_limit);
-        let all = dahl_plan::frontier(problem, deadline, POINTS, &light, &mut keep_going)?;
-        let point = |s: &Plan| FrontierPoint {
-            seconds: s.schedule.seconds,
-            joules: s.schedule.energy.total(),
-            lower_bound_joules: s.bound.joules,
-        };
-        let mut points: Vec<FrontierPoint> = all.iter().map(point).collect();
-        let own = point(&self.solution);
-        let beats = |p: &FrontierPoint| p.seconds <= own.seconds && p.joules <= own.joules;
-        if !points.iter().any(beats) {
-            points.retain(|p| p.seconds < own.seconds || p.joules < own.joules);
-            points.push(own);
-            points.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let plans = dahl_plan::frontier(
+            &of.problem.problem,
+            deadline,
+            POINTS,
+            &light,
+            &mut keep_going,
+        )?;
+        let mut points = self.tried.clone();
+        points.push(self.plan.file.per_step());
+        for plan in &plans {
+            let machine = &self.plan.file.target.machine;
+            let mut file = contender::file(of, machine, &self.options.goal, plan)?;
+            file.expected = Some(of.expected(&file)?);
+            points.push(file.per_step());
         }
-        Ok(points)
+        points.retain(|p| self.options.goal.in_time(p.0));
+        Ok(pareto(points, |seconds| {
+            let goal = Goal {
+                objective: Objective::Energy,
+                deadline: Some(seconds),
+            };
+            of.bound(&goal, BOUND / 10, &mut || true)
+                .map_or(0.0, |b| b.joules)
+        }))
     }
+}
+
+/// Those of which none is both faster and thriftier, the fastest first, each with its bound.
+fn pareto(mut points: Vec<(f64, f64)>, bound: impl Fn(f64) -> f64) -> Vec<FrontierPoint> {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut least = f64::INFINITY;
+    points.retain(|&(_, joules)| {
+        let better = joules < least * (1.0 - 1e-9);
+        least = if better { joules } else { least };
+        better
+    });
+    let point = |(seconds, joules)| FrontierPoint {
+        seconds,
+        joules,
+        lower_bound_joules: bound(seconds).min(joules),
+    };
+    points.into_iter().map(point).collect()
 }

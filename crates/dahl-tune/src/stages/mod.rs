@@ -125,7 +125,7 @@ impl Staging {
             stages,
             devices: pipeline.devices,
             micro_batches: step.micro_batches,
-            in_flight: pipeline.in_flight,
+            in_flight: pipeline.in_flight.map(|n| vec![n]),
         };
         let kind = match pipeline.kind {
             PipelineKind::Flush(kind) => kind,

@@ -1,5 +1,6 @@
 //! `dahl plan`: decides beforehand what runs where.
 
+mod cluster;
 mod explain;
 mod frontier;
 mod model;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use dahl::core::{Joules, Seconds, Watts};
 use dahl::plan::{Goal, Objective, Progress};
-use dahl::tune::{self, FrontierPoint, PlanOptions, Planned, ThisMachine};
+use dahl::tune::{self, ClusterPlan, FrontierPoint, PlanOptions, Planned, ThisMachine};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use super::explain;
+use super::{cluster, explain};
 use crate::commands::machine::MachineArgs;
 use crate::commands::step_args::{StepArgs, model};
 use crate::commands::{check_writable, stopped};
@@ -51,6 +51,9 @@ pub struct ModelArgs {
     /// Write the plan into this file
     #[arg(short, long, value_name = "F")]
     output: Option<PathBuf>,
+    /// Plan the nodes of a cluster as one machine, task by task: to be simulated, not followed
+    #[arg(long)]
+    as_one: bool,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -95,7 +98,13 @@ fn part(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
-    let planned = plan(args)?;
+    let planned = match plan(args)? {
+        Answer::Machine(planned) => *planned,
+        Answer::Cluster(found) => {
+            cluster::report(args, &found, begin.elapsed())?;
+            return if_whole(found.stopped, found.gap);
+        }
+    };
     if let Some(text) = &planned.warning {
         print::warning(text);
     }
@@ -124,7 +133,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
             say_how_to_follow(args, &planned, model, path);
         }
     }
-    if_whole(&planned)
+    if_whole(planned.stopped, planned.plan.file.gap)
 }
 
 fn say_how_to_follow(args: &ModelArgs, planned: &Planned, model: &Path, path: &Path) {
@@ -140,18 +149,24 @@ fn say_how_to_follow(args: &ModelArgs, planned: &Planned, model: &Path, path: &P
 }
 
 /// Fails, if a signal ended the search.
-fn if_whole(planned: &Planned) -> anyhow::Result<()> {
-    if !planned.stopped {
+fn if_whole(stopped_early: bool, gap: f64) -> anyhow::Result<()> {
+    if !stopped_early {
         return Ok(());
     }
-    let gap = 100.0 * planned.plan.file.gap;
+    let gap = 100.0 * gap;
     let by = interrupt::name();
     eprintln!("stopped by {by}: this is the best plan so far, within {gap:.2} % of the optimum");
     Err(stopped())
 }
 
+/// What was planned.
+enum Answer {
+    Machine(Box<Planned>),
+    Cluster(Box<ClusterPlan>),
+}
+
 /// Resolves what is planned for which machine, and plans.
-fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
+fn plan(args: &ModelArgs) -> anyhow::Result<Answer> {
     args.step.graph.refuse_tuned()?;
     // The parser sees to it, unless a sub-command is given.
     let name = args.model.as_deref();
@@ -191,13 +206,17 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Planned> {
         time_limit: args.limit(),
         seed: args.search_seed,
         pipeline: args.step.staging(&step)?,
+        rounds: u64::MAX,
         stop: interrupt::stop_if(move || found.best().is_some()),
         progress,
     };
     let line = progress_line(&options);
-    let planned = tune::plan(&step, &machine, &options);
+    let answer = match machine.machine.nodes.len() > 1 && !args.as_one {
+        true => tune::plan_cluster(&step, &machine, &options).map(|c| Answer::Cluster(c.into())),
+        false => tune::plan(&step, &machine, &options).map(|p| Answer::Machine(p.into())),
+    };
     line.finish_and_clear();
-    Ok(planned?)
+    Ok(answer?)
 }
 
 /// On a terminal, the best plan so far and how far from the optimum it may be.
@@ -228,6 +247,24 @@ impl ModelArgs {
         Duration::from_secs_f64(self.time_limit.min(1e6))
     }
 
+    pub(super) fn output(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    pub(super) fn json(&self) -> bool {
+        self.json
+    }
+
+    pub(super) fn wants_frontier(&self) -> bool {
+        self.frontier.is_some()
+    }
+
+    /// Model and settings, as `dahl train` takes them.
+    pub(super) fn step_text(&self) -> String {
+        let model = self.model.as_deref().unwrap_or(Path::new(""));
+        format!("{} {}", model.display(), self.step.repeated())
+    }
+
     fn picture(&self) -> Option<&Path> {
         self.frontier.as_ref().and_then(Option::as_deref)
     }
@@ -240,24 +277,28 @@ impl ModelArgs {
 
 fn report(planned: &Planned, taken: Duration) {
     let (plan, step) = (&planned.plan.file, &planned.plan.step);
-    if let Some(expected) = &plan.expected {
-        let (seconds, joules) = (expected.seconds, expected.joules);
-        println!("expected of a run: {seconds} and {joules} per step");
-    }
+    let (seconds, joules) = plan.per_step();
     println!(
-        "by the plan's equations: {} and {}; lower bound {}, gap {:.2} % ({}); grain {}; {:.1} s\n",
-        plan.seconds,
-        plan.joules.total,
+        "expected of a run: {} and {} per step; lower bound {}, gap {:.2} % ({}); grain {}; {:.1} s",
+        Seconds(seconds),
+        Joules(joules),
         plan.target.objective.show(plan.lower_bound),
         100.0 * plan.gap,
         plan.target.objective,
         step.grain.in_short(),
         taken.as_secs_f64()
     );
+    if let Some(best) = plan.alternatives.first() {
+        println!(
+            "{}: {} and {} per step",
+            best.name, best.seconds, best.joules
+        );
+    }
+    println!();
     explain::show(plan);
 }
 
-fn show_frontier(points: &[FrontierPoint]) {
+pub(super) fn show_frontier(points: &[FrontierPoint]) {
     if points.is_empty() {
         return;
     }

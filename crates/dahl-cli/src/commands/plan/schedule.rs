@@ -20,9 +20,10 @@ pub struct Args {
     /// stages that share a device share them]
     #[arg(long, value_name = "F,B,W:…")]
     times: Option<String>,
-    /// For auto, how many micro-batches' activations a device may keep [default: as many as 1F1B's first]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    in_flight: Option<u32>,
+    /// For auto, how many micro-batches' activations a device may keep; or for each device, such as 4:3:2:1 [default: as
+    /// many as 1F1B's first]
+    #[arg(long, value_name = "N[:N…]", value_delimiter = ':', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    in_flight: Option<Vec<u32>>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -71,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         stages: own.map(|t| t.map(|t| t / per as f64)).collect(),
         devices: devices.len(),
         micro_batches: args.micro_batches as usize,
-        in_flight: args.in_flight.map(|n| n as usize),
+        in_flight: (args.in_flight.as_ref()).map(|all| all.iter().map(|&n| n as usize).collect()),
     };
     let made = schedule(&work, kind)?;
     if args.json {

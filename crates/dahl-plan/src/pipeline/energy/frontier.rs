@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 
+use super::dive;
 use super::iteration::Iteration;
 use super::options::{Choice, EnergyError, OptionTable};
 use super::round::Rounding;
@@ -32,8 +33,10 @@ pub struct EnergyFrontier {
 }
 
 /// How finely time and power are counted inside: picoseconds and microwatts.
-const PICO: f64 = 1e12;
+pub(super) const PICO: f64 = 1e12;
 const MICRO: f64 = 1e6;
+/// How far above its bound a point is good enough.
+const NEAR: f64 = 1.002;
 /// More computations than this take too long.
 const MOST: usize = 100_000;
 
@@ -85,12 +88,13 @@ pub fn energy_frontier(
         let part = place as f64 / (points.max(2) - 1) as f64;
         let end = shortest + (longest - shortest) * part * part;
         let windows = dual.windows(end);
-        let (seconds, joules) = rounding.rate(&rounding.round(&windows, end));
-        found.push(EnergyPoint {
-            seconds,
-            joules,
-            lower_bound: dual.bound(seconds),
-        });
+        let chosen = rounding.round(&windows, end);
+        let mut point = dual.point(rounding.rate(&chosen));
+        // A few computations at a time where all at once loses too much.
+        if point.joules > point.lower_bound * NEAR {
+            point = dual.point(rounding.rate(&dive::best(&dual, &rounding, chosen, end)));
+        }
+        found.push(point);
         if longest <= shortest {
             break;
         }
@@ -110,13 +114,13 @@ pub fn energy_frontier(
 }
 
 /// The circulation and what it means.
-struct Dual<'a> {
-    iteration: &'a Iteration,
+pub(super) struct Dual<'a> {
+    pub(super) iteration: &'a Iteration,
     options: &'a [[Vec<Choice>; 2]],
     watts: f64,
-    simplex: Simplex,
+    pub(super) simplex: Simplex,
     /// For each computation, its first and last arc.
-    arcs: Vec<(usize, usize)>,
+    pub(super) arcs: Vec<(usize, usize)>,
     /// The arc from the end to the begin.
     back: usize,
 }
@@ -230,7 +234,7 @@ impl<'a> Dual<'a> {
         }
     }
 
-    fn of(&self, v: usize) -> &'a [Choice] {
+    pub(super) fn of(&self, v: usize) -> &'a [Choice] {
         let (stage, instruction) = self.iteration.kind[v];
         &self.options[stage][instruction]
     }
@@ -275,6 +279,15 @@ impl<'a> Dual<'a> {
         (0..self.iteration.len())
             .map(|v| (seconds(2 * v), seconds(2 * v + 1)))
             .collect()
+    }
+
+    /// What was found, with its bound.
+    fn point(&self, (seconds, joules): (f64, f64)) -> EnergyPoint {
+        EnergyPoint {
+            seconds,
+            joules,
+            lower_bound: self.bound(seconds),
+        }
     }
 
     /// Joules that no choice undercuts in so many seconds, by the flow of the last solution.

@@ -10,6 +10,7 @@
 //!                                                                 └─ round ───► one option each: a point
 //! ```
 
+mod dive;
 mod frontier;
 mod iteration;
 mod options;

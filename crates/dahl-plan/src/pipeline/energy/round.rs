@@ -74,15 +74,20 @@ impl Rounding<'_> {
                 .iter()
                 .map(|&u| ends[u as usize])
                 .fold(0.0, f64::max);
-            // Windows were counted in small whole units, rounded.
-            let room = windows[v].1 - begin + 1e-9;
-            let (stage, instruction) = self.iteration.kind[v];
-            let all = self.of(v);
-            let mut corners = self.corners[stage][instruction].iter().copied().rev();
-            chosen[v] = corners.find(|&c| all[c].seconds <= room).unwrap_or(0);
-            ends[v] = begin + all[chosen[v]].seconds;
+            chosen[v] = self.slowest_corner(v, windows[v].1 - begin);
+            ends[v] = begin + self.of(v)[chosen[v]].seconds;
         }
         chosen
+    }
+
+    /// The slowest corner of a computation that takes no more than so many seconds, or the fastest.
+    pub(super) fn slowest_corner(&self, v: usize, room: f64) -> usize {
+        let (stage, instruction) = self.iteration.kind[v];
+        let all = self.of(v);
+        let mut corners = self.corners[stage][instruction].iter().copied().rev();
+        // Windows were counted in small whole units, rounded.
+        let fits = |c: &usize| all[*c].seconds <= room + 1e-9;
+        corners.find(fits).unwrap_or(0)
     }
 
     /// What to speed up on the longest way, and to which option, if that is too long: where a second costs least.
@@ -107,7 +112,7 @@ impl Rounding<'_> {
     }
 
     /// Speeds up what is too slow by rounding, then slows down where slack is left, the largest saving first.
-    fn fill(&self, mut chosen: Vec<usize>, end: f64) -> Vec<usize> {
+    pub(super) fn fill(&self, mut chosen: Vec<usize>, end: f64) -> Vec<usize> {
         let count = chosen.len();
         let times = |chosen: &[usize]| -> Vec<f64> {
             (0..count).map(|v| self.of(v)[chosen[v]].seconds).collect()
@@ -136,6 +141,29 @@ impl Rounding<'_> {
             }
         }
         chosen
+    }
+
+    /// Changes one option after the other, up or down, and repairs the rest; keeps what costs less.
+    pub(super) fn exchange(&self, mut best: Vec<usize>, end: f64, tries: usize) -> Vec<usize> {
+        /// Prime, so that computations far apart follow each other.
+        const STRIDE: usize = 7919;
+        let mut joules = self.rate(&best).1;
+        for turn in 0..tries {
+            let v = turn / 2 * STRIDE % best.len();
+            let (now, most) = (best[v], self.of(v).len() - 1);
+            let mut next = best.clone();
+            next[v] = match turn % 2 {
+                0 if now < most => now + 1,
+                1 if now > 0 => now - 1,
+                _ => continue,
+            };
+            let next = self.fill(next, end);
+            let found = self.rate(&next);
+            if found.1 < joules && found.0 <= end * (1.0 + 1e-9) {
+                (best, joules) = (next, found.1);
+            }
+        }
+        best
     }
 
     /// Seconds and joules of an iteration with these options.

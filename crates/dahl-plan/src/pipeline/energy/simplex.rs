@@ -18,6 +18,7 @@ pub(super) const FREE: i64 = i64::MAX / 4;
 
 const NONE: u32 = u32::MAX;
 
+#[derive(Clone)]
 pub(super) struct Simplex {
     pub(super) arcs: Vec<Arc>,
     pub(super) flow: Vec<i64>,

@@ -89,8 +89,9 @@ pub struct PipelineWork {
     pub devices: usize,
     /// How many micro-batches a batch has.
     pub micro_batches: usize,
-    /// For `auto`, how many micro-batches' activations each device may keep; without, as many as 1F1B's first.
-    pub in_flight: Option<usize>,
+    /// For `auto`, how many micro-batches' activations each device may keep: one number for all of them, or one for
+    /// each; without, as many as 1F1B's first.
+    pub in_flight: Option<Vec<usize>>,
 }
 
 /// A schedule with what it costs.
@@ -163,7 +164,11 @@ pub fn schedule(
             ..base
         },
         ScheduleKind::Auto => Rules {
-            kept: vec![work.in_flight.unwrap_or(p); p],
+            kept: match work.in_flight.as_deref() {
+                None => vec![p; p],
+                Some([all]) => vec![*all; p],
+                Some(each) => each.to_vec(),
+            },
             ..base
         },
     };
@@ -197,6 +202,16 @@ fn check(work: &PipelineWork, kind: ScheduleKind) -> Result<(), ScheduleError> {
     if stages != devices * per {
         return refuse(format!(
             "{devices} devices with {per} stages each, and {stages} stages"
+        ));
+    }
+    if let Some(limits) = work
+        .in_flight
+        .as_ref()
+        .filter(|l| ![1, devices].contains(&l.len()))
+    {
+        let count = limits.len();
+        return refuse(format!(
+            "{count} limits on what devices keep, and {devices} devices: give one for all or one for each"
         ));
     }
     if stages.saturating_mul(work.micro_batches) > 1 << 20 {
@@ -263,6 +278,12 @@ fn bound(work: &PipelineWork, device_of: &[usize], split: bool) -> f64 {
         let after: f64 = work.stages[..first].iter().map(back).sum();
         let tail = if split { 0.0 } else { after };
         best = best.max(before + busy + tail);
+        // The gradient of the last micro-batch goes back to the first stage, whose weights wait for it.
+        let others: f64 = own.iter().map(|&s| work.stages[s][2]).sum::<f64>() * m;
+        let last = if first > 0 { work.stages[0][2] } else { 0.0 };
+        if split && own.len() == 1 {
+            best = best.max(before + busy - others + after + last);
+        }
     }
     let way: f64 = work.stages.iter().map(|t| t[0] + t[1]).sum();
     best.max(way)

@@ -99,6 +99,120 @@ fn unequal_stages_wait_less_with_the_memory_of_1f1b() {
     }
 }
 
+/// All orders of a device's operations in which each kind takes micro-batches in order and at most so many are kept.
+fn every_order(m: usize, kept: usize) -> Vec<Vec<usize>> {
+    let mut out = Vec::new();
+    let mut open = vec![(Vec::new(), [0usize; 3])];
+    while let Some((order, done)) = open.pop() {
+        if done == [m; 3] {
+            out.push(order);
+            continue;
+        }
+        let may = [
+            done[0] < m && done[0] - done[2] < kept,
+            done[1] < done[0],
+            done[2] < done[1],
+        ];
+        for which in (0..3).filter(|&w| may[w]) {
+            let (mut order, mut done): (Vec<usize>, _) = (order.clone(), done);
+            order.push(which);
+            done[which] += 1;
+            open.push((order, done));
+        }
+    }
+    out
+}
+
+/// When all has ended if devices follow these orders; `None` if they wait for each other.
+fn followed(work: &PipelineWork, orders: &[&Vec<usize>]) -> Option<f64> {
+    let devices = orders.len();
+    let mut ends = vec![[const { Vec::<f64>::new() }; 3]; devices];
+    let mut free = vec![0.0f64; devices];
+    let mut at = vec![0; devices];
+    let mut moved = true;
+    while std::mem::take(&mut moved) {
+        for d in 0..devices {
+            while let Some(&which) = orders[d].get(at[d]) {
+                let batch = ends[d][which].len();
+                let ready = match which {
+                    0 if d == 0 => Some(0.0),
+                    0 => ends[d - 1][0].get(batch).copied(),
+                    1 if d + 1 == devices => ends[d][0].get(batch).copied(),
+                    1 => ends[d + 1][1].get(batch).copied(),
+                    _ => Some(0.0),
+                };
+                let Some(ready) = ready else { break };
+                free[d] = free[d].max(ready) + work.stages[d][which];
+                ends[d][which].push(free[d]);
+                at[d] += 1;
+                moved = true;
+            }
+        }
+    }
+    let done = (0..devices).all(|d| at[d] == orders[d].len());
+    done.then(|| free.iter().copied().fold(0.0, f64::max))
+}
+
+/// The shortest of all schedules with a split backward.
+fn shortest(work: &PipelineWork, kept: &[usize]) -> f64 {
+    let all: Vec<Vec<Vec<usize>>> = (kept.iter())
+        .map(|&k| every_order(work.micro_batches, k))
+        .collect();
+    let mut at = vec![0; all.len()];
+    let mut best = f64::INFINITY;
+    loop {
+        let orders: Vec<&Vec<usize>> = all.iter().zip(&at).map(|(o, &i)| &o[i]).collect();
+        best = followed(work, &orders).map_or(best, |t| best.min(t));
+        let Some(d) = (0..at.len()).find(|&d| at[d] + 1 < all[d].len()) else {
+            return best;
+        };
+        at[..d].fill(0);
+        at[d] += 1;
+    }
+}
+
+#[test]
+fn auto_against_every_schedule() {
+    for seed in 0..30 {
+        let mut dice = Dice::new(seed);
+        let (devices, m) = [(2, 2), (2, 3), (3, 2)][dice.below(3)];
+        let limit = match dice.below(3) {
+            0 => vec![devices],
+            1 => vec![devices + 1],
+            _ => (0..devices).map(|d| devices - d).collect(),
+        };
+        let mut time = || 1.0 + dice.below(40) as f64 / 20.0;
+        let work = PipelineWork {
+            stages: (0..devices).map(|_| [time(), time(), time()]).collect(),
+            devices,
+            micro_batches: m,
+            in_flight: Some(limit.clone()),
+        };
+        let each = if limit.len() == 1 {
+            vec![limit[0]; devices]
+        } else {
+            limit
+        };
+        let found = made(&work, ScheduleKind::Auto);
+        let within = found
+            .in_flight
+            .iter()
+            .zip(&each)
+            .all(|(n, k)| *n <= *k as f64);
+        assert!(within, "{seed}: {:?} {each:?}", found.in_flight);
+        let least = shortest(&work, &each);
+        assert!(
+            found.lower_bound <= least * (1.0 + 1e-9),
+            "{seed}: {found:?} {least}"
+        );
+        let ratio = found.makespan / least;
+        assert!(
+            (1.0 - 1e-9..1.15).contains(&ratio),
+            "{seed}: {ratio} {work:?}"
+        );
+    }
+}
+
 #[test]
 fn bad_work_is_refused() {
     let good = equal(3, 4, ScheduleKind::OneFOneB);
