@@ -189,7 +189,7 @@ fn case(codelet: &str, dtype: DType, i: usize, dice: &mut Dice) -> Option<Case> 
         ),
         name if name.starts_with("cross_entropy") => loss(name, i, dice),
         name if name.starts_with("soft_cross_entropy") => soft_loss(name, i, dice),
-        "sgd" | "sgd_momentum" | "adam" => optimiser(codelet, d, i),
+        "average" | "sgd" | "sgd_momentum" | "adam" => optimiser(codelet, d, i),
         name if name.contains("relu_max_pool2d") || name == "max_pool2d_expand" => {
             fused(name, dtype, i, dice)
         }
@@ -525,6 +525,10 @@ fn optimiser(name: &str, d: [usize; 4], i: usize) -> Option<Case> {
     let values = |v: &[f64]| Operand::read(row(v.len()), These(v.to_vec()));
     let decay = if i.is_multiple_of(2) { 0.0 } else { 0.01 };
     match name {
+        "average" => of(
+            vec![values(&[0.1 + 0.25 * i as f64]), grad, param],
+            Vec::new(),
+        ),
         "sgd" => of(vec![values(&[0.1, decay, 0.9]), grad, param], Vec::new()),
         "sgd_momentum" => {
             let operands = vec![

@@ -313,7 +313,7 @@ impl Checkpoint {
     /// Whether the optimiser's state is that of a step.
     pub(crate) fn check_optimizer(&self, step: &Step) -> Result<(), CheckpointError> {
         let mut expected = 0;
-        let slots = step.optimizer.state_slots();
+        let slots = step.slots();
         for param in step.model.params().iter().filter(|p| p.role.is_trained()) {
             for slot in &slots {
                 let key = format!("{}.{slot}", param.key);

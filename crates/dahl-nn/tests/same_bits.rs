@@ -21,7 +21,7 @@ fn assert_same(name: &str, a: &Run, b: &Run) {
 
 #[test]
 fn any_number_of_workers_and_any_policy() {
-    for name in ["residual", "rectangles", "adamw"] {
+    for name in ["residual", "rectangles", "adamw", "averaged-parts"] {
         let case = case(name);
         for grain in ["auto", "sample=2,channel=2,height=2,width=2"] {
             for dtype in [DType::F32, DType::F64] {
@@ -107,7 +107,7 @@ fn checkpoint_after(case: &Case, how: &How, wanted: usize, name: &str) -> Checkp
 
 #[test]
 fn going_on_from_a_checkpoint_is_as_if_nothing_had_happened() {
-    for name in ["norm", "adam", "residual"] {
+    for name in ["norm", "adam", "residual", "averaged", "accumulated-norm"] {
         let case = case(name);
         let how = How {
             shuffle: true,

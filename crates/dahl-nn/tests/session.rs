@@ -349,6 +349,16 @@ fn settings_out_of_their_range_are_refused_before_training() {
     for (said, part) in [
         (set(&cosine), "cosine:5"),
         (set(&|s, _| s.clip_norm = Some(0.0)), "clipped to is 0"),
+        (set(&|s, _| s.accumulate = 0), "0 of "),
+        (
+            set(&|s, _| s.accumulate = s.batch - 1),
+            "and divide the batch",
+        ),
+        (set(&|s, _| s.ema = Some(1.0)), "average of weights is 1"),
+        (
+            set(&|s, _| s.ema = Some(f64::NAN)),
+            "average of weights is NaN",
+        ),
         (
             set(&|s, _| s.clip_norm = Some(f64::NAN)),
             "clipped to is NaN",

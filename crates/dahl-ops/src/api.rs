@@ -111,6 +111,7 @@ pub use crate::norm::layer::{
     layer_norm, layer_norm_affine_grad_reduce, layer_norm_input_grad, layer_norm_input_grad_into,
     layer_norm_into,
 };
+pub use crate::optim::average::average_assign;
 pub use crate::optim::{
     Decay, Momentum, adam_assign, clip_norm_assign, clip_squares_reduce, sgd_assign,
     sgd_momentum_assign,

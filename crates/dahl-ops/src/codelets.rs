@@ -134,6 +134,7 @@ pub static TABLE: &[&Listed] = &[
     &optim::ADAM,
     &optim::SQUARES,
     &optim::CLIP,
+    &optim::average::AVERAGE,
 ];
 
 /// What to say of a name that no codelet has.

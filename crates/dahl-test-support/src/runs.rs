@@ -33,6 +33,10 @@ pub struct Case {
     pub loss: Loss,
     pub classes: usize,
     pub clip: Option<f64>,
+    /// Parts that a batch is computed in; one unless given.
+    pub accumulate: Option<usize>,
+    /// The decay of the average of weights that is evaluated and kept.
+    pub ema: Option<f64>,
     #[serde(default)]
     pub shipped: bool,
     /// Mean loss of every epoch.
@@ -256,6 +260,8 @@ pub fn session(case: &Case, how: &How) -> Session {
         .optimizer(case.optimizer.clone())
         .loss(case.loss.clone())
         .clip_norm(case.clip)
+        .accumulate(case.accumulate.unwrap_or(1))
+        .ema(case.ema)
         .seed(7);
     let training = Training {
         epochs: case.epochs,

@@ -180,6 +180,17 @@ impl Trainer {
         self.set("clip_norm", |t| t.step.clip_norm = Some(norm))
     }
 
+    /// The batch is computed in so many parts, one after another, before weights are updated once: it takes the memory of one
+    /// part. They must divide the batch.
+    pub fn accumulate(self, parts: usize) -> Trainer {
+        self.set("accumulate", |t| t.step.accumulate = parts)
+    }
+
+    /// Evaluation, prediction and files have an exponential moving average of weights, of which so much stays in each update.
+    pub fn ema(self, decay: f64) -> Trainer {
+        self.set("ema", |t| t.step.ema = Some(decay))
+    }
+
     /// Key of everything random: first weights, order, dropout.
     pub fn seed(self, seed: u64) -> Trainer {
         self.set("seed", |t| t.step.seed = seed)

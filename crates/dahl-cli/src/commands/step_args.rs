@@ -74,6 +74,14 @@ pub struct StepArgs {
     /// Scale gradients so that their global norm is at most this
     #[arg(long)]
     clip_norm: Option<f64>,
+    /// Compute so many batches, one after another, and update weights once: as a batch of all their images, in the memory
+    /// of one. Steps, schedules and metrics count updates; batch norms see one batch at a time
+    #[arg(long, default_value_t = 1, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    accumulate: u32,
+    /// Keep an exponential moving average of weights, of which DECAY (0.999, for example) stays in each update: evaluation
+    /// and --save have the average, checkpoints both
+    #[arg(long, value_name = "DECAY")]
+    ema: Option<f64>,
     /// Key of everything random: initial weights, order, dropout
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -217,7 +225,11 @@ impl StepArgs {
             .set("weight_decay", self.weight_decay)
             .set("no_bias_decay", self.no_bias_decay.then_some(true));
         let step = self.graph.step(model, this, here)?;
+        let parts = self.accumulate as usize;
         let step = step
+            .batch(self.graph.batch as usize * parts)
+            .accumulate(parts)
+            .ema(self.ema)
             .optimizer(Optimizer::parse(&self.optimizer, &given)?)
             .loss(self.loss.loss.clone())
             .clip_norm(self.clip_norm)
@@ -261,6 +273,9 @@ impl StepArgs {
         add("momentum", number(self.momentum));
         add("weight-decay", number(self.weight_decay));
         add("clip-norm", number(self.clip_norm));
+        let parts = self.accumulate;
+        add("accumulate", (parts > 1).then(|| parts.to_string()));
+        add("ema", number(self.ema));
         let dtype = self.graph.dtype;
         add("dtype", (dtype != DType::F32).then(|| dtype.to_string()));
         add("seed", (self.seed != 42).then(|| self.seed.to_string()));

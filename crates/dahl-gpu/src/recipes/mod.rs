@@ -160,6 +160,7 @@ pub static TABLE: &[(&str, Recipe)] = &[
     ("class_weights_total", losses::weights_total),
     ("soft_cross_entropy", losses::soft_train),
     ("soft_cross_entropy_evaluate", losses::soft_evaluate),
+    ("average", optim::average),
     ("sgd", optim::sgd),
     ("sgd_momentum", optim::sgd_momentum),
     ("adam", optim::adam),

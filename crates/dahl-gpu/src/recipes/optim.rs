@@ -1,5 +1,6 @@
 //! Optimisers.
 
+use dahl_ops::optim::average::Average;
 use dahl_ops::optim::{Adam, Clip, Decay, Momentum, Norm, Sgd, SgdMomentum};
 
 use crate::launch::{Steps, Task};
@@ -16,6 +17,22 @@ pub(super) fn sgd(t: &Task<'_>, s: &mut Steps) {
         [values.into(), g.into(), p.into(), p.len().into()],
         p.len(),
     );
+}
+
+/// An average moved towards a parameter.
+pub(super) fn average(t: &Task<'_>, s: &mut Steps) {
+    let Average {
+        weight,
+        param,
+        average,
+    } = Average::of(t.tensors);
+    let args = [
+        weight.into(),
+        param.into(),
+        average.into(),
+        param.len().into(),
+    ];
+    s.items("average", args, param.len());
 }
 
 /// One step with momentum.

@@ -9,6 +9,17 @@ KERNEL void sgd(GLOBAL const REAL* values, Box V, GLOBAL const REAL* grad, Box G
     }
 }
 
+// As PyTorch's lerp: exact at both ends.
+KERNEL void average(GLOBAL const REAL* weight, Box V, GLOBAL const REAL* param, Box P, GLOBAL REAL* average,
+                    Box A, int count) {
+    const REAL w = weight[V.at];
+    EACH(i, count) {
+        const i64 at = place(A, i);
+        const REAL a = average[at], p = param[place(P, i)];
+        average[at] = w < LIT(0.5) ? a + w * (p - a) : p - (p - a) * (ONE - w);
+    }
+}
+
 KERNEL void sgd_momentum(GLOBAL const REAL* values, Box V, GLOBAL const REAL* grad, Box G,
                          GLOBAL REAL* param, Box P, GLOBAL REAL* buffer, Box B, int nesterov,
                          int count) {

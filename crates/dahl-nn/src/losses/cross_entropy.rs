@@ -115,9 +115,9 @@ impl CrossEntropy {
         // Losses are divided by the weights of the whole batch's labels, so these are added up first.
         let weighted = self.weight.as_ref().map(|_| {
             let (weights, total) = (tape.constant(0), tape.temporary("total weight", &[]));
-            for part in &parts {
+            for labels in tape.all_targets() {
                 let operands = WeightsTotal {
-                    labels: part.targets.with(Read),
+                    labels: labels.with(Read),
                     weights: weights.with(Read),
                     total: total.with(Reduce),
                 };

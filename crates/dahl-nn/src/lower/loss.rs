@@ -32,15 +32,22 @@ pub struct LossPart {
 }
 
 impl LossTape<'_> {
-    /// Samples of the step.
+    /// Samples of the step, whose mean the loss is. They may be computed in parts, of which this is one.
     pub fn batch(&self) -> usize {
-        self.tape.batch()
+        self.tape.io.io.losses.shape.len()
+    }
+
+    /// The targets of all samples of the step, in as many pieces as this part of it has tasks.
+    pub fn all_targets(&self) -> Vec<Handle> {
+        let (all, tasks) = (&self.tape.io.io.targets, self.tape.io.correct.shape.len());
+        let pieces = tiles::pieces(self.batch(), tasks).into_iter();
+        pieces.map(|n| tiles::samples(all, n)).collect()
     }
 
     /// The parts that the batch is cut into; together they are all of it.
     pub fn parts(&self) -> Vec<LossPart> {
         let io = self.tape.io;
-        let pieces = tiles::pieces(self.batch(), io.correct.shape.len());
+        let pieces = tiles::pieces(self.tape.batch(), io.correct.shape.len());
         let part = |(i, &n): (usize, &tiles::Piece)| LossPart {
             output: tiles::samples(&self.output, n),
             targets: tiles::samples(&io.targets, n),
@@ -58,7 +65,7 @@ impl LossTape<'_> {
 
     /// Constant `i` of [`crate::losses::Criterion::constants`].
     pub fn constant(&self, i: usize) -> Handle {
-        self.tape.io.constants[i].clone()
+        self.tape.io.io.constants[i].clone()
     }
 
     /// Where operations record their tasks.
@@ -88,14 +95,18 @@ impl Tape<'_> {
     /// Instead of a loss: copies the model's output to where the caller reads it, since it may be a view of
     /// another array.
     pub(super) fn scores(&mut self) {
-        let Some(scores) = &self.io.scores else {
+        let Some(scores) = &self.io.io.scores else {
             return;
         };
         self.recorder.section("scores");
         let (output, _) = self.end();
+        // As images, if the model gives such, and then those of this part.
+        let mut extents = output.shape.extents().to_vec();
+        extents[0] = scores.shape[0];
         let scores = scores
-            .reshape(output.shape.extents())
+            .reshape(&extents)
             .expect("as many as the model gives");
+        let scores = tiles::samples(&scores, self.io.samples);
         for n in tiles::pieces(self.batch(), self.io.correct.shape.len()) {
             let [from, to] = [&output, &scores].map(|h| tiles::samples(h, n));
             self.submit(&elementwise::COPY, &[from.with(Read), to.with(Write)], &[]);

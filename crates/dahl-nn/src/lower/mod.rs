@@ -27,23 +27,23 @@ use crate::step::Pass;
 pub use loss::{LossPart, LossTape};
 use state::{Io, State};
 pub use tape::Tape;
+use update::Sums;
 
-/// The graph of one pass over so many samples.
+/// The graph of one pass over the samples of `io`.
 pub(crate) fn graph(
     step: &crate::Step,
     pass: Pass,
-    batch: usize,
     state: (&State, usize),
     io: &Io,
 ) -> Result<Arc<Graph>, GraphError> {
-    record(step, pass, batch, state, io, recorder(step))?.finish()
+    record(step, pass, state, io, recorder(step))?.finish()
 }
 
 /// The graph of training steps that follow each other, each with arrays of its own for the host, as many as weights have versions.
 pub(crate) fn row(step: &crate::Step, state: &State, all: &[Io]) -> Result<Arc<Graph>, GraphError> {
     let mut tasks = recorder(step);
     for (turn, io) in all.iter().enumerate() {
-        tasks = record(step, Pass::Train, step.batch, (state, turn), io, tasks)?;
+        tasks = record(step, Pass::Train, (state, turn), io, tasks)?;
     }
     tasks.finish()
 }
@@ -55,27 +55,37 @@ fn recorder(step: &crate::Step) -> Recorder {
     }
 }
 
-/// The only place where a step becomes tasks.
+/// The only place where a step becomes tasks. A batch in parts is one graph: each part forward and backward, and an update
+/// behind the last.
 fn record(
     step: &crate::Step,
     pass: Pass,
-    batch: usize,
     state: (&State, usize),
     io: &Io,
-    recorder: Recorder,
+    mut recorder: Recorder,
 ) -> Result<Recorder, GraphError> {
-    let mut tape = Tape::new(step, pass, batch, state, io, recorder);
-    if pass == Pass::Train {
-        tape.check_batch()?;
+    for array in [&io.inputs, &io.targets, &io.losses]
+        .into_iter()
+        .chain(&io.scores)
+    {
+        recorder.by_rows(array);
     }
-    tape.forward();
-    match pass {
-        Pass::Predict => tape.scores(),
-        Pass::Evaluate => tape.loss(&step.loss),
-        Pass::Train => {
-            tape.loss(&step.loss);
-            tape.backward();
+    let mut sums = Sums::default();
+    for part in io.parts(step, pass) {
+        let mut tape = Tape::new(step, pass, state, &part, (recorder, sums));
+        if pass == Pass::Train {
+            tape.check_batch()?;
         }
+        tape.forward();
+        match pass {
+            Pass::Predict => tape.scores(),
+            Pass::Evaluate => tape.loss(&step.loss),
+            Pass::Train => {
+                tape.loss(&step.loss);
+                tape.backward();
+            }
+        }
+        (recorder, sums) = (tape.recorder, tape.sums);
     }
-    Ok(tape.recorder)
+    Ok(recorder)
 }

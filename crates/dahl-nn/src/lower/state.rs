@@ -1,18 +1,26 @@
 //! What outlives a step: parameters and optimiser state; and what goes in and comes out of one.
 
+use std::rc::Rc;
+
 use dahl_core::{Arena, ArenaError, DType, Element, Handle};
 
 use super::grain;
+use super::tiles::{self, Piece};
 use crate::Step;
 use crate::losses::Targets;
 use crate::model::Role;
-use crate::optim::Optimizer;
 use crate::step::Pass;
+
+/// What keeps arrays alive: an arena, or whoever has it.
+enum Owner {
+    Own(#[allow(dead_code)] Arena),
+    Shared(#[allow(dead_code)] Rc<State>),
+}
 
 /// Parameters and optimiser state, in an arena of their own.
 pub struct State {
     /// Where they live; kept so that the handles stay valid.
-    _arena: Arena,
+    _arena: Owner,
     /// The versions of every parameter of the model: one, or a ring of them where its layer reads older ones; counters have
     /// none.
     pub params: Vec<Vec<Handle>>,
@@ -42,7 +50,7 @@ impl State {
             };
             params.push((0..count).map(version).collect::<Result<_, _>>()?);
             let names = match p.role.is_trained() {
-                true => step.optimizer.state_slots(),
+                true => step.slots(),
                 false => Vec::new(),
             };
             let own = names
@@ -51,7 +59,7 @@ impl State {
             slots.push(own.collect::<Result<_, _>>()?);
         }
         Ok(State {
-            _arena: arena,
+            _arena: Owner::Own(arena),
             params,
             slots,
         })
@@ -104,16 +112,18 @@ impl Io {
             Targets::Classes => vec![batch],
             Targets::Values | Targets::Shares => vec![batch, step.model.classes()],
         };
-        let values = step.optimizer.values(0.0, 1).len();
-        let values = values.max(Optimizer::VALUES);
+        let (values, _) = step.value_count();
         let row = |values: Vec<f64>| match dtype {
             DType::F32 => row::<f32>(&arena, &values),
             DType::F64 => row::<f64>(&arena, &values),
         };
         let constants = step.loss.constants().into_iter().map(row);
         let outputs = [batch, step.model.classes()];
-        let loss_tasks = grain::loss(batch, grain::blocks(&step.model, batch));
-        let loss_tasks = grain::aligned(loss_tasks, batch, step.micro_batches_of(pass, batch));
+        let loss_tasks = step
+            .parts(batch)
+            .into_iter()
+            .map(|n| loss_tasks(step, pass, n))
+            .sum();
         let scores = (pass == Pass::Predict).then(|| arena.alloc("scores", &outputs, dtype));
         Ok(Io {
             classes: step.loss.targets().has_classes(),
@@ -128,6 +138,67 @@ impl Io {
             _arena: arena,
         })
     }
+}
+
+/// Tasks of the loss of some samples.
+fn loss_tasks(step: &Step, pass: Pass, (from, to): Piece) -> usize {
+    let samples = to - from;
+    let tasks = grain::loss(samples, grain::blocks(&step.model, samples));
+    grain::aligned(tasks, samples, step.micro_batches_of(pass, samples))
+}
+
+impl State {
+    /// The same with averages in the place of the parameters that have one: for evaluation.
+    pub(crate) fn averaged(self: &Rc<Self>) -> Self {
+        let average = |(versions, slots): (&Vec<Handle>, &Vec<Handle>)| match slots.last() {
+            Some(average) => vec![average.clone()],
+            None => versions.clone(),
+        };
+        State {
+            _arena: Owner::Shared(self.clone()),
+            params: self.params.iter().zip(&self.slots).map(average).collect(),
+            slots: vec![Vec::new(); self.params.len()],
+        }
+    }
+}
+
+impl Io {
+    /// What belongs to each part of the batch, in which it is computed.
+    pub(super) fn parts(&self, step: &Step, pass: Pass) -> Vec<IoPart<'_>> {
+        let mut counted = 0;
+        let part = |n: Piece| {
+            let first = counted;
+            counted += loss_tasks(step, pass, n);
+            IoPart {
+                io: self,
+                inputs: tiles::samples(&self.inputs, n),
+                targets: tiles::samples(&self.targets, n),
+                losses: tiles::last(&self.losses, n),
+                correct: tiles::last(&self.correct, (first, counted)),
+                samples: n,
+            }
+        };
+        step.parts(self.losses.shape.len())
+            .into_iter()
+            .map(part)
+            .collect()
+    }
+}
+
+/// A part of the batch, as [`Io`] has them.
+pub(super) struct IoPart<'a> {
+    /// The whole.
+    pub io: &'a Io,
+    /// Its samples.
+    pub inputs: Handle,
+    /// Their targets.
+    pub targets: Handle,
+    /// Their losses.
+    pub losses: Handle,
+    /// Counts of their loss's tasks.
+    pub correct: Handle,
+    /// Which samples of the batch these are.
+    pub samples: Piece,
 }
 
 /// An array with these values.

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use dahl_core::Mode::{Read, Write};
 use dahl_core::graph::Operand;
 use dahl_core::{Codelet, DType, GraphError, Handle, Param, Recorder, Task};
-use dahl_ops::elementwise::{ADD, Binary};
+use dahl_ops::elementwise::{ADD, Binary, COPY};
 
 use super::grain::{self, Grain, Parts};
-use super::state::{Io, State};
+use super::state::{IoPart, State};
 use super::tiles;
+use super::update::Sums;
 use crate::layers::fusion::{Group, groups};
 use crate::model::{Extent, Model};
 use crate::step::{Pass, Step};
@@ -22,7 +23,7 @@ use crate::step::{Pass, Step};
 pub struct Tape<'a> {
     pub(super) model: &'a Model,
     pub(super) state: &'a State,
-    pub(super) io: &'a Io,
+    pub(super) io: &'a IoPart<'a>,
     pub(super) step: &'a Step,
     pass: Pass,
     batch: usize,
@@ -42,13 +43,13 @@ pub struct Tape<'a> {
     kept: Vec<Vec<Handle>>,
     /// Whether anything that is trained lies behind a value.
     needs_gradient: Vec<bool>,
-    /// Gradients of parameters that wait for clipping.
-    pub(super) clipped: Vec<(usize, Handle)>,
+    /// Gradients of parameters that wait for other parts of the batch, or for clipping.
+    pub(super) sums: Sums,
 }
 
 /// What layers use.
 impl Tape<'_> {
-    /// Samples of the step.
+    /// Samples of the step, or of the part of it that is being computed.
     pub fn batch(&self) -> usize {
         self.batch
     }
@@ -68,15 +69,18 @@ impl Tape<'_> {
         self.pass == Pass::Train
     }
 
-    /// The key of random numbers.
+    /// The key of random numbers: another one in each part of the batch.
     pub fn seed(&self) -> u64 {
-        self.step.seed
+        let first = self.io.samples.0 as u64;
+        self.step
+            .seed
+            .wrapping_add(first.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
     /// An array of one element, the number of the step: together with [`Tape::seed`] and [`Tape::layer`],
     /// what random numbers depend on.
     pub(crate) fn step_number(&self) -> Handle {
-        self.io.step.clone()
+        self.io.io.step.clone()
     }
 
     /// The place of the layer in the model, counted from 0.
@@ -109,10 +113,17 @@ impl Tape<'_> {
         self.array_for(what, self.group().output)
     }
 
-    /// The first input under the output's shape, which has as many elements: no task, no copy.
+    /// The first input under the output's shape, which has as many elements: no task, no copy, unless it is a part of the
+    /// step's samples, which has no other shape.
     pub(crate) fn input_as_output(&self) -> Handle {
-        let extents = self.extents(self.group().output);
-        self.input(0).reshape(&extents).expect("as many elements")
+        let (x, extents) = (self.input(0), self.extents(self.group().output));
+        if let Ok(y) = x.reshape(&extents) {
+            return y;
+        }
+        let y = self.new_output();
+        let to = y.reshape(x.shape.extents()).expect("as many elements");
+        self.map(&COPY, &[&x], &to, &[]);
+        y
     }
 
     /// A new array for the gradient of input `i`.
@@ -247,11 +258,11 @@ impl<'a> Tape<'a> {
     pub(super) fn new(
         step: &'a Step,
         pass: Pass,
-        batch: usize,
         (state, turn): (&'a State, usize),
-        io: &'a Io,
-        recorder: Recorder,
+        io: &'a IoPart<'a>,
+        (recorder, sums): (Recorder, Sums),
     ) -> Self {
+        let batch = io.samples.1 - io.samples.0;
         let model = &step.model;
         let groups = groups(model);
         let mut needs_gradient = vec![false; model.layers.len() + 1];
@@ -261,16 +272,10 @@ impl<'a> Tape<'a> {
         }
         let mut values = vec![None; model.layers.len() + 1];
         values[0] = Some(io.inputs.clone());
-        for array in [&io.inputs, &io.targets, &io.losses]
-            .into_iter()
-            .chain(&io.scores)
-        {
-            recorder.by_rows(array);
-        }
         Tape {
             kept: groups.iter().map(|_| Vec::new()).collect(),
             gradients: vec![Vec::new(); values.len()],
-            clipped: Vec::new(),
+            sums,
             at: 0,
             recorder,
             model,

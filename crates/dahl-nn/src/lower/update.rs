@@ -1,8 +1,12 @@
 //! Updating parameters, and clipping gradients where that is asked for.
 
+use std::collections::BTreeMap;
+
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, ReadWrite, Reduce, Write};
-use dahl_ops::elementwise::COPY;
+use dahl_ops::elementwise::binary::Added;
+use dahl_ops::elementwise::{ADD_ASSIGN, COPY};
+use dahl_ops::optim::average::{AVERAGE, Average};
 use dahl_ops::optim::{CLIP, Clip, Norm, SQUARES, Squares};
 
 use super::{Tape, tiles};
@@ -25,13 +29,36 @@ fn cuts(handle: &Handle) -> Vec<[tiles::Piece; 4]> {
         .collect()
 }
 
+/// Gradients that wait: those of parts of the batch for the other parts, and those that are clipped for all others.
+#[derive(Default)]
+pub(super) struct Sums {
+    /// What parts of the batch before this one have added up to, by parameter.
+    parts: BTreeMap<usize, Handle>,
+    /// Complete ones, in their order.
+    clipped: Vec<(usize, Handle)>,
+}
+
 impl Tape<'_> {
-    /// A parameter's gradient is complete: updates it, or keeps it until all are.
+    /// A parameter's gradient is complete for this part of the batch: adds it to those of the parts before, and behind
+    /// the last part updates the parameter, or keeps the gradient until all are complete.
     pub(super) fn update(&mut self, param: usize, gradient: Handle) {
-        if self.step.clip_norm.is_some() {
-            self.clipped.push((param, gradient));
+        let total = match self.sums.parts.remove(&param) {
+            None => gradient,
+            Some(total) => {
+                for axes in cuts(&total) {
+                    let [part, sum] = [&gradient, &total].map(|h| tiles::part(h, axes));
+                    let (x, total) = (part.with(Read), sum.with(ReadWrite));
+                    ADD_ASSIGN.submit(self.recorder(), Added { x, total }, ());
+                }
+                total
+            }
+        };
+        if self.io.samples.1 < self.io.io.losses.shape.len() {
+            self.sums.parts.insert(param, total);
+        } else if self.step.clip_norm.is_some() {
+            self.sums.clipped.push((param, total));
         } else {
-            self.apply(param, &gradient);
+            self.apply(param, &total);
         }
     }
 
@@ -39,7 +66,10 @@ impl Tape<'_> {
         let Some(most) = self.step.clip_norm else {
             return;
         };
-        let gradients = std::mem::take(&mut self.clipped);
+        let gradients = std::mem::take(&mut self.sums.clipped);
+        if gradients.is_empty() {
+            return;
+        }
         let total = self.temporary("squares", &[1]);
         for (_, gradient) in &gradients {
             for axes in cuts(gradient) {
@@ -76,16 +106,27 @@ impl Tape<'_> {
                 let newest = tiles::part(&newest, axes);
                 self.submit(&COPY, &[newest.with(Read), p.with(Write)], &[]);
             }
-            let slots: Vec<Handle> = self.state.slots[param]
+            let mut slots: Vec<Handle> = self.state.slots[param]
                 .iter()
                 .map(|s| tiles::part(s, axes))
                 .collect();
+            let (_, weight) = self.step.value_count();
+            let average = weight.and_then(|at| Some((at, slots.pop()?)));
             let used = optimizer.values_used();
-            let values = tiles::last(&self.io.values, (first * used, (first + 1) * used));
+            let values = tiles::last(&self.io.io.values, (first * used, (first + 1) * used));
             let mut operands = vec![values.with(Read), g.with(Read), p.with(ReadWrite)];
             operands.extend(slots.iter().map(|s| s.with(ReadWrite)));
             let (codelet, params) = optimizer.codelet();
             self.submit(&codelet, &operands, &params);
+            if let Some((at, average)) = average {
+                let weight = tiles::last(&self.io.io.values, (at, at + 1));
+                let operands = Average {
+                    weight: weight.with(Read),
+                    param: p.with(Read),
+                    average: average.with(ReadWrite),
+                };
+                AVERAGE.submit(self.recorder(), operands, ());
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ impl Step {
         self.check()?;
         let io = Io::new(self, pass, batch)?;
         Ok(Lowered {
-            graph: lower::graph(self, pass, batch, (state, turn), &io)?,
+            graph: lower::graph(self, pass, (state, turn), &io)?,
             state: state.clone(),
             io,
         })
@@ -138,7 +138,7 @@ impl Step {
         exec.write(&io.targets, &mut |mut v| {
             (0..v.len()).for_each(|i| v.set(i, target(i as u64)));
         })?;
-        let values = self.optimizer.values(1e-4, 1);
+        let values = self.values(1e-4, 1);
         exec.write(&io.values, &mut |mut v| {
             values.iter().enumerate().for_each(|(i, &x)| v.set(i, x));
         })

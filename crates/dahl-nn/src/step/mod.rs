@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod averaged;
 mod kernels;
 mod lowered;
 #[cfg(test)]
@@ -67,6 +68,12 @@ pub struct Step {
     /// How many updates older than the newest the weights are that each layer reads in training, forward and backward;
     /// for layers beyond the list none. What a pipeline without a flush computes.
     pub delays: Vec<usize>,
+    /// In how many parts, one after another, the batch is computed before weights are updated once: activations take the
+    /// room of one part. Gradients are of the whole batch's mean; batch norms see a part at a time.
+    pub accumulate: usize,
+    /// How much of the average of weights stays in each update, where there is one: evaluation, prediction and files then have
+    /// the average instead of the last weights.
+    pub ema: Option<f64>,
 }
 
 /// Most versions of weights: each is a graph of its own.
@@ -139,6 +146,8 @@ impl Step {
             kernels: Kernels::default(),
             micro_batches: 1,
             delays: Vec::new(),
+            accumulate: 1,
+            ema: None,
         }
     }
 
@@ -217,6 +226,18 @@ impl Step {
         if pass == Pass::Train { a.max(1) } else { 1 }
     }
 
+    /// With the batch computed in so many parts, one after another.
+    pub fn accumulate(mut self, parts: usize) -> Step {
+        self.accumulate = parts;
+        self
+    }
+
+    /// With an exponential moving average of weights, of which so much stays in each update.
+    pub fn ema(mut self, decay: impl Into<Option<f64>>) -> Step {
+        self.ema = decay.into();
+        self
+    }
+
     /// Equal for equal steps, on every machine; changes with everything that changes what is computed. Names
     /// of models do not.
     pub fn fingerprint(&self) -> u64 {
@@ -234,6 +255,10 @@ impl Step {
         // Steps without a pipeline have the fingerprint that they had before there were any.
         if self.micro_batches != 1 || self.versions() > 1 {
             (self.micro_batches, &self.delays).hash(&mut h);
+        }
+        // What other steps have not counts where it is: fingerprints of older steps stay.
+        if self.accumulate != 1 || self.ema.is_some() {
+            (self.accumulate, self.ema.map(f64::to_bits)).hash(&mut h);
         }
         h.finish()
     }
@@ -268,6 +293,7 @@ impl Step {
                 range: "a finite number above 0",
             });
         }
+        self.check_parts()?;
         if let Some(&output) = self.model.extents().last() {
             self.loss.check(output)?;
         }

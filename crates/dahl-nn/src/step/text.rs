@@ -27,6 +27,10 @@ pub(super) struct Text<L = Loss, O = Optimizer> {
     micro_batches: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     delays: Vec<usize>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    accumulate: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ema: Option<f64>,
 }
 
 fn one() -> usize {
@@ -51,6 +55,8 @@ impl From<Step> for Text {
             kernels: step.kernels,
             micro_batches: step.micro_batches,
             delays: step.delays,
+            accumulate: step.accumulate,
+            ema: step.ema,
         }
     }
 }
@@ -78,6 +84,8 @@ impl Text {
             kernels: text.kernels,
             micro_batches: text.micro_batches,
             delays: text.delays,
+            accumulate: text.accumulate,
+            ema: text.ema,
         };
         step.check()?;
         Ok(step)
@@ -112,6 +120,8 @@ impl Step {
             kernels,
             micro_batches,
             delays,
+            accumulate,
+            ema,
         } = text;
         let text = Text {
             model,
@@ -125,6 +135,8 @@ impl Step {
             kernels,
             micro_batches,
             delays,
+            accumulate,
+            ema,
         };
         text.step(registry)
     }

@@ -98,7 +98,7 @@ impl Session {
             let batch = batch?;
             let part = i as f64 / (steps - 1) as f64;
             let rate = from * libm::pow(to / from, part);
-            let values = self.step.optimizer.values(rate, i + 1);
+            let values = self.step.values(rate, i + 1);
             let input = Input::of(&batch, &values, i);
             let mut totals = Totals::default();
             let turn = i as usize % self.step.versions();

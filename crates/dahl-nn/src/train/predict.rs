@@ -246,7 +246,7 @@ impl Session {
             step: 0,
         };
         let turn = self.turn();
-        let make = |batch| self.step.lower_as(Pass::Predict, batch, &self.state, turn);
+        let make = |batch| self.step.lower_as(Pass::Predict, batch, &self.shown, turn);
         self.predictions.launch(exec, (&input, turn), scores, make)
     }
 }

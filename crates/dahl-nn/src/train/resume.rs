@@ -87,7 +87,7 @@ impl Session {
     /// All that is needed to go on from here.
     fn checkpoint(&self, exec: &mut dyn Executor) -> Result<Checkpoint, TrainError> {
         let mut optimizer = Weights::default();
-        let names = self.step.optimizer.state_slots();
+        let names = self.step.slots();
         for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
             for (name, array) in names.iter().zip(slots) {
                 optimizer.insert(format!("{}.{name}", param.key), read(exec, array)?);
@@ -97,7 +97,7 @@ impl Session {
         Ok(Checkpoint {
             model_fingerprint: self.step.model.fingerprint(),
             model_toml: self.step.model.to_toml(),
-            weights: self.weights(exec)?,
+            weights: self.weights_of(exec, &self.state)?,
             optimizer,
             step: self.launched,
             epoch: self.epoch,
@@ -195,7 +195,7 @@ impl Session {
         checkpoint.check_settings(&self.settings_json())?;
         checkpoint.check_optimizer(&self.step)?;
         self.set_weights(exec, &checkpoint.weights)?;
-        let names = self.step.optimizer.state_slots();
+        let names = self.step.slots();
         for (param, slots) in self.step.model.params().iter().zip(&self.state.slots) {
             for (name, array) in names.iter().zip(slots) {
                 if let Some(tensor) = checkpoint.optimizer.get(&format!("{}.{name}", param.key)) {

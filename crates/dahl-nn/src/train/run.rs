@@ -223,8 +223,10 @@ impl Session {
         batch: &Prepared<T>,
         rate: f64,
     ) -> Result<(), TrainError> {
-        let values = self.step.optimizer.values(rate, self.launched + 1);
+        let values = self.step.values(rate, self.launched + 1);
         let input = Input::of(batch, &values, self.launched);
+        // Each part of a batch counts as one that batch norms have seen.
+        self.batches_before += self.step.parts(batch.samples()).len() as u64 - 1;
         let before = self.totals.loss;
         let turn = self.turn();
         let make = |batch| self.step.lower_as(Pass::Train, batch, &self.state, turn);
@@ -321,7 +323,7 @@ impl Session {
             self.evaluations.complete(exec, &mut source, &mut batch)?;
             let input = Input::of(&batch, &[], 0);
             let turn = self.turn();
-            let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.state, turn);
+            let make = |batch| self.step.lower_as(Pass::Evaluate, batch, &self.shown, turn);
             self.evaluations
                 .launch(exec, (&input, turn), &mut totals, make)?;
         }

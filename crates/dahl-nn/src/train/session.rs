@@ -23,6 +23,8 @@ pub struct Session {
     pub(super) training: Training,
     pub(super) rate: f64,
     pub(super) state: Rc<State>,
+    /// The same, or averages of weights where the step has them: for evaluation and files.
+    pub(super) shown: Rc<State>,
     pub(super) steps: Phases,
     pub(super) evaluations: Phases,
     pub(super) predictions: Phases,
@@ -70,8 +72,13 @@ impl Session {
         let model = &step.model;
         training.augment = training.augment.or_else(|| model.augment.clone());
         training.normalise = training.normalise.or_else(|| model.normalise.clone());
+        let state = step.state()?;
         Ok(Session {
-            state: step.state()?,
+            shown: match step.ema {
+                Some(_) => Rc::new(state.averaged()),
+                None => state.clone(),
+            },
+            state,
             step,
             training,
             rate,
@@ -193,7 +200,21 @@ impl Session {
     /// Weights as PyTorch initialises them, from the session's seed.
     pub fn initialise(&mut self, exec: &mut dyn Executor) -> Result<(), TrainError> {
         self.has_weights = true;
-        Ok(self.step.initialise(exec, &self.state)?)
+        self.step.initialise(exec, &self.state)?;
+        self.begin_averages(exec)
+    }
+
+    /// Averages begin as the weights, so that they can be looked at before the first step.
+    fn begin_averages(&self, exec: &mut dyn Executor) -> Result<(), TrainError> {
+        if self.step.ema.is_none() {
+            return Ok(());
+        }
+        let pairs = self.state.params.iter().zip(&self.shown.params);
+        for (param, shown) in pairs.filter_map(|(a, b)| Some((a.first()?, b.first()?))) {
+            let values = read(exec, param)?;
+            write(exec, shown, &values)?;
+        }
+        Ok(())
     }
 
     /// First weights, if nobody has set any.
@@ -224,7 +245,7 @@ impl Session {
                 self.batches_before = v.first().map_or(0, |&n| n.max(0) as u64);
             }
         }
-        Ok(())
+        self.begin_averages(exec)
     }
 
     /// Takes what of weights from outside fits the model, names without wrappers' prefixes; the rest is as
@@ -242,11 +263,20 @@ impl Session {
         Ok(fitted.notes)
     }
 
-    /// The weights after all steps launched so far.
+    /// The weights after all steps launched so far: their averages, where the step has them.
     pub fn weights(&self, exec: &mut dyn Executor) -> Result<Weights, TrainError> {
+        self.weights_of(exec, &self.shown)
+    }
+
+    /// The weights of a state.
+    pub(super) fn weights_of(
+        &self,
+        exec: &mut dyn Executor,
+        state: &State,
+    ) -> Result<Weights, TrainError> {
         let mut weights = Weights::default();
         for (place, param) in self.step.model.params().iter().enumerate() {
-            let tensor = match self.state.version(place, self.turn(), 0) {
+            let tensor = match state.version(place, self.turn(), 0) {
                 Some(array) => read(exec, array)?,
                 None => Tensor {
                     shape: Vec::new(),

@@ -23,6 +23,7 @@
 //! ```
 
 pub(crate) mod adam;
+pub mod average;
 pub(crate) mod clip;
 pub(crate) mod sgd;
 

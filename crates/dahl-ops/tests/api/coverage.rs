@@ -79,6 +79,9 @@ fn training_step(r: &Recorder, arena: &Arena) {
     let decay = Decay { decoupled: true };
     api::adam_assign(r, &mut w, [first, second], &dw, &adam, decay);
 
+    let weight = arena.from_slice([1], &[0.1f32]).unwrap();
+    api::average_assign(r, buffer, &w, &weight);
+
     let mut losses = r.temporary([2]);
     let mut correct = r.temporary([]);
     let c = api::conv2d(r, &x, &w, Some(&bias), options);

@@ -163,6 +163,8 @@ fn difference(planned: &Step, given: &Step) -> Option<(&'static str, String, Str
                 "clip-norm",
                 step.clip_norm.map_or("none".into(), |n| n.to_string()),
             ),
+            ("accumulate", step.accumulate.to_string()),
+            ("ema", step.ema.map_or("none".into(), |n| n.to_string())),
             ("seed", step.seed.to_string()),
             ("delays", format!("{:?}", step.delays)),
         ]
