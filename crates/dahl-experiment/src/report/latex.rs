@@ -118,7 +118,7 @@ fn pgf(picture: &Picture) -> String {
         for (place, series) in panel.series.iter().enumerate() {
             // Bars stand beside each other, around their place.
             let middle = (panel.series.len() as f64 - 1.0) / 2.0;
-            let shift = picture.bars.then(|| 5.0 * (place as f64 - middle));
+            let shift = picture.bars.then_some(5.0 * (place as f64 - middle));
             text += &coordinates(series, shift);
         }
         // One legend for all panels, which have the same colours.
