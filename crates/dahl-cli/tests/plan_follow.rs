@@ -168,7 +168,7 @@ fn a_plan_is_refused_where_it_does_not_fit() {
 fn plans_of_other_versions_and_half_files_are_refused() {
     let here = Here::new("plan_damaged");
     let kept = here.kept().to_string();
-    let old = kept.replacen("\"version\":4", "\"version\":2", 1);
+    let old = kept.replacen("\"version\":5", "\"version\":2", 1);
     let old = here.file("old.json", &old);
     let says = ["old.json", "version 2", "plan again"];
     here.refused(&["plan", "explain", &old], &says);

@@ -45,7 +45,7 @@ fn points_go_from_the_fastest_to_the_thriftiest() {
     for part in ["no less than", "27.000000 s", "4 micro-batches", "1F1B"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let picture = folder("plan_frontier").join("frontier.svg");
+    let picture = std::path::Path::new(file).with_file_name("frontier.svg");
     let path = picture.to_str().expect("UTF-8");
     dahl(&[&args[..], &["--svg", path]].concat());
     let svg = std::fs::read_to_string(&picture).expect("a picture");
