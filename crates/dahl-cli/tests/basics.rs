@@ -121,7 +121,7 @@ fn manual_pages_say_what_help_says() {
     );
     assert!(folder.join("dahl-data-show.1").exists());
     refuse(
-        &["man", "/nowhere/at/all"],
+        &["man", "/dev/null/folder"],
         "",
         1,
         &["cannot write manual pages"],

@@ -211,6 +211,11 @@ fn experiments() {
     run("docs/experiments.md");
 }
 
+#[test]
+fn energy_methodology() {
+    run("docs/energy-methodology.md");
+}
+
 /// Chapters whose commands take longest have tests of their own, so that they run side by side.
 const LONG: [&str; 6] = [
     "data.md",
@@ -406,6 +411,7 @@ fn every_document_with_commands_is_run() {
             "several-machines.md",
             "pipelines.md",
             "experiments.md",
+            "energy-methodology.md",
         ]
         .contains(&name.as_str())
             || path.parent().is_some_and(|p| p.ends_with("guide"));

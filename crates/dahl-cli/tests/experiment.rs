@@ -345,8 +345,8 @@ fn a_peer_that_ends_early_fails_its_cell_and_nothing_else() {
     let here = folder("early");
     let file = here.join("early.toml");
     let text = "version = 1\nname = \"early\"\nquestion = \"Who goes?\"\n[design]\nblocks = 3\nwindow = \"1 ms\"\n\
-        [factors]\nengine = [\"gone\", \"silent\"]\n[engine.gone]\ncommand = [\"sh\", \"-c\", \"echo '{\\\"error\\\":\\\"no room\\\"}'\"]\n\
-        [engine.silent]\ncommand = [\"true\"]\n[[table]]\nrows = \"engine\"\ncolumns = \"engine\"\ncell = \"seconds\"\n";
+        [factors]\nengine = [\"gone\", \"silent\"]\nmodel = [\"none\"]\n[engine.gone]\ncommand = [\"sh\", \"-c\", \"echo '{\\\"error\\\":\\\"no room\\\"}'\"]\n\
+        [engine.silent]\ncommand = [\"true\"]\n[[table]]\nrows = \"engine\"\ncolumns = \"model\"\ncell = \"seconds\"\n";
     fs::write(&file, text).expect("a file");
     let (file, out) = (
         file.display().to_string(),

@@ -20,11 +20,11 @@ fn resample(kernel: &'static str, from: Tensor, to: Tensor, t: &Task<'_>, s: &mu
 /// Each output pixel from the input.
 pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
     let Upsample { x, y } = Upsample::of(t.tensors);
-    resample("upsample", x, y, t, s);
+    resample("resample", x, y, t, s);
 }
 
 /// Each output's gradient goes where its value came from.
 pub(super) fn backward(t: &Task<'_>, s: &mut Steps) {
     let UpsampleGrad { dy, dx } = UpsampleGrad::of(t.tensors);
-    resample("upsample_grad", dy, dx, t, s);
+    resample("resample_grad", dy, dx, t, s);
 }

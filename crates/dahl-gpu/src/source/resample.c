@@ -18,7 +18,8 @@ FN int before_of(int i, int n, int m, int bilinear, int corners, REAL* share) {
     return (int)(above / below);
 }
 
-KERNEL void upsample(GLOBAL const REAL* x, Box X, GLOBAL REAL* y, Box Y, int bilinear, int corners,
+// Not `upsample`, which OpenCL C has of its own.
+KERNEL void resample(GLOBAL const REAL* x, Box X, GLOBAL REAL* y, Box Y, int bilinear, int corners,
                      int count) {
     EACH(e, count) {
         const int j = e % (uint)Y.w, i = e / (uint)Y.w % (uint)Y.h;
@@ -55,7 +56,7 @@ FN int range_high(int h, int n, int m) {
     return h + 2 >= n ? m - 1 : (int)((i64)(h + 2) * m / (n - 1)) + 2;
 }
 
-KERNEL void upsample_grad(GLOBAL const REAL* dy, Box DY, GLOBAL REAL* dx, Box DX, int bilinear, int corners,
+KERNEL void resample_grad(GLOBAL const REAL* dy, Box DY, GLOBAL REAL* dx, Box DX, int bilinear, int corners,
                           int count) {
     EACH(e, count) {
         const int w = e % (uint)DX.w, h = e / (uint)DX.w % (uint)DX.h;
