@@ -180,7 +180,7 @@ impl Trainer {
         self.set("clip_norm", |t| t.step.clip_norm = Some(norm))
     }
 
-    /// The batch is computed in so many parts, one after another, before weights are updated once: it takes the memory of one
+    /// The batch is computed in so many parts, one after another, before weights are updated once: activations take the memory of one
     /// part. They must divide the batch.
     pub fn accumulate(self, parts: usize) -> Trainer {
         self.set("accumulate", |t| t.step.accumulate = parts)

@@ -74,8 +74,8 @@ pub struct StepArgs {
     /// Scale gradients so that their global norm is at most this
     #[arg(long)]
     clip_norm: Option<f64>,
-    /// Compute so many batches, one after another, and update weights once: as a batch of all their images, in the memory
-    /// of one. Steps, schedules and metrics count updates; batch norms see one batch at a time
+    /// Compute so many batches, one after another, and update weights once: as a batch of all their images, in less
+    /// memory. Steps, schedules and metrics count updates; batch norms see one batch at a time
     #[arg(long, default_value_t = 1, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     accumulate: u32,
     /// Keep an exponential moving average of weights, of which DECAY (0.999, for example) stays in each update: evaluation

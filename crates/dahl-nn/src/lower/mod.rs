@@ -9,11 +9,13 @@
 //! |---|---|
 //! | `tape` | a step while it is being lowered: what layers see |
 //! | `loss`, `update` | losses and optimisers |
+//! | `parts` | parts of a batch, one behind the other |
 //! | `tiles`, `grain` | how work is cut into tasks |
 //! | `state` | parameters and optimiser state; what goes in and comes out of a step |
 
 pub mod grain;
 mod loss;
+mod parts;
 pub mod state;
 mod tape;
 pub mod tiles;
@@ -25,6 +27,7 @@ use dahl_core::{Graph, GraphError, Recorder};
 
 use crate::step::Pass;
 pub use loss::{LossPart, LossTape};
+use parts::Turns;
 use state::{Io, State};
 pub use tape::Tape;
 use update::Sums;
@@ -71,8 +74,14 @@ fn record(
         recorder.by_rows(array);
     }
     let mut sums = Sums::default();
-    for part in io.parts(step, pass) {
-        let mut tape = Tape::new(step, pass, state, &part, (recorder, sums));
+    let mut parts = io.parts(step, pass);
+    let turns = Turns::new(step, &parts, &recorder);
+    let last = parts.len().saturating_sub(1);
+    for (i, part) in parts.iter_mut().enumerate() {
+        if let Some(turns) = &turns {
+            turns.begin(part, &recorder);
+        }
+        let mut tape = Tape::new(step, pass, state, part, (recorder, sums));
         if pass == Pass::Train {
             tape.check_batch()?;
         }
@@ -86,6 +95,13 @@ fn record(
             }
         }
         (recorder, sums) = (tape.recorder, tape.sums);
+        if let Some(turns) = turns.as_ref().filter(|_| i < last) {
+            let given = match pass {
+                Pass::Predict => part.scores().into_iter().collect(),
+                _ => vec![part.losses.clone()],
+            };
+            turns.end(given.iter().chain(sums.of_parts()), &recorder);
+        }
     }
     Ok(recorder)
 }

@@ -201,6 +201,14 @@ pub(super) struct IoPart<'a> {
     pub samples: Piece,
 }
 
+impl IoPart<'_> {
+    /// What the model gives for its samples.
+    pub(super) fn scores(&self) -> Option<Handle> {
+        let scores = self.io.scores.as_ref()?;
+        Some(tiles::samples(scores, self.samples))
+    }
+}
+
 /// An array with these values.
 fn row<T: Element>(arena: &Arena, values: &[f64]) -> Result<Handle, ArenaError> {
     let values: Vec<T> = values.iter().map(|&x| T::from_f64(x)).collect();

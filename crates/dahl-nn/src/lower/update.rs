@@ -38,6 +38,13 @@ pub(super) struct Sums {
     clipped: Vec<(usize, Handle)>,
 }
 
+impl Sums {
+    /// Gradients of the parts of the batch so far.
+    pub(super) fn of_parts(&self) -> impl Iterator<Item = &Handle> {
+        self.parts.values()
+    }
+}
+
 impl Tape<'_> {
     /// A parameter's gradient is complete for this part of the batch: adds it to those of the parts before, and behind
     /// the last part updates the parameter, or keeps the gradient until all are complete.

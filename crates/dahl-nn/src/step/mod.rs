@@ -258,7 +258,7 @@ impl Step {
         }
         // What other steps have not counts where it is: fingerprints of older steps stay.
         if self.accumulate != 1 || self.ema.is_some() {
-            (self.accumulate, self.ema.map(f64::to_bits)).hash(&mut h);
+            ("parts", self.accumulate, self.ema.map(f64::to_bits)).hash(&mut h);
         }
         h.finish()
     }
