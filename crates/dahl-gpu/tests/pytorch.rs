@@ -89,5 +89,6 @@ fn two_devices_train_as_pytorch_does() {
         skip!("OpenCL has no device", POCL);
     }
     let args = ["--exact", "devices_train_as_pytorch_does", "--nocapture"];
-    again_with_two(&args, "on CPUs and two devices: as PyTorch", 8);
+    let runs = models().len();
+    again_with_two(&args, "on CPUs and two devices: as PyTorch", runs);
 }

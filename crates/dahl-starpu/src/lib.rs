@@ -1,6 +1,6 @@
 //! StarPU as an engine: the same graphs, kernels and memory under StarPU's workers and schedulers.
 //!
-//! [`StarPu`] takes the place of the runtime's workers and policy (`Runtime::builder().engine(StarPu::new("dmdas")?)`).
+//! `StarPu` takes the place of the runtime's workers and policy (`Runtime::builder().engine(StarPu::new("dmdas")?)`).
 //! StarPU gets a task for each of a graph's, with its priority, and the edges between them as task dependencies; which
 //! worker runs what and when is its decision alone. What a task computes is not, so the bits are those of any other run.
 //!
