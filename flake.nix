@@ -4,7 +4,7 @@
 #   nix build                                            the program
 #   nix develop                                          a shell with the tools of all tests
 #
-# Nobody has built this yet: it was written without a network. What was checked, and how, is in docs/experiments.md.
+# Nobody has built this yet: it was written without a network. What was checked, and how, is in docs/guide/experiments.md.
 {
   description = "DAHL: neural networks as graphs of tasks, with the least electricity";
 
