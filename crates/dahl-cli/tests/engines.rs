@@ -70,7 +70,11 @@ mod starpu {
     #[test]
     fn training_gives_the_same_weights() {
         let ours = weights("ours.safetensors", &["--workers", "2"]);
-        for (workers, policy) in [("1", "eager"), ("2", "dmdas"), ("2", "lws")] {
+        for (engine, workers, policy) in [
+            ("starpu", "1", "eager"),
+            ("starpu", "2", "dmdas"),
+            ("starpu-data", "2", "dmda"),
+        ] {
             let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/theirs.safetensors");
             let args = [
                 "train",
@@ -82,7 +86,7 @@ mod starpu {
                 "--data",
                 "fashion-mnist-small",
                 "--engine",
-                "starpu",
+                engine,
                 "--policy",
                 policy,
                 "--workers",

@@ -156,7 +156,9 @@ impl Machine {
             // Engines of this program need no table.
             let words = ["{dahl}", "bench", "peer"].map(String::from);
             return match name.as_str() {
-                "dahl" | "starpu" => Ok((self.resolve(&words, cell), BTreeMap::new())),
+                "dahl" | "starpu" | "starpu-data" => {
+                    Ok((self.resolve(&words, cell), BTreeMap::new()))
+                }
                 _ => Err(ExperimentError::Peer(format!(
                     "engine {name:?} has no command: add [engine.{name}] with command = [\"program\", …] to the experiment"
                 ))),

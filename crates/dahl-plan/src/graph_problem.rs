@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 
+use dahl_core::graph::cells::Cells;
 use dahl_core::{Graph, Machine, UnitId};
 
 use super::problem::{Class, Datum, Group, Link, Memory, Origin, Problem, Shared};
 use dahl_sim::Times;
-use dahl_sim::cells::Cells;
 
 /// A problem, and the machine's units behind its groups.
 #[derive(Clone, Debug, PartialEq)]

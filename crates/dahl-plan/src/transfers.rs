@@ -4,6 +4,7 @@
 //! file can keep, and a name becomes what can be followed. Whether and when it is followed is decided by
 //! [`transfers`].
 
+use dahl_core::graph::cells::Cells;
 use dahl_core::{Bytes, Graph, Machine, Region, Seconds};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,6 @@ use super::graph_problem::GraphProblem;
 use super::problem::{Origin, Problem};
 use super::schedule::{Schedule, ScheduledTransfer};
 use dahl_sched::transfers::{PlannedTransfer, Producer, TransferError, Transfers};
-use dahl_sim::cells::Cells;
 
 /// One transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

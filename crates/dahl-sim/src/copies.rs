@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
+use dahl_core::graph::cells::Cells;
 use dahl_core::{Bytes, Graph, Machine, Seconds};
 
-use super::cells::Cells;
 use super::prediction::MemoryUse;
 use super::recent::Recent;
 

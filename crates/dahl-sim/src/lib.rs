@@ -18,7 +18,7 @@
 //! | `launches` | who waits for whom, within and between launches |
 //! | `world` | what policies see |
 //! | `memories`, `room`, `fetch` | bringing a task's data: room for it, and what is missing |
-//! | `copies`, `recent`, `cells` | which memory holds what, what was needed longest ago, in which pieces |
+//! | `copies`, `recent` | which memory holds what, in the graph's cells; what was needed longest ago |
 //! | `needs`, `estimate` | what tasks ask of memories; how long that would take, for policies |
 //! | `moves`, `routes`, `links` | transfers, where they go along, and the lines they stand in |
 //! | `times`, `roofline` | how long tasks take, in every frequency state, and how we know |
@@ -32,7 +32,6 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod agenda;
-pub mod cells;
 mod cluster;
 mod copies;
 mod engine;

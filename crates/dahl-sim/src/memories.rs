@@ -10,12 +10,12 @@
 //! A unit whose operands are not there yet waits, and tries again when what it waits for has happened:
 //! [`Memories::acquire`] may be called any number of times for one task.
 
+use dahl_core::graph::cells::Cells;
 use dahl_core::{Graph, Machine};
 
 use super::Options;
 use super::SimError;
 use super::agenda::Agenda;
-use super::cells::Cells;
 use super::copies::{Copies, Key};
 use super::fetch::Loading;
 use super::links::Lanes;

@@ -3,9 +3,9 @@
 //! A task's operands are asked for several times while it is placed, brought, run and ended. Each need is a
 //! few words, and those of a task are next to each other, where the graph would be three tables away.
 
+use dahl_core::graph::cells::Cells;
 use dahl_core::{Access, Graph};
 
-use super::cells::Cells;
 use super::copies::Key;
 use dahl_sched::policy::TaskRef;
 

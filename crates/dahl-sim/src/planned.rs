@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
+use dahl_core::graph::cells::Cells;
+
 use super::agenda::Agenda;
-use super::cells::Cells;
 use super::memories::Memories;
 use super::routes::Routes;
 use dahl_sched::policy::TaskRef;

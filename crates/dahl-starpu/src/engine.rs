@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dahl_core::Graph;
 use dahl_runtime::RunError;
 use dahl_runtime::engine::{Engine, Hands, Submit};
 
+use crate::data::Handles;
 use crate::shim::{self, Codelet};
 use crate::tasks::Tasks;
 
@@ -29,6 +30,8 @@ pub struct StarPu {
     policy: CString,
     /// Whether its policy looks at durations.
     estimates: bool,
+    /// Whether it sees the data of tasks.
+    sees_data: bool,
     running: Mutex<Option<Running>>,
 }
 
@@ -37,6 +40,8 @@ struct Running {
     hands: Arc<Hands>,
     /// Kinds of tasks by the codelet's name.
     codelets: HashMap<String, Kind>,
+    /// What it knows of graphs' data.
+    handles: Vec<Weak<Handles>>,
 }
 
 /// A kind of task, owned.
@@ -72,8 +77,16 @@ impl StarPu {
         Ok(StarPu {
             policy: name,
             estimates: policy.starts_with("dm") || models.iter().any(|m| policy.contains(m)),
+            sees_data: false,
             running: Mutex::default(),
         })
+    }
+
+    /// Tells it what data tasks touch, as data handles beside the edges. With CPU workers, which share one memory, its
+    /// decisions stay what they are, and every task costs more: this is for those who look at what it costs.
+    pub fn with_data(mut self) -> StarPu {
+        self.sees_data = true;
+        self
     }
 
     /// The version that runs.
@@ -148,6 +161,7 @@ impl Engine for StarPu {
         *lock(&self.running) = Some(Running {
             hands,
             codelets: HashMap::new(),
+            handles: Vec::new(),
         });
         Ok(())
     }
@@ -166,7 +180,11 @@ impl Engine for StarPu {
             }
             codelets.push(running.codelets[&codelet.name].0);
         }
-        Ok(Box::new(Tasks::new(graph, codelets, running.hands.clone())))
+        let handles = self.sees_data.then(|| Arc::new(Handles::new(graph)));
+        running.handles.retain(|h| h.strong_count() > 0);
+        running.handles.extend(handles.as_ref().map(Arc::downgrade));
+        let hands = running.hands.clone();
+        Ok(Box::new(Tasks::new(graph, codelets, handles, hands)))
     }
 
     fn stop(&self) {
@@ -174,6 +192,9 @@ impl Engine for StarPu {
             return;
         };
         let mut running = lock(&RUNNING);
+        for handles in ended.handles.iter().filter_map(Weak::upgrade) {
+            handles.forget();
+        }
         // SAFETY: it runs; it ends when all tasks have.
         unsafe { shim::dahl_starpu_stop() };
         for kind in ended.codelets.into_values() {

@@ -4,7 +4,7 @@
  * else, they are known, by the headers of the version that is linked. What the other side sees is opaque pointers and
  * numbers. Nothing is decided here.
  */
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ struct dahl_codelet *dahl_starpu_codelet(const char *name, const char *model) {
     starpu_codelet_init(&made->codelet);
     made->codelet.where = STARPU_CPU;
     made->codelet.cpu_funcs[0] = run;
-    made->codelet.nbuffers = 0;
+    made->codelet.nbuffers = STARPU_VARIABLE_NBUFFERS; /* tasks say how many */
     made->codelet.name = made->name;
     if (model) {
         memcpy(made->name + length, model, more);
@@ -99,14 +99,96 @@ void dahl_starpu_free(struct dahl_codelet *codelet) {
     free(codelet);
 }
 
-/* A task, which StarPU destroys when it has run. */
-struct starpu_task *dahl_starpu_task(struct dahl_codelet *codelet, void *slot, int priority, uint32_t number) {
+/* A piece of data as StarPU sees it: so many bytes of the main memory. Where they lie is not said, since CPU workers all
+ * work in that memory and nothing is ever copied; kernels get their operands from the other side. */
+struct cell {
+    size_t bytes;
+};
+
+static struct cell *cell_of(starpu_data_handle_t handle, unsigned node) {
+    return starpu_data_get_interface_on_node(handle, node);
+}
+
+static void cell_register(starpu_data_handle_t handle, unsigned home, void *given) {
+    (void)home;
+    for (unsigned node = 0; node < STARPU_MAXNODES; node++)
+        *cell_of(handle, node) = *(struct cell *)given;
+}
+
+static size_t cell_size(starpu_data_handle_t handle) {
+    return cell_of(handle, STARPU_MAIN_RAM)->bytes;
+}
+
+static uint32_t cell_footprint(starpu_data_handle_t handle) {
+    return (uint32_t)cell_size(handle);
+}
+
+static int cell_compare(void *one, void *other) {
+    return ((struct cell *)one)->bytes == ((struct cell *)other)->bytes;
+}
+
+static void cell_display(starpu_data_handle_t handle, FILE *out) {
+    fprintf(out, "%zu\t", cell_size(handle));
+}
+
+static starpu_ssize_t cell_describe(void *cell, char *text, size_t room) {
+    return snprintf(text, room, "cell of %zu bytes", ((struct cell *)cell)->bytes);
+}
+
+/* There is no second memory to copy to. */
+static const struct starpu_data_copy_methods no_copies;
+
+static struct starpu_data_interface_ops cells = {
+    .register_data_handle = cell_register,
+    .copy_methods = &no_copies,
+    .get_size = cell_size,
+    .footprint = cell_footprint,
+    .compare = cell_compare,
+    .display = cell_display,
+    .describe = cell_describe,
+    .interfaceid = STARPU_UNKNOWN_INTERFACE_ID,
+    .interface_size = sizeof(struct cell),
+    .name = "dahl_cell",
+};
+
+/* A handle for so many bytes, which are where they belong. One thread at a time calls this. */
+starpu_data_handle_t dahl_starpu_data(size_t bytes) {
+    struct cell cell = {bytes};
+    starpu_data_handle_t handle;
+    if (cells.interfaceid == STARPU_UNKNOWN_INTERFACE_ID)
+        cells.interfaceid = starpu_data_interface_get_next_id();
+    starpu_data_register(&handle, STARPU_MAIN_RAM, &cell, &cells);
+    return handle;
+}
+
+/* Waits until no task has it, and forgets it. */
+void dahl_starpu_forget(starpu_data_handle_t handle) {
+    starpu_data_unregister_no_coherency(handle);
+}
+
+/* A task, which StarPU destroys when it has run, with its data: each handle once, and whether it is read (1), written (2) or
+ * both (3). Edges alone say who waits for whom: data that StarPU sees order nothing. */
+struct starpu_task *dahl_starpu_task(struct dahl_codelet *codelet, void *slot, int priority, uint32_t number,
+                                     unsigned count, starpu_data_handle_t const *data, uint8_t const *modes) {
     struct starpu_task *task = starpu_task_create();
     task->cl = &codelet->codelet;
     task->cl_arg = slot;
     task->cl_arg_size = 0;
     task->priority = priority;
     task->callback_arg = (void *)(uintptr_t)number;
+    task->sequential_consistency = 0;
+    task->nbuffers = (int)count;
+    if (count) {
+        /* Both are freed with the task. */
+        task->dyn_handles = malloc(count * sizeof *task->dyn_handles);
+        task->dyn_modes = malloc(count * sizeof *task->dyn_modes);
+        if (!task->dyn_handles || !task->dyn_modes)
+            abort(); /* as StarPU does where it has no memory for a task */
+        for (unsigned i = 0; i < count; i++) {
+            task->dyn_handles[i] = data[i];
+            task->dyn_modes[i] = modes[i] == 1 ? STARPU_R : modes[i] == 2 ? STARPU_W : STARPU_RW;
+        }
+    }
     return task;
 }
 

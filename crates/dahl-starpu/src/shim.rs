@@ -14,6 +14,12 @@ pub(crate) struct Task {
     _opaque: [u8; 0],
 }
 
+/// A piece of data that StarPU knows.
+#[repr(C)]
+pub(crate) struct Data {
+    _opaque: [u8; 0],
+}
+
 unsafe extern "C" {
     pub(crate) fn dahl_starpu_version(version: *mut c_int);
     pub(crate) fn dahl_starpu_max_workers() -> c_int;
@@ -28,7 +34,12 @@ unsafe extern "C" {
         slot: *const c_void,
         priority: c_int,
         number: u32,
+        count: c_uint,
+        data: *const *mut Data,
+        modes: *const u8,
     ) -> *mut Task;
+    pub(crate) fn dahl_starpu_data(bytes: usize) -> *mut Data;
+    pub(crate) fn dahl_starpu_forget(data: *mut Data);
     pub(crate) fn dahl_starpu_after(task: *mut Task, count: c_uint, before: *const *mut Task);
     pub(crate) fn dahl_starpu_submit(task: *mut Task) -> c_int;
 }

@@ -13,6 +13,7 @@ use dahl_core::hash::StableHasher;
 use dahl_core::{Graph, UnitKind};
 use dahl_runtime::engine::{Hands, Launch, Submit};
 
+use crate::data::Handles;
 use crate::shim::{self, Codelet, Task};
 
 /// A graph as StarPU gets it.
@@ -24,6 +25,8 @@ pub(crate) struct Tasks {
     /// For every task, where its predecessors begin; one more for the end.
     starts: Vec<u32>,
     predecessors: Vec<u32>,
+    /// What its tasks touch, where StarPU is told.
+    handles: Option<Arc<Handles>>,
     /// The same for every launch: launches of one instance.
     launch: OnceLock<Launch>,
     slots: Box<[Slot]>,
@@ -45,7 +48,12 @@ unsafe impl Sync for Tasks {}
 
 impl Tasks {
     /// `codelets` are the kinds of the graph's codelets.
-    pub(crate) fn new(graph: &Arc<Graph>, codelets: Vec<*mut Codelet>, hands: Arc<Hands>) -> Tasks {
+    pub(crate) fn new(
+        graph: &Arc<Graph>,
+        codelets: Vec<*mut Codelet>,
+        handles: Option<Arc<Handles>>,
+        hands: Arc<Hands>,
+    ) -> Tasks {
         let mut starts = vec![0; graph.len() + 1];
         for (task, &count) in graph.in_degree.iter().enumerate() {
             starts[task + 1] = starts[task] + count;
@@ -75,6 +83,7 @@ impl Tasks {
             hands,
             starts,
             predecessors,
+            handles,
             launch: OnceLock::new(),
         }
     }
@@ -101,10 +110,21 @@ impl Submit for Tasks {
             slot.tasks
                 .store(std::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
             let place: *const Slot = slot;
+            let handles = self.handles.as_ref();
+            let (data, modes) =
+                handles.map_or_else(Default::default, |h| h.of(slot.number as usize));
             // SAFETY: the codelet lives until StarPU ends, and the slot until the launch has ended: it is read by
-            // the task alone.
+            // the task alone. Handles live as long as this, and there is a mode for each.
             let task = unsafe {
-                shim::dahl_starpu_task(codelet, place.cast(), record.priority as c_int, number)
+                shim::dahl_starpu_task(
+                    codelet,
+                    place.cast(),
+                    record.priority as c_int,
+                    number,
+                    data.len() as c_uint,
+                    data.as_ptr(),
+                    modes.as_ptr(),
+                )
             };
             slot.task.store(task, Ordering::Relaxed);
             let at = slot.number as usize;

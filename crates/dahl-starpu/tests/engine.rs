@@ -22,6 +22,8 @@ fn random_programs_give_the_sequential_result() {
         (2, "dmdas"),
         (2, "prio"),
         (1, "ws"),
+        (2, "dmda+data"),
+        (1, "lws+data"),
     ] {
         let mut runtime = starpu(workers, policy, 2);
         for seed in 0..scaled(100) {
@@ -102,7 +104,7 @@ fn memory_is_flat_and_starting_again_works() {
     let arena = Arena::new();
     let mut x = arena.zeros::<f64, 1>([8]).expect("memory");
     let graph = chain(&mut x, 0);
-    for policy in ["lws", "dmda"] {
+    for policy in ["lws", "dmda", "dmda+data"] {
         let mut runtime = starpu(2, policy, 2);
         let mut steps = |n: usize| {
             (0..n).for_each(|_| runtime.launch(&graph).expect("a launch"));
@@ -118,7 +120,7 @@ fn memory_is_flat_and_starting_again_works() {
             "{policy}: {before} to {after} bytes"
         );
     }
-    assert_eq!(starpu(1, "lws", 2).read(&x).expect("values")[0], 90_000.0);
+    assert_eq!(starpu(1, "lws", 2).read(&x).expect("values")[0], 135_000.0);
 }
 
 #[test]

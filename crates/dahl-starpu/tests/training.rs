@@ -26,7 +26,7 @@ fn bits(step: &Step, steps: usize, runtime: &mut Runtime) -> Vec<u64> {
     bits
 }
 
-/// Three policies of StarPU's on 1 and 2 workers against ours, in both precisions.
+/// Three policies of StarPU's on 1 and 2 workers against ours, in both precisions; and one that sees the data.
 fn same_bits(model: &str, batch: usize, steps: usize) {
     let _alone = alone();
     for dtype in [DType::F32, DType::F64] {
@@ -35,7 +35,7 @@ fn same_bits(model: &str, batch: usize, steps: usize) {
         let mut ours = Runtime::builder().workers(2).build().expect("a runtime");
         let want = bits(&step, steps, &mut ours);
         assert!(want.iter().any(|b| *b != 0));
-        for (workers, policy) in [(1, "eager"), (2, "lws"), (2, "dmdas")] {
+        for (workers, policy) in [(1, "eager"), (2, "lws"), (2, "dmdas"), (2, "dmda+data")] {
             let mut runtime = starpu(workers, policy, 2);
             let got = bits(&step, steps, &mut runtime);
             assert!(
@@ -78,7 +78,7 @@ fn sessions_with_two_graphs_in_turns() {
                 ..How::default()
             };
             let want = run(&case, &how);
-            for (workers, policy) in [(1, "eager"), (2, "dmda"), (2, "prio")] {
+            for (workers, policy) in [(1, "eager"), (2, "dmda"), (2, "prio"), (2, "dmdas+data")] {
                 let mut runtime = starpu(workers, policy, 1);
                 let got = run_on(&mut runtime, &mut session(&case, &how), &case);
                 let what = format!("{name}, {dtype}, {policy}");

@@ -16,6 +16,8 @@ pub enum Engine {
     Dahl,
     /// StarPU's CPU workers, under a policy of StarPU's.
     StarPu,
+    /// The same, and StarPU sees the data of tasks as data handles.
+    StarPuData,
 }
 
 impl FromStr for Engine {
@@ -25,7 +27,8 @@ impl FromStr for Engine {
         match text {
             "dahl" => Ok(Engine::Dahl),
             "starpu" => Ok(Engine::StarPu),
-            _ => Err("use dahl or starpu".into()),
+            "starpu-data" => Ok(Engine::StarPuData),
+            _ => Err("use dahl, starpu or starpu-data".into()),
         }
     }
 }
@@ -35,6 +38,7 @@ impl fmt::Display for Engine {
         f.write_str(match self {
             Engine::Dahl => "dahl",
             Engine::StarPu => "starpu",
+            Engine::StarPuData => "starpu-data",
         })
     }
 }
@@ -43,7 +47,7 @@ impl Engine {
     /// The policy where none is named.
     pub(crate) fn usual_policy(self, gpus: bool) -> &'static str {
         match (self, gpus) {
-            (Engine::StarPu, _) => "lws",
+            (Engine::StarPu | Engine::StarPuData, _) => "lws",
             (Engine::Dahl, true) => "dmda",
             (Engine::Dahl, false) => "ws",
         }
@@ -54,7 +58,7 @@ impl Engine {
         if self == Engine::Dahl {
             return Ok(());
         }
-        let refused = |why: &str| Err(TuneError::Option(format!("--engine starpu: {why}")));
+        let refused = |why: &str| Err(TuneError::Option(format!("--engine {self}: {why}")));
         if !cfg!(feature = "starpu") {
             return refused(
                 "this program was built without StarPU; install StarPU (Debian: apt install libstarpu-dev pkg-config) \
@@ -86,8 +90,10 @@ impl Engine {
             Engine::Dahl => Ok(builder.policy(policy)),
             #[cfg(feature = "starpu")]
             Engine::StarPu => Ok(builder.engine(dahl_starpu::StarPu::new(policy)?)),
+            #[cfg(feature = "starpu")]
+            Engine::StarPuData => Ok(builder.engine(dahl_starpu::StarPu::new(policy)?.with_data())),
             #[cfg(not(feature = "starpu"))]
-            Engine::StarPu => Ok(builder), // Refused before.
+            Engine::StarPu | Engine::StarPuData => Ok(builder), // Refused before.
         }
     }
 
@@ -97,8 +103,13 @@ impl Engine {
             Engine::Dahl => policy.into(),
             #[cfg(feature = "starpu")]
             Engine::StarPu => format!("{policy} of StarPU {}", dahl_starpu::StarPu::version()),
+            #[cfg(feature = "starpu")]
+            Engine::StarPuData => {
+                let version = dahl_starpu::StarPu::version();
+                format!("{policy} of StarPU {version} with data handles")
+            }
             #[cfg(not(feature = "starpu"))]
-            Engine::StarPu => format!("{policy} of StarPU"),
+            Engine::StarPu | Engine::StarPuData => format!("{policy} of StarPU"),
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct RunArgs {
     #[arg(long)]
     policy: Option<String>,
     /// Who runs tasks: dahl, or starpu (StarPU's CPU workers and policies on the same graph, with the same bits; for
-    /// programs built with --features starpu)
+    /// programs built with --features starpu), or starpu-data (the same, with data handles for what tasks touch)
     #[arg(long, value_name = "E", default_value_t)]
     engine: Engine,
     /// Where temporaries of a step lie: planned (one block, nothing is allocated while it runs) or malloc (each by itself,

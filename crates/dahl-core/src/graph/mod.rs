@@ -13,6 +13,7 @@
 //! | `class` | tasks that are alike, and which implementation they use |
 //! | `fragments`, `deps` | facts by region; edges from them |
 //! | `runs` | regions under another shape of the same data |
+//! | `cells` | arrays cut into boxes that every task touches whole or not at all |
 //! | `reduce` | private accumulators and their merging |
 //! | `memory` | temporaries packed into one block |
 //! | `boundary` | what one launch must wait for in another |
@@ -21,6 +22,7 @@
 //! | `program` | a graph's program as JSON, to read back |
 
 pub mod boundary;
+pub mod cells;
 mod choices;
 mod class;
 pub mod deps;

@@ -1,7 +1,6 @@
 //! Small programs for the tests, whose tasks take as long as their first parameter says.
 
 mod batches;
-mod cells;
 mod energy;
 mod hand;
 mod memory;

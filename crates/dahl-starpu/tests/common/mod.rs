@@ -24,11 +24,20 @@ pub fn alone() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// A runtime whose tasks StarPU runs, with so many launches of a graph in flight.
+/// A runtime whose tasks StarPU runs, with so many launches of a graph in flight. Behind a policy's name, `+data` lets
+/// it see the data of tasks.
 pub fn starpu(workers: usize, policy: &str, in_flight: usize) -> Runtime {
+    let (name, data) = match policy.strip_suffix("+data") {
+        Some(name) => (name, true),
+        None => (policy, false),
+    };
+    let mut engine = StarPu::new(name).expect("a policy of StarPU");
+    if data {
+        engine = engine.with_data();
+    }
     Runtime::builder()
         .workers(workers)
-        .engine(StarPu::new(policy).expect("a policy of StarPU"))
+        .engine(engine)
         .in_flight(in_flight)
         .watchdog(Duration::from_secs(120))
         .build()

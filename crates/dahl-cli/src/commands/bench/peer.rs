@@ -48,7 +48,7 @@ fn words(cell: &Cell) -> anyhow::Result<Vec<String>> {
         let option = match factor.as_str() {
             "model" | "predict" => continue,
             // Engines of other programs have names of their own.
-            "engine" if level.to_string() != "starpu" => continue,
+            "engine" if !level.to_string().starts_with("starpu") => continue,
             "policy" if level.to_string() == "plan" => continue,
             "threads" => "workers",
             other => other,

@@ -29,7 +29,7 @@ pub struct Args {
     /// The policy, of DAHL's or of StarPU's
     #[arg(long, default_value = "ws")]
     policy: String,
-    /// Who runs tasks: dahl, or starpu where this was built with it
+    /// Who runs tasks: dahl, or starpu or starpu-data where this was built with it
     #[arg(long, value_name = "E", default_value_t)]
     engine: Engine,
     /// How many replays; the median is reported

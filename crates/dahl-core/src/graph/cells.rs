@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 
-use dahl_core::graph::runs;
-use dahl_core::hash::FastBuild;
-use dahl_core::{Graph, Region, Shape};
+use crate::graph::{Graph, runs};
+use crate::hash::FastBuild;
+use crate::region::Region;
+use crate::shape::Shape;
 
 /// Most cells of one array, and most cells that all its accesses together may name.
 const MOST_CELLS: usize = 1 << 14;
@@ -88,13 +89,13 @@ impl Cells {
 
     /// Where the cells of an access are named.
     #[inline]
-    pub(crate) fn range(&self, access: usize) -> (u32, u32) {
+    pub fn range(&self, access: usize) -> (u32, u32) {
         self.of_access[access]
     }
 
     /// The cells that are named in a range.
     #[inline]
-    pub(crate) fn named(&self, (start, len): (u32, u32)) -> &[u32] {
+    pub fn named(&self, (start, len): (u32, u32)) -> &[u32] {
         &self.named[start as usize..][..len as usize]
     }
 
@@ -178,7 +179,7 @@ impl Cells {
     }
 
     /// The cells of an array that lie in a box.
-    pub(crate) fn inside(&self, array: usize, region: &Region, mut cell: impl FnMut(u32)) {
+    pub fn inside(&self, array: usize, region: &Region, mut cell: impl FnMut(u32)) {
         let axes = &self.axes[array];
         let whole = |axis: usize| {
             let from = axes[axis].partition_point(|&c| c < region.start()[axis]);
