@@ -21,6 +21,10 @@
         src = self;
         cargoLock.lockFile = ./Cargo.lock;
         cargoBuildFlags = [ "-p" "dahl-cli" ];
+        # StarPU as an engine, for the experiments that compare schedulers.
+        buildFeatures = [ "starpu" ];
+        nativeBuildInputs = [ pkgs.pkg-config ];
+        buildInputs = [ pkgs.starpu ];
         # The tests want a browser, two MPIs and an OpenCL driver: run scripts/test in the development shell.
         doCheck = false;
         meta.mainProgram = "dahl";
