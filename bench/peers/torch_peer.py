@@ -66,9 +66,8 @@ def load(cell, args, part=slice(None), wrap=lambda network: network, scale=1.0):
         update.step()
         last[0] = value
 
-    # Compiles, allocates, touches.
-    for _ in range(3):
-        once()
+    # Compiles, allocates, touches; the warm-up does the rest.
+    once()
     return once, batch, lambda: last[0].item(), configuration(torch, threads)
 
 

@@ -74,7 +74,7 @@ fn an_experiment_runs_to_its_page_and_everything_is_made_again() {
         "order.csv",
         "environment.json",
         "figures/1-images_per_second.svg",
-        "tables/1-joules_per_image.tex",
+        "tables/1-cpu_seconds_per_image.tex",
         "pgf/1-images_per_second.tex",
     ] {
         assert!(Path::new(&out).join(name).is_file(), "{name}");
@@ -121,80 +121,80 @@ fn an_experiment_runs_to_its_page_and_everything_is_made_again() {
     assert!(again.err.contains("--resume"), "{}", again.err);
 }
 
+/// Starts a session of the file, or goes on with it.
+fn start(file: &str, out: &Path) -> std::process::Child {
+    let out = out.display().to_string();
+    let args = match Path::new(&out).join("rows.jsonl").exists() {
+        false => vec!["run", file, "-o", &out, "--allow-dirty", "--noisy"],
+        true => vec!["run", "--resume", &out],
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+    command.arg("experiment").args(args);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).spawn().expect("it starts")
+}
+
+/// What a session has measured, without times: runs in order, and what the summary says of figures that do not vary.
+fn measured(out: &Path) -> (Vec<String>, Vec<String>) {
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect(name);
+    let row = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("a row");
+    let rows: Vec<serde_json::Value> = read("rows.jsonl").lines().map(row).collect();
+    let key = |r: &serde_json::Value| format!("{} {} {}", r["block"], r["cell"], r["attempt"]);
+    let runs = rows.iter().filter_map(|r| r.get("run")).map(key);
+    let summary = read("summary.csv");
+    let constant = summary
+        .lines()
+        .filter(|l| l.contains(",made_up,") || l.contains(",loss,"));
+    (runs.collect(), constant.map(str::to_owned).collect())
+}
+
 #[cfg(unix)]
 #[test]
 fn twenty_kills_lose_and_double_no_row() {
     let here = folder("killed");
-    let (file, out) = (file(&here, 12), here.join("session").display().to_string());
-    let mut kills = 0;
-    for turn in 0u64.. {
-        let begun = Path::new(&out).join("rows.jsonl").exists();
-        let args: Vec<&str> = match begun {
-            false => vec![
-                "experiment",
-                "run",
-                &file,
-                "-o",
-                &out,
-                "--allow-dirty",
-                "--noisy",
-            ],
-            true => vec!["experiment", "run", "--resume", &out],
-        };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_dahl"))
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dahl can be started");
-        // Times that are spread over a start and several runs, as the hash of the turn says.
-        let wait = Duration::from_millis(40 + turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 160);
-        if kills < 20 {
-            std::thread::sleep(wait);
-            let _ = child.kill();
-            let status = child.wait().expect("it ends");
-            kills += u32::from(status.code().is_none());
-            if begun && status.code().is_some_and(|c| c == 3) {
-                break;
+    let (file, whole) = (file(&here, 12), here.join("whole"));
+    assert_eq!(
+        start(&file, &whole).wait().expect("it ends").code(),
+        Some(3)
+    );
+    let want = measured(&whole);
+    assert_eq!(want.0.len(), 48, "twelve blocks of four cells");
+    // Sessions, one after the other, until twenty kills have hit one that ran; then the last may end.
+    let (mut kills, mut sessions, mut turn) = (0, 0, 0u64);
+    while kills < 20 {
+        let out = here.join(format!("session-{sessions}"));
+        sessions += 1;
+        loop {
+            let mut child = start(&file, &out);
+            if kills < 20 {
+                // Times that are spread over a start and several runs, as the hash of the turn says.
+                turn += 1;
+                let wait = 40 + turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 160;
+                std::thread::sleep(Duration::from_millis(wait));
+                let _ = child.kill();
             }
-            // A folder of which only a part was made is begun again.
-            if !Path::new(&out).join("rows.jsonl").exists() {
-                let _ = fs::remove_dir_all(&out);
+            match child.wait().expect("it ends").code() {
+                // One engine is missing.
+                Some(code) => break assert_eq!(code, 3),
+                None if out.join("rows.jsonl").exists() => kills += 1,
+                // A folder of which only a part was made is begun again.
+                None => drop(fs::remove_dir_all(&out)),
             }
-        } else {
-            assert_eq!(
-                child.wait().expect("it ends").code(),
-                Some(3),
-                "one engine is missing"
-            );
-            break;
         }
+        let mut got = measured(&out);
+        // In a block, an order of its own; runs that go on are in that order too.
+        assert_eq!(got, want, "after {kills} kills");
+        got.0.sort();
+        got.0.dedup();
+        assert_eq!(got.0.len(), 48);
+        assert_eq!(
+            fs::read(out.join("order.csv")).expect("an order"),
+            fs::read(whole.join("order.csv")).expect("an order")
+        );
+        let page = fs::read(out.join("report.html")).expect("a page");
+        dahl(&["experiment", "report", &out.display().to_string()]);
+        assert_eq!(page, fs::read(out.join("report.html")).expect("a page"));
     }
-    assert!(kills > 0);
-    let rows = fs::read_to_string(Path::new(&out).join("rows.jsonl")).expect("rows");
-    let runs: Vec<serde_json::Value> = rows
-        .lines()
-        .map(|l| serde_json::from_str::<serde_json::Value>(l).expect("a row"))
-        .filter_map(|r| r.get("run").cloned())
-        .collect();
-    let mut keys: Vec<String> = runs
-        .iter()
-        .map(|r| format!("{} {} {}", r["block"], r["cell"], r["attempt"]))
-        .collect();
-    keys.sort();
-    keys.dedup();
-    assert_eq!(
-        (keys.len(), runs.len()),
-        (48, 48),
-        "twelve blocks of four cells"
-    );
-    let page = fs::read(Path::new(&out).join("report.html")).expect("a page");
-    dahl(&["experiment", "report", &out]);
-    assert_eq!(
-        page,
-        fs::read(Path::new(&out).join("report.html")).expect("a page")
-    );
 }
 
 /// The shipped experiments that need nothing but DAHL, as small as they get.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::ExperimentError;
 use crate::design::name;
+use crate::report::text::number;
 use crate::session::Session;
 use crate::stats::{self, Estimate, ratio_text};
 use crate::summary;
@@ -25,6 +26,11 @@ impl Compared {
     /// Whether the intervals have a value in common.
     pub fn overlap(&self) -> bool {
         self.first.overlaps(&self.second)
+    }
+
+    /// Both medians in words.
+    pub fn medians(&self) -> [String; 2] {
+        [self.first.median, self.second.median].map(number)
     }
 
     /// The ratio in words.

@@ -77,6 +77,8 @@ const AXIS: (&str, &str) = ("#6a6d75", "#9a9da6");
 
 /// Width and height of a panel.
 const PANEL: (f64, f64) = (340.0, 280.0);
+/// Width of a page: wider pictures would shrink.
+const PAGE: f64 = 1050.0;
 
 impl Picture {
     /// The picture as SVG, with names of its own, so that one page can hold several.
@@ -86,7 +88,7 @@ impl Picture {
 
     /// The same with panels of this width and height.
     fn sized(&self, name: &str, panel: (f64, f64)) -> String {
-        let columns = self.panels.len().clamp(1, 3);
+        let (columns, width) = self.columns(panel.0, PAGE);
         let rows = self.panels.len().div_ceil(columns);
         let plots: Vec<Vec<Plot>> = self.panels.iter().map(|p| self.plots(p)).collect();
         let layouts = self
@@ -100,7 +102,7 @@ impl Picture {
             .with_structure(places)
             .with_plots(plots)
             .with_layouts(layouts)
-            .with_cell_size(panel.0, panel.1)
+            .with_cell_size(width, panel.1)
             .with_spacing(14.0);
         let entries = self.legend();
         if entries.len() > 1 {
@@ -110,6 +112,32 @@ impl Picture {
         }
         let svg = SvgBackend::new().render_scene(&figure.render());
         dark(&scalable(&renamed(&svg, name)))
+    }
+
+    /// How many panels stand beside each other, three at most, and how wide each is, where one without many bars has
+    /// this width and all of them together have the page's.
+    pub(crate) fn columns(&self, width: f64, page: f64) -> (usize, f64) {
+        let places = self.categories.as_ref().map_or(0, Vec::len);
+        // So many bars, gaps counted as bars, fill a panel.
+        let bars = match self.bars {
+            true => places as f64 * (self.most_series() as f64 + 1.0),
+            false => 0.0,
+        };
+        let wanted = (width * bars / 18.0).clamp(width, page);
+        let columns = ((page / wanted + 0.2) as usize).clamp(1, 3);
+        (
+            columns.min(self.panels.len().max(1)),
+            wanted.min(page / columns as f64).max(width),
+        )
+    }
+
+    /// Series of the panel that has most.
+    pub(crate) fn most_series(&self) -> usize {
+        self.panels
+            .iter()
+            .map(|p| p.series.len())
+            .max()
+            .unwrap_or(0)
     }
 
     fn plots(&self, panel: &Panel) -> Vec<Plot> {
@@ -178,7 +206,19 @@ impl Picture {
         if self.log_y {
             layout = layout.with_log_y();
         }
+        if let Some(low) = self.bars.then(|| self.decade_below()).flatten() {
+            layout = layout.with_y_axis_min(low);
+        }
         layout
+    }
+
+    /// Where bars of a logarithmic axis begin: at a power of ten below the smallest, in all panels alike.
+    fn decade_below(&self) -> Option<f64> {
+        let series = self.panels.iter().flat_map(|p| &p.series);
+        let lows = series.flat_map(|s| &s.points).map(|p| p.estimate.low);
+        let least = lows.filter(|v| *v > 0.0).min_by(f64::total_cmp)?;
+        self.log_y
+            .then(|| 10f64.powf((least.log10() - 0.05).floor()))
     }
 
     /// Whether names along the axis are too long to stand beside each other.

@@ -5,7 +5,7 @@ mod html;
 mod latex;
 mod markdown;
 mod readme;
-mod text;
+pub(crate) mod text;
 
 use std::path::PathBuf;
 

@@ -84,6 +84,30 @@ pub(crate) struct Filled {
     pub notes: Vec<String>,
 }
 
+impl Filled {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.rows.iter().flat_map(|(_, entries)| entries)
+    }
+
+    /// Whether some cell has a value: a table without any is better a sentence.
+    pub(crate) fn has_values(&self) -> bool {
+        self.entries().any(|e| matches!(e, Entry::Value(..)))
+    }
+
+    /// Why cells have none, each reason once.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for entry in self.entries() {
+            if let Entry::Missing(why) = entry
+                && !all.contains(why)
+            {
+                all.push(why.clone());
+            }
+        }
+        all
+    }
+}
+
 /// Factors with more than one level among the cells of a session.
 pub(crate) fn varying(session: &Session) -> Vec<String> {
     let varies = |name: &&String| {
@@ -131,7 +155,7 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
         .flatten()
         .filter(|c| c != "–")
         .collect();
-    let mut notes = Vec::new();
+    let mut best: Vec<(String, Vec<String>)> = Vec::new();
     let mut rows = Vec::new();
     let at = |key: &[String], column: &str| {
         session.cells.iter().position(|cell| {
@@ -143,13 +167,14 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
         let peer = peer(session, table, measure, &columns, &|column| {
             at(&key, column)
         });
-        if let Some((name, _)) = &peer
-            && table
-                .ratio_to
-                .values()
-                .any(|l| l.to_string().ends_with('*'))
-        {
-            notes.push(format!("{}: the best peer is {name}", key.join(", ")));
+        // Which of several was the best is not to be seen in the table.
+        if let Some((name, _, true)) = &peer {
+            let place = best.iter_mut().find(|(peer, _)| peer == name);
+            let key = key.join(" ");
+            match place {
+                Some((_, keys)) => keys.push(key),
+                None => best.push((name.clone(), vec![key])),
+            }
         }
         let entry = |column: &String| {
             let Some(cell) = at(&key, column) else {
@@ -160,8 +185,8 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
             };
             let ratio = peer
                 .as_ref()
-                .filter(|(_, p)| *p != cell)
-                .and_then(|(_, p)| ratio(session, cell, *p, measure));
+                .filter(|(_, p, _)| *p != cell)
+                .and_then(|(_, p, _)| ratio(session, cell, *p, measure));
             Entry::Value(value, ratio)
         };
         let entries: Vec<Entry> = columns.iter().map(entry).collect();
@@ -169,6 +194,10 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
             rows.push((key, entries));
         }
     }
+    let note = |(peer, keys): (String, Vec<String>)| {
+        format!("The best peer is {peer} for {}.", keys.join("; "))
+    };
+    let notes = best.into_iter().map(note).collect();
     Filled {
         title: format!("{} by {}", measure::label(measure), table.columns),
         keys,
@@ -178,14 +207,14 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
     }
 }
 
-/// The level that ratios are to, and its cell.
+/// The level that ratios are to, its cell, and whether it is the best of several.
 fn peer(
     session: &Session,
     table: &crate::file::Table,
     measure: &str,
     columns: &[String],
     at: &dyn Fn(&str) -> Option<usize>,
-) -> Option<(String, usize)> {
+) -> Option<(String, usize, bool)> {
     let wanted = table.ratio_to.values().next()?;
     let matching = columns
         .iter()
@@ -199,8 +228,12 @@ fn peer(
     } else {
         -1.0
     };
-    let best = known.min_by(|a, b| (sign * a.2).total_cmp(&(sign * b.2)));
-    best.map(|(name, cell, _)| (name, cell))
+    let known: Vec<(String, usize, f64)> = known.collect();
+    let several = known.len() > 1;
+    let best = known
+        .into_iter()
+        .min_by(|a, b| (sign * a.2).total_cmp(&(sign * b.2)));
+    best.map(|(name, cell, _)| (name, cell, several))
 }
 
 /// The ratio of two cells, block by block.

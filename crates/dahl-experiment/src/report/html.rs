@@ -2,7 +2,6 @@
 
 use crate::report::text;
 use crate::session::Session;
-use crate::stats::ratio_text;
 use crate::summary::{Entry, Filled};
 
 const STYLE: &str = "\
@@ -12,9 +11,10 @@ const STYLE: &str = "\
 h1{margin:.2em 0}h2{margin-top:2.2em;border-bottom:1px solid var(--line);padding-bottom:.2em}\
 .question{font-size:1.15em;color:var(--soft);margin-top:0}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em;margin:.6em 0}\
-th,td{padding:.35em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{background:var(--head);font-weight:600}\
-td.key{white-space:nowrap}td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
+th,td{padding:.35em .6em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{background:var(--head);font-weight:600}\
+th.number{text-align:right}td.key{white-space:nowrap}td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
 figure{margin:1.2em 0}figcaption{color:var(--soft);font-size:.9em}svg{max-width:100%;height:auto}\
+@media(max-width:60rem){body{padding:1rem}figure svg{max-width:none!important}}\
 code,pre{font:.88em ui-monospace,monospace}pre{background:var(--head);padding:1em;overflow-x:auto;border-radius:.4em}";
 
 /// The page of a session.
@@ -37,7 +37,7 @@ pub(super) fn page(session: &Session) -> String {
     }
     for (name, picture) in &pictures {
         body += &format!(
-            "<figure id=\"figure-{name}\">{}<figcaption>{} by {}: medians with their intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
+            "<figure id=\"figure-{name}\"><div class=\"scroll\">{}</div><figcaption>{} by {}: medians with their intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
             picture.svg(&format!("f{name}")),
             escape(&picture.y),
             escape(&picture.x),
@@ -83,11 +83,19 @@ pub(super) fn page(session: &Session) -> String {
 }
 
 fn filled(table: &Filled) -> String {
-    let heads: Vec<String> = table
-        .keys
-        .iter()
-        .chain(&table.columns)
-        .map(|h| format!("<th>{}</th>", escape(h)))
+    if !table.has_values() {
+        let why = table.reasons().join("; ");
+        return format!(
+            "<h3>{}</h3><p>{}.</p>\n",
+            escape(&table.title),
+            escape(&why)
+        );
+    }
+    let keys = table.keys.iter().map(|h| ("", h));
+    let columns = table.columns.iter().map(|h| (" class=\"number\"", h));
+    let heads: Vec<String> = keys
+        .chain(columns)
+        .map(|(class, h)| format!("<th{class}>{}</th>", escape(h)))
         .collect();
     let mut rows = String::new();
     for (key, entries) in &table.rows {
@@ -120,8 +128,16 @@ fn entry(entry: &Entry) -> String {
         Entry::Empty => "<td></td>".into(),
         Entry::Missing(why) => format!("<td>–<small>{}</small></td>", escape(why)),
         Entry::Value(e, ratio) => {
-            let ratio = ratio.map_or(String::new(), |r| {
-                format!("<small>× {}</small>", escape(&ratio_text(&r)))
+            // As many as values, unless a block lacks one of the two.
+            let ratio = ratio.map_or(String::new(), |r| match r.contains(1.0) {
+                true => format!(
+                    "<small>no difference seen</small><small>× {:.3}–{:.3}</small>",
+                    r.low, r.high
+                ),
+                false => format!(
+                    "<small>× <b>{:.3}</b> ({:.3}–{:.3})</small>",
+                    r.median, r.low, r.high
+                ),
             });
             let interval = format!(
                 "<small>{}–{}, n = {}</small>",

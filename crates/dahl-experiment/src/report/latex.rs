@@ -5,11 +5,22 @@ use crate::plot::{COLOURS, Picture, Series};
 use crate::report::text;
 use crate::session::Session;
 use crate::stats::Estimate;
-use crate::summary::Entry;
+use crate::summary::{Entry, Filled};
+
+/// The tables that have values: one without any is a sentence of the paper.
+fn with_values(session: &Session) -> Vec<(String, Filled)> {
+    let filled = session.filled().into_iter();
+    filled.filter(|(_, f)| f.has_values()).collect()
+}
+
+/// Points from one bar to the next, of a panel that is not wider than others, and of a page's text.
+const BAR: f64 = 5.0;
+const PANEL_POINTS: f64 = 155.0;
+const PAGE_POINTS: f64 = 480.0;
 
 /// `tables/*.tex`.
 pub(super) fn tables(session: &Session) -> Vec<(String, String)> {
-    let table = |(name, filled): (String, crate::summary::Filled)| {
+    let table = |(name, filled): (String, Filled)| {
         let heads: Vec<String> = filled
             .keys
             .iter()
@@ -26,7 +37,10 @@ pub(super) fn tables(session: &Session) -> Vec<(String, String)> {
             filled.title,
             heads.join(" & ")
         );
-        for (key, entries) in &filled.rows {
+        for (place, (key, entries)) in filled.rows.iter().enumerate() {
+            if place > 0 {
+                text += "\\addlinespace\n";
+            }
             let fields = key
                 .iter()
                 .map(|k| escape(k))
@@ -36,7 +50,7 @@ pub(super) fn tables(session: &Session) -> Vec<(String, String)> {
         text += "\\bottomrule\n\\end{tabular}\n";
         (format!("tables/{name}.tex"), text)
     };
-    session.filled().into_iter().map(table).collect()
+    with_values(session).into_iter().map(table).collect()
 }
 
 fn entry(entry: &Entry) -> String {
@@ -58,7 +72,11 @@ fn entry(entry: &Entry) -> String {
                     interval(format!("{:.2}", r.low), format!("{:.2}", r.high))
                 ),
             };
-            format!("\\shortstack[r]{{{}\\\\{ratio}}}", value(e))
+            // The value stands on the row's line, its ratio below.
+            format!(
+                "\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{}\\\\{ratio}\\end{{tabular}}",
+                value(e)
+            )
         }
     }
 }
@@ -90,11 +108,11 @@ pub(super) fn paper(session: &Session) -> (String, String) {
         text += &float("figure", &format!("pgf/{name}.tex"), &caption);
     }
     for (name, filled) in session.filled() {
-        text += &float(
-            "table",
-            &format!("tables/{name}.tex"),
-            &escape(&filled.title),
-        );
+        let title = escape(&filled.title);
+        text += &match filled.has_values() {
+            true => float("table", &format!("tables/{name}.tex"), &title),
+            false => format!("\n{title}: {}.\n", escape(&filled.reasons().join("; "))),
+        };
     }
     ("paper.tex".into(), text + "\\end{document}\n")
 }
@@ -112,20 +130,27 @@ fn pgf(picture: &Picture) -> String {
         text += &format!("\\definecolor{{dahl{i}}}{{HTML}}{{{digits}}}\n");
     }
     let last = picture.panels.len().saturating_sub(1);
+    // As many beside each other as a page is wide, with their labels and the legend.
+    let (columns, _) = picture.columns(PANEL_POINTS, PAGE_POINTS);
+    text += "\\begin{tabular}{@{}l@{}}\n";
     for (i, panel) in picture.panels.iter().enumerate() {
-        let options = axis(picture, &panel.title, i == 0);
+        let first = i % columns == 0;
+        if first && i > 0 {
+            text += "\\\\[1ex]\n";
+        }
+        let options = axis(picture, &panel.title, first);
         text += &format!("\\begin{{tikzpicture}}[baseline]\n\\begin{{axis}}[{options}]\n");
         for (place, series) in panel.series.iter().enumerate() {
             // Bars stand beside each other, around their place.
             let middle = (panel.series.len() as f64 - 1.0) / 2.0;
-            let shift = picture.bars.then_some(5.0 * (place as f64 - middle));
+            let shift = picture.bars.then_some(BAR * (place as f64 - middle));
             text += &coordinates(series, shift);
         }
         // One legend for all panels, which have the same colours.
         if i == last {
             for (at, name) in picture.names() {
                 let image = match picture.bars {
-                    true => format!("ybar,ybar legend,fill=dahl{at},draw=none"),
+                    true => format!("area legend,fill=dahl{at},draw=none"),
                     false => format!("dahl{at},mark={},mark options={{fill=dahl{at}}}", mark(at)),
                 };
                 text += &format!(
@@ -136,7 +161,7 @@ fn pgf(picture: &Picture) -> String {
         }
         text += "\\end{axis}\n\\end{tikzpicture}%\n";
     }
-    text
+    text + "\\end{tabular}\n"
 }
 
 /// The options of an axis.
@@ -144,7 +169,7 @@ fn axis(picture: &Picture, title: &str, first: bool) -> String {
     let mut options = vec![
         format!("title={{{}}}", escape(title)),
         format!("xlabel={{{}}}", escape(&picture.x)),
-        "width=5.4cm,height=5cm".into(),
+        "height=5cm".into(),
         "title style={font=\\small},label style={font=\\small},tick label style={font=\\scriptsize}".into(),
         "legend pos=outer north east,legend style={font=\\scriptsize,draw=none},legend cell align=left".into(),
         "error bars/y dir=both,error bars/y explicit".into(),
@@ -153,7 +178,14 @@ fn axis(picture: &Picture, title: &str, first: bool) -> String {
         options.push(format!("ylabel={{{}}}", escape(&picture.y)));
     }
     if picture.bars {
-        options.push("ybar,bar width=4pt,enlarge x limits={abs=0.6}".into());
+        // Room for all bars of a place, and as much as a bar between places.
+        let unit = (BAR * (picture.most_series() as f64 + 1.5)).max(20.0);
+        options.push(format!(
+            "ybar,bar width={}pt,x={unit}pt,enlarge x limits={{abs=0.6}}",
+            BAR - 1.0
+        ));
+    } else {
+        options.push("width=5.4cm".into());
     }
     if let Some(names) = &picture.categories {
         let places: Vec<String> = (1..=names.len()).map(|i| i.to_string()).collect();

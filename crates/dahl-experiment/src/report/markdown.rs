@@ -36,9 +36,8 @@ pub(super) fn summary(session: &Session) -> String {
 }
 
 fn table(filled: &Filled) -> String {
-    let reasons = reasons(filled);
-    let all = filled.rows.iter().flat_map(|(_, entries)| entries);
-    if !all.clone().any(|e| matches!(e, Entry::Value(..))) {
+    let reasons = filled.reasons();
+    if !filled.has_values() {
         return format!("\n**{}**: {}.\n", filled.title, reasons.join("; "));
     }
     let heads: Vec<&str> = filled
@@ -78,19 +77,4 @@ fn entry(entry: &Entry) -> String {
         Entry::Value(e, None) => text::estimate(e),
         Entry::Value(e, Some(r)) => format!("{}<br>× {}", text::estimate(e), ratio_text(r)),
     }
-}
-
-/// Why cells are empty, each reason once.
-fn reasons(filled: &Filled) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for (_, entries) in &filled.rows {
-        for entry in entries {
-            if let Entry::Missing(why) = entry
-                && !all.contains(why)
-            {
-                all.push(why.clone());
-            }
-        }
-    }
-    all
 }

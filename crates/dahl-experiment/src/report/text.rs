@@ -6,7 +6,7 @@ use crate::stats::{Estimate, ratio_text};
 use crate::summary::{Entry, Filled};
 
 /// A number with three or four digits that count.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     match size {
         0.0 => "0".into(),

@@ -223,20 +223,16 @@ fn comparison(args: &CompareArgs) -> anyhow::Result<()> {
     let mut table = print::table(&["cell", "first", "second", "second / first", "intervals"]);
     for c in &found.cells {
         let overlap = if c.overlap() { "overlap" } else { "apart" };
-        table.add_row([
-            c.cell.clone(),
-            format!("{:.4}", c.first.median),
-            format!("{:.4}", c.second.median),
-            c.text(),
-            overlap.into(),
-        ]);
+        let [first, second] = c.medians();
+        table.add_row([c.cell.clone(), first, second, c.text(), overlap.into()]);
     }
     println!("{table}");
     let overlapping = found.cells.iter().filter(|c| c.overlap()).count();
+    let all = found.cells.len();
     println!(
-        "{}: intervals overlap in {overlapping} of {} cells",
+        "{}: intervals overlap in {overlapping} of {all} cells ({:.1} %)",
         args.measure,
-        found.cells.len()
+        100.0 * overlapping as f64 / all as f64
     );
     for (name, first, second) in &found.differences {
         println!("{name}: {first} | {second}");
