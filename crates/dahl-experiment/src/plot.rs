@@ -55,9 +55,9 @@ pub(crate) struct Point {
     pub estimate: Estimate,
 }
 
-/// Okabe and Ito's colours, without black, which the text has, and yellow, which white swallows.
+/// Okabe and Ito's colours, without black, which the text has, and yellow, which white swallows; then a grey and a wine red.
 pub(crate) const COLOURS: &[&str] = &[
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8f8f8f", "#882255",
 ];
 
 const MARKS: &[MarkerShape] = &[
@@ -182,7 +182,11 @@ impl Picture {
             .with_title_size(14)
             .with_label_size(12)
             .with_tick_size(11)
-            .with_y_tick_format(TickFormat::Custom(Arc::new(tick)))
+            .with_y_tick_format(TickFormat::Custom(Arc::new(if self.is_plain() {
+                plain
+            } else {
+                tick
+            })))
             .with_x_tick_format(TickFormat::Custom(Arc::new(tick)))
             .with_ticks(5);
         if !panel.title.is_empty() {
@@ -210,6 +214,13 @@ impl Picture {
             layout = layout.with_y_axis_min(low);
         }
         layout
+    }
+
+    /// Whether all values are about one: ratios, which want no prefix.
+    fn is_plain(&self) -> bool {
+        let series = self.panels.iter().flat_map(|p| &p.series);
+        let mut points = series.flat_map(|s| &s.points).map(|p| p.estimate);
+        points.all(|e| e.low >= 0.1 && e.high < 10.0)
     }
 
     /// Where bars of a logarithmic axis begin: at a power of ten below the smallest, in all panels alike.
@@ -279,6 +290,12 @@ fn tick(value: f64) -> String {
         &text
     };
     format!("{text}{prefix}")
+}
+
+/// A number about one.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The mark of a colour; when colours begin again, marks are other ones.
@@ -495,6 +512,10 @@ mod tests {
         for (value, text) in texts {
             assert_eq!(tick(value), text);
         }
+        assert_eq!(
+            [0.95, 1.0, 0.975, 0.0].map(plain),
+            ["0.95", "1", "0.975", "0"]
+        );
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub(crate) fn measures(session: &Session) -> Vec<String> {
     usual.chain(own).filter(known).collect()
 }
 
+/// Why a cell has no value of a measure that is not its engine's.
+const SAYS_NOTHING: &str = "the engine does not say";
+
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
@@ -85,6 +88,28 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
+    /// Rows and columns whose engines know nothing of the measure go, if others stay.
+    fn trimmed(mut self) -> Filled {
+        let silent = |e: &Entry| match e {
+            Entry::Empty => true,
+            Entry::Missing(why) => why == SAYS_NOTHING,
+            Entry::Value(..) => false,
+        };
+        if self.entries().all(silent) {
+            return self;
+        }
+        self.rows.retain(|(_, entries)| !entries.iter().all(silent));
+        for at in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|(_, entries)| silent(&entries[at])) {
+                self.columns.remove(at);
+                for (_, entries) in &mut self.rows {
+                    entries.remove(at);
+                }
+            }
+        }
+        self
+    }
+
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.rows.iter().flat_map(|(_, entries)| entries)
     }
@@ -198,13 +223,14 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
         format!("The best peer is {peer} for {}.", keys.join("; "))
     };
     let notes = best.into_iter().map(note).collect();
-    Filled {
+    let filled = Filled {
         title: format!("{} by {}", measure::label(measure), table.columns),
         keys,
         columns,
         rows,
         notes,
-    }
+    };
+    filled.trimmed()
 }
 
 /// The level that ratios are to, its cell, and whether it is the best of several.
@@ -271,6 +297,6 @@ fn why_missing(session: &Session, cell: usize, measure: &str) -> String {
         true if measure.starts_with("modelled") => "measured, not modelled".into(),
         true if !measured => "no meter here".into(),
         true => "no idle power".into(),
-        false => "the engine does not say".into(),
+        false => SAYS_NOTHING.into(),
     }
 }

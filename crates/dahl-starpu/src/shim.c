@@ -109,7 +109,14 @@ static struct cell *cell_of(starpu_data_handle_t handle, unsigned node) {
     return starpu_data_get_interface_on_node(handle, node);
 }
 
-static void cell_register(starpu_data_handle_t handle, unsigned home, void *given) {
+/* How a memory is named to an interface. */
+#if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
+typedef unsigned home_node;
+#else
+typedef int home_node;
+#endif
+
+static void cell_register(starpu_data_handle_t handle, home_node home, void *given) {
     (void)home;
     for (unsigned node = 0; node < STARPU_MAXNODES; node++)
         *cell_of(handle, node) = *(struct cell *)given;
