@@ -322,7 +322,7 @@ impl Runtime {
     /// Tells at any time and from any thread how long all units of a kind have worked so far.
     pub fn busy_clock(&self, kind: UnitKind) -> Clock {
         let shared = self.shared.clone();
-        Clock::Told(Arc::new(move || {
+        Clock::Given(Arc::new(move || {
             let of_kind = |u: &&UnitState| u.driver.kind() == kind;
             let units = shared.units.iter().filter(of_kind);
             let nanos = units.map(|u| u.busy.load(std::sync::atomic::Ordering::Relaxed));
