@@ -282,6 +282,7 @@ impl Member {
             return Ok(self.runtime.launch(graph)?);
         };
         let orders = self.runtime.orders.as_ref().map(|(orders, _)| orders);
+        let units = self.runtime.machine().units.len();
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
             let (graph, placement, order) = place(cluster, graph)?;
             let mut transfers = holders.exchange(&graph, &placement)?;
@@ -290,10 +291,14 @@ impl Member {
                 holders.publish(&graph, &mut transfers);
             }
             let part = part(&graph, &placement, &transfers, cluster.node)?;
-            if let (Some(orders), Some(order)) = (orders, order) {
-                orders.insert(part.graph.id, order.of_part(&part.origin));
-            }
-            Ok(Some(part.graph))
+            let (Some(orders), Some(order)) = (orders, order) else {
+                return Ok(Some(part.graph));
+            };
+            let order = order.of_part(&part, &transfers);
+            let sequenced = orders.sequenced(&part.graph, &order, units);
+            let graph = sequenced.unwrap_or(part.graph);
+            orders.insert(graph.id, order);
+            Ok(Some(graph))
         })?;
         self.run(run)
     }
