@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::nodes::{
-    MPICH, OPEN, TRAIN, alone_with, folder, is_there, on_nodes, process_of, program_on_nodes, run,
-    signal,
+    MPICH, OPEN, TRAIN, alone_and, alone_with, folder, is_there, on_nodes, process_of,
+    program_on_nodes, run, signal,
 };
 use common::{Said, dahl};
 use dahl_test_support::skip;
@@ -45,6 +45,46 @@ fn mpich_gives_the_bits_of_one() {
         skip!("no MPICH", MPICH.1);
     }
     any_nodes_give_the_bits_of_one("mpich", MPICH.0);
+}
+
+/// Stages on nodes, replicas of one of them, and stages that never wait for a batch: each as on one computer.
+fn pipelines_give_the_bits_of_one(name: &str, launcher: &str) {
+    let folder = folder(name);
+    let parts = "--micro-batches=4";
+    for (nodes, alone, options) in [
+        (2, parts, &["--pipeline=2"][..]),
+        (2, parts, &["--pipeline=2:zb-h1", "--cut=4"]),
+        (
+            3,
+            parts,
+            &["--pipeline=2:1f1b", "--replicas=2:1", "--shares=3:1:1"],
+        ),
+        (2, "--pipeline=pipedream:2", &[]),
+    ] {
+        let want = alone_and(&folder, &[alone]);
+        let args = [&TRAIN[..], &[alone], options].concat();
+        let said = run(on_nodes(launcher, &vec![&args[..]; nodes], &folder));
+        assert_eq!(said.code, Some(0), "{options:?}: {}", said.err);
+        let got = fs::read(folder.join("nodes.safetensors")).unwrap();
+        assert!(got == want, "{nodes} nodes, {options:?}: other weights");
+        fs::remove_file(folder.join("nodes.safetensors")).unwrap();
+    }
+}
+
+#[test]
+fn pipelines_give_the_bits_of_one_under_open_mpi() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    pipelines_give_the_bits_of_one("pipeline-open", OPEN.0);
+}
+
+#[test]
+fn pipelines_give_the_bits_of_one_under_mpich() {
+    if !is_there(MPICH.0) {
+        skip!("no MPICH", MPICH.1);
+    }
+    pipelines_give_the_bits_of_one("pipeline-mpich", MPICH.0);
 }
 
 #[test]

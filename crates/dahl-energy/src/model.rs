@@ -141,15 +141,15 @@ pub enum Clock {
     /// The CPU time of child processes that ended and were waited for, with their own such children.
     /// Means nothing before the end.
     Children,
-    /// The total busy time of all units, told by somebody else.
-    Told(Arc<dyn Fn() -> Seconds + Send + Sync>),
+    /// The total busy time of all units, given by somebody else.
+    Given(Arc<dyn Fn() -> Seconds + Send + Sync>),
 }
 
 impl Clock {
     /// Busy time so far, all units together.
     pub(crate) fn busy(&self) -> Result<Seconds, Trouble> {
         match self {
-            Clock::Told(tell) => Ok(tell()),
+            Clock::Given(tell) => Ok(tell()),
             #[cfg(unix)]
             Clock::Process => used(libc::RUSAGE_SELF),
             #[cfg(unix)]

@@ -69,6 +69,6 @@ pub use plot::{Chart, Curve};
 pub use protocol::{Steps, serve};
 pub use report::{Format, TextTable};
 pub use row::{Idle, Row, Run, Source, read_rows};
-pub use session::{Changes, Session, Status, Told};
+pub use session::{Changes, Session, SessionEvent, Status};
 pub use shipped::shipped;
 pub use stats::Estimate;

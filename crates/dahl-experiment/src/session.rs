@@ -118,7 +118,7 @@ pub struct Status {
 }
 
 /// What a session tells while it runs.
-pub enum Told<'a> {
+pub enum SessionEvent<'a> {
     /// The machine's idle power is measured.
     Idle(&'a Status),
     /// A cell begins.
@@ -314,7 +314,7 @@ impl Session {
     pub(crate) fn run_in(
         &mut self,
         world: &mut dyn World,
-        told: &mut dyn FnMut(Told<'_>),
+        on_event: &mut dyn FnMut(SessionEvent<'_>),
     ) -> Result<(), ExperimentError> {
         let path = self.folder.join("rows.jsonl");
         let lock = Lock::take(&path).map_err(ExperimentError::io(&path))?;
@@ -329,22 +329,22 @@ impl Session {
         self.check()?;
         let mut block = 0;
         while !self.is_enough(block) {
-            self.idle(world, &mut rows, block, false, told)?;
+            self.idle(world, &mut rows, block, false, on_event)?;
             let order = self.experiment.order(block, self.cells.len());
             for &cell in &order {
                 if self.last(block, cell).is_none() {
-                    self.once(world, &mut rows, (block, cell, 0), told)?;
+                    self.once(world, &mut rows, (block, cell, 0), on_event)?;
                 }
             }
             for attempt in 1..=REPEATS {
                 for &cell in &order {
                     let again = |r: &Run| r.disturbed.is_some() && r.attempt + 1 == attempt;
                     if self.last(block, cell).is_some_and(again) {
-                        self.once(world, &mut rows, (block, cell, attempt), told)?;
+                        self.once(world, &mut rows, (block, cell, attempt), on_event)?;
                     }
                 }
             }
-            self.idle(world, &mut rows, block, true, told)?;
+            self.idle(world, &mut rows, block, true, on_event)?;
             block += 1;
         }
         Ok(())
@@ -356,14 +356,14 @@ impl Session {
         rows: &mut Rows,
         block: u32,
         end: bool,
-        told: &mut dyn FnMut(Told<'_>),
+        on_event: &mut dyn FnMut(SessionEvent<'_>),
     ) -> Result<(), ExperimentError> {
         let time = self.experiment.design.idle;
         let there = |r: &Row| matches!(r, Row::Idle(i) if i.block == block && i.end == end);
         if time.is_zero() || self.rows.iter().any(there) {
             return Ok(());
         }
-        told(Told::Idle(&self.status()));
+        on_event(SessionEvent::Idle(&self.status()));
         let before = world.look();
         world.wait(time)?;
         let after = world.look();
@@ -385,10 +385,10 @@ impl Session {
         world: &mut dyn World,
         rows: &mut Rows,
         (block, cell, attempt): (u32, usize, u32),
-        told: &mut dyn FnMut(Told<'_>),
+        on_event: &mut dyn FnMut(SessionEvent<'_>),
     ) -> Result<(), ExperimentError> {
         let levels = self.cells[cell].clone();
-        told(Told::Begins(&self.status(), name(&levels)));
+        on_event(SessionEvent::Begins(&self.status(), name(&levels)));
         let design = &self.experiment.design;
         let mut run = match world::run(world, &levels, design.warmup, design.window) {
             Ok(run) => run,
@@ -419,7 +419,7 @@ impl Session {
         rows.append(&row)?;
         self.rows.push(row);
         if let Some(Row::Run(run)) = self.rows.last() {
-            told(Told::Ended(&self.status(), run));
+            on_event(SessionEvent::Ended(&self.status(), run));
         }
         Ok(())
     }
@@ -428,9 +428,9 @@ impl Session {
     pub fn run(
         &mut self,
         machine: &mut crate::Machine,
-        told: &mut dyn FnMut(Told<'_>),
+        on_event: &mut dyn FnMut(SessionEvent<'_>),
     ) -> Result<(), ExperimentError> {
-        self.run_in(machine, told)
+        self.run_in(machine, on_event)
     }
 }
 

@@ -291,17 +291,20 @@ impl Builder {
         self
     }
 
-    /// Calls `told` with a device's name and the reason when one fails and is taken out: once for each,
+    /// Calls `notify` with a device's name and the reason when one fails and is taken out: once for each,
     /// from any thread, under a lock. It may print; it must not use the runtime.
-    pub fn on_device_lost(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
-        self.on_loss = Some(Box::new(told));
+    pub fn on_device_lost(mut self, notify: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.on_loss = Some(Box::new(notify));
         self
     }
 
-    /// Calls `told` when tasks find no room in a device's memory and run in the host's: once for each device,
+    /// Calls `notify` when tasks find no room in a device's memory and run in the host's: once for each device,
     /// with its name, the bytes it would have to hold, and those it holds. As for [`Builder::on_device_lost`].
-    pub fn on_no_room(mut self, told: impl Fn(&str, Bytes, Bytes) + Send + Sync + 'static) -> Self {
-        self.on_no_room = Some(Box::new(told));
+    pub fn on_no_room(
+        mut self,
+        notify: impl Fn(&str, Bytes, Bytes) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_no_room = Some(Box::new(notify));
         self
     }
 

@@ -72,7 +72,6 @@ impl Runtime {
     pub(crate) fn entry(&mut self, graph: &Arc<Graph>) -> Result<u64, RunError> {
         if !self.graphs.contains_key(&graph.id) {
             self.forget();
-            self.order(graph);
             // The fingerprint is asked only of graphs that could be meant.
             let planned = self.planned.as_ref().filter(|planned| {
                 planned.tasks == graph.len() && planned.fingerprint == graph.fingerprint()
@@ -103,15 +102,30 @@ impl Runtime {
         Ok(graph.id)
     }
 
-    /// Asks for the order of a graph that is new here.
-    fn order(&mut self, graph: &Graph) {
+    /// What runs for a graph: where graphs have orders, one whose temporaries take what its order needs. A graph that is new
+    /// here is asked about.
+    pub(crate) fn in_order(&mut self, graph: &Arc<Graph>) -> Arc<Graph> {
         let units = self.shared.units.len();
-        if let Some((orders, make)) = &mut self.orders
-            && !orders.knows(graph.id)
-            && let Some(order) = make(graph, orders.groups(units))
-        {
-            orders.insert(graph.id, order);
+        let Some((orders, make)) = &mut self.orders else {
+            return graph.clone();
+        };
+        if let Some((_, known)) = self.sequenced.get(&graph.id) {
+            return known.clone();
         }
+        if self.graphs.contains_key(&graph.id) || orders.knows(graph.id) {
+            return graph.clone();
+        }
+        let Some(order) = make(graph, orders.groups(units)) else {
+            return graph.clone();
+        };
+        let sequenced = orders.sequenced(graph, &order, units);
+        let run = sequenced.unwrap_or_else(|| graph.clone());
+        orders.insert(run.id, order);
+        if run.id != graph.id {
+            let known = (Arc::downgrade(graph), run.clone());
+            self.sequenced.insert(graph.id, known);
+        }
+        run
     }
 
     /// When the storages of a graph are needed, and by whom, if anybody will ask.
@@ -164,6 +178,7 @@ impl Runtime {
             .get_mut()
             .retain(|(i, serial)| !i.has_ended(*serial));
         let busy = |e: &Entry| !e.ring.iter().all(|s| s.instance.is_idle());
+        self.sequenced.retain(|_, (of, _)| of.strong_count() > 0);
         self.graphs
             .retain(|_, e| Arc::strong_count(&e.prepared.graph) > 1 || busy(e));
         // Another runtime, or a collection somewhere, may know a graph that is never launched again.

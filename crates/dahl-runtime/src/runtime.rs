@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dahl_core::hash::FastBuild;
 use dahl_core::trace::Trace;
@@ -37,7 +37,7 @@ use dahl_energy::Clock;
 /// Executes graphs.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::sync::{Arc, Weak};
 /// use dahl_core::{Arena, Codelet, Recorder, Task, UnitKind};
 /// use dahl_runtime::Runtime;
 ///
@@ -85,6 +85,8 @@ pub struct Runtime {
     /// What temporaries take that are allocated one by one, if they are.
     pub(crate) heap: Option<Arc<Usage>>,
     pub(crate) orders: Option<(Orders, MakeOrder)>,
+    /// What runs for graphs that have orders, by their ids.
+    pub(crate) sequenced: HashMap<u64, (Weak<Graph>, Arc<Graph>)>,
     /// The number of this node and how many there are, in a cluster.
     place: Option<(u16, u16)>,
     /// What ends with it.
@@ -221,6 +223,7 @@ impl Runtime {
             learner,
             planned,
             orders,
+            sequenced: HashMap::new(),
             log: shared.tracer.is_some().then(Log::new),
             shared,
         })
@@ -322,7 +325,7 @@ impl Runtime {
     /// Tells at any time and from any thread how long all units of a kind have worked so far.
     pub fn busy_clock(&self, kind: UnitKind) -> Clock {
         let shared = self.shared.clone();
-        Clock::Told(Arc::new(move || {
+        Clock::Given(Arc::new(move || {
             let of_kind = |u: &&UnitState| u.driver.kind() == kind;
             let units = shared.units.iter().filter(of_kind);
             let nanos = units.map(|u| u.busy.load(std::sync::atomic::Ordering::Relaxed));
@@ -354,7 +357,7 @@ impl Runtime {
     /// Records a small program and executes it on the spot.
     ///
     /// ```
-    /// # use std::sync::Arc;
+    /// # use std::sync::{Arc, Weak};
     /// # use dahl_core::{Arena, Codelet, Task, UnitKind};
     /// # use dahl_runtime::Runtime;
     /// # let one = Arc::new(Codelet::new("one").implement("reference", UnitKind::CPU, |ops| {
@@ -384,6 +387,7 @@ impl Runtime {
     /// Launches a graph and returns at once. If all instances of it are in flight, works or waits until
     /// the oldest has ended.
     pub fn launch(&mut self, graph: &Arc<Graph>) -> Result<(), RunError> {
+        let graph = &self.in_order(graph);
         self.check(graph)?;
         if self.shared.is_failing() {
             self.drain()?;

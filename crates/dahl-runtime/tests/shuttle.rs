@@ -525,7 +525,7 @@ fn on_two_nodes(
     });
 }
 
-/// Who takes the desk, who finds it taken and who sleeps: no message is forgotten.
+/// Who takes the progress engine, who finds it taken and who sleeps: no message is forgotten.
 #[test]
 fn messages_between_nodes_are_not_lost() {
     for (policy, main_works) in [("ws", true), ("eager", false), ("dmda", true)] {

@@ -128,16 +128,16 @@ impl ResolvedRun {
         if self.cpus() == Cpus::All && launched.here > 1 {
             builder = builder.share_cores(usize::from(launched.here));
         }
-        let told = config.on_shares.clone();
-        let told = move |shares: &[f64]| {
-            if let Some(told) = &told {
-                told(shares);
+        let notify = config.on_shares.clone();
+        let notify = move |shares: &[f64]| {
+            if let Some(notify) = &notify {
+                notify(shares);
             }
         };
         let shares = config.shares.clone();
         let runtime = builder.build()?;
         let mut member = match self.pipeline() {
-            None => Member::with_shares(runtime, shares, Box::new(told))?,
+            None => Member::with_shares(runtime, shares, Box::new(notify))?,
             Some(staging) => {
                 let staging = staging.clone();
                 let shares = staging.shares(launched.nodes.into(), shares.as_deref())?;
@@ -190,8 +190,8 @@ fn same_kernels(member: &mut Member, config: &ClusterConfig) -> Result<(), TuneE
     if lowest < own.level {
         simd::set_level(lowest).map_err(|e| TuneError::Cluster(e.to_string()))?;
     }
-    if let (true, Some(told)) = (best > Some(lowest), &config.on_level) {
-        told(lowest);
+    if let (true, Some(notify)) = (best > Some(lowest), &config.on_level) {
+        notify(lowest);
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ pub use progress::{Progress, Tell};
 pub use run::{OnDeviceLost, OnNoRoom, ResolvedRun, RunConfig};
 pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};
 pub use simulate_cluster::{ClusterForecast, simulate_cluster};
-pub use stages::{Pipeline, PipelineKind, Staging, bubble};
+pub use stages::{Pipeline, PipelineKind, StageMemory, Staging, cut_of};
 pub use step_bench::StepBench;
 pub use this_machine::ThisMachine;
 pub use tune::{Tuned, tune};

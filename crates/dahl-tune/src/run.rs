@@ -224,11 +224,11 @@ impl ResolvedRun {
             builder = builder.perf_model(store);
             warning = damaged;
         }
-        if let Some(told) = config.on_device_lost.clone() {
-            builder = builder.on_device_lost(move |name, why| told(name, why));
+        if let Some(notify) = config.on_device_lost.clone() {
+            builder = builder.on_device_lost(move |name, why| notify(name, why));
         }
-        if let Some(told) = config.on_no_room.clone() {
-            builder = builder.on_no_room(move |name, needed, has| told(name, needed, has));
+        if let Some(notify) = config.on_no_room.clone() {
+            builder = builder.on_no_room(move |name, needed, has| notify(name, needed, has));
         }
         Ok((builder, warning))
     }

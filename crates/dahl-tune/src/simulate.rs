@@ -106,8 +106,16 @@ pub fn simulate(
     options: &SimulateOptions<'_>,
 ) -> Result<Prediction, TuneError> {
     // Steps whose weights have versions differ from each other: as many of them are one launch.
-    let whole = step.lower_row()?;
-    let (graph, each) = (&*whole, step.versions());
+    let ((mut whole, _), each) = (step.lower_row()?, step.versions());
+    let followed = match options.pipeline {
+        Some(staging) => Some(staging.follow(&whole, each, &machine.machine)?),
+        None => None,
+    };
+    let mut followed = followed.map(|(run, policy)| {
+        whole = run;
+        policy
+    });
+    let graph = &*whole;
     let decides = match (options.plan, options.pipeline) {
         (Some(_), _) => "plan",
         (None, Some(_)) => "pipeline",
@@ -123,14 +131,14 @@ pub fn simulate(
             "the plan does not fit: {difference}"
         )));
     }
-    let policy = match options.pipeline {
-        Some(staging) => staging.policy(graph, &machine.machine)?,
+    let policy = match followed.take() {
+        Some(policy) => policy,
         None => deciding(options.plan, decides, graph, &machine.machine)?,
     };
     let usual = as_run(graph, &machine.machine);
     let run = Options {
         steps: options.steps.div_ceil(each),
-        in_flight: options.in_flight.unwrap_or(usual.in_flight),
+        in_flight: options.in_flight.unwrap_or(in_flight_of(graph, each)),
         noise: options.noise.map(|from| match from {
             NoiseFrom::Measured => noise(d.adds, &d.times, graph, options.noise_seed),
             NoiseFrom::Sigma(sigma) => plain(sigma, options.noise_seed),
@@ -153,6 +161,12 @@ pub fn simulate(
         states: run.states,
         outcome,
     })
+}
+
+/// Launches in flight, of so many steps each. Those of a row follow each other as closely as their weights allow, and so do
+/// rows.
+pub(crate) fn in_flight_of(graph: &Graph, each: usize) -> usize {
+    if each > 1 { 2 } else { in_flight(graph) }
 }
 
 /// How the runtime would run a graph's steps on a machine: its first worker is the thread that launches. Without

@@ -12,21 +12,23 @@ use dahl_core::graph::partition::{
 use dahl_core::trace::{Alignment, Trace};
 use dahl_core::{ExecError, Graph, Joules, Machine, NodeId, Seconds, UnitId};
 use dahl_nn::Step;
-use dahl_nn::step::Lowered;
+use dahl_nn::lower::state::Io;
 use dahl_sched::policy::Order;
 use dahl_sim::{ClusterPrediction, NodeRun, Options};
 
 use crate::error::TuneError;
 use crate::machine_model::{Durations, MachineModel};
-use crate::simulate::{SimulateOptions, as_run, deciding};
+use crate::simulate::{SimulateOptions, as_run, deciding, in_flight_of};
 
 /// Launches after which who holds what must have come round; a graph that writes what it reads does so at once.
 const ROUNDS: usize = 8;
 
 /// What a run of a cluster would take.
 pub struct ClusterForecast {
-    /// The graph of a step.
+    /// The graph of a launch: a step, or as many as weights have versions.
     pub graph: Arc<Graph>,
+    /// Steps of a launch.
+    each: usize,
     /// The machine as described.
     pub machine: Machine,
     /// Each node's part of the batch.
@@ -49,7 +51,10 @@ impl ClusterForecast {
         match ends.len() - first {
             0 => Seconds(0.0),
             _ if first == 0 => Seconds(self.outcome.makespan.0 / self.steps as f64),
-            n => Seconds((ends[ends.len() - 1].0 - ends[first - 1].0) / n as f64),
+            n => {
+                let steps = n * self.each;
+                Seconds((ends[ends.len() - 1].0 - ends[first - 1].0) / steps as f64)
+            }
         }
     }
 
@@ -77,7 +82,7 @@ pub fn simulate_cluster(
     shares: Option<&[f64]>,
     options: &SimulateOptions<'_>,
 ) -> Result<ClusterForecast, TuneError> {
-    let lowered = step.lower()?;
+    let (graph, io) = step.lower_row()?;
     let nodes = machine.machine.nodes.len();
     let models: Vec<MachineModel> = (0..nodes as u16)
         .map(|n| machine.of_node(NodeId(n)))
@@ -97,7 +102,7 @@ pub fn simulate_cluster(
             )));
         }
         Some(shares) => shares.to_vec(),
-        None => speeds(&lowered.graph, &models, &options.policy)?,
+        None => speeds(&graph, &models, &options.policy)?,
     };
     let cluster = Nodes {
         network: &machine.machine,
@@ -105,7 +110,7 @@ pub fn simulate_cluster(
         stretch: &vec![1.0; nodes],
         states: &[],
     };
-    forecast_lowered(&lowered, &cluster, &shares, options)
+    forecast_lowered((&graph, &io), &cluster, &shares, options)
 }
 
 /// The nodes of a cluster, each with what is known of it.
@@ -127,12 +132,14 @@ pub(crate) fn forecast(
     shares: &[f64],
     options: &SimulateOptions<'_>,
 ) -> Result<ClusterForecast, TuneError> {
-    forecast_lowered(&step.lower()?, cluster, shares, options)
+    let (graph, io) = step.lower_row()?;
+    forecast_lowered((&graph, &io), cluster, shares, options)
 }
 
-/// The same for a step that was lowered before.
+/// The same for a graph that was lowered before: of a step, or of as many as weights have versions, with what goes in and
+/// comes out of each.
 pub(crate) fn forecast_lowered(
-    lowered: &Lowered,
+    (graph, io): (&Arc<Graph>, &[Io]),
     cluster: &Nodes<'_>,
     shares: &[f64],
     options: &SimulateOptions<'_>,
@@ -147,16 +154,27 @@ pub(crate) fn forecast_lowered(
     let place = |graph: &Graph| match &staged {
         None => Ok((place_by_rows(graph, &shares)?, None)),
         Some((staging, shares)) => {
-            let staged = staging.stage(graph, shares)?;
+            let staged = staging.stage_row(graph, io.len(), shares)?;
             Ok((staged.placement, staged.order))
         }
     };
     let whole = match &staged {
-        None => for_shares(&lowered.graph, &shares),
-        Some(_) => pairwise(&lowered.graph),
+        None => for_shares(graph, &shares),
+        Some(_) => pairwise(graph),
     };
-    let (parts, order) = placed_parts(lowered, &whole, shares.len(), place)?;
+    let (mut parts, orders) = placed_parts(io, &whole, shares.len(), place)?;
     let models = cluster.models;
+    let mut policies = Vec::new();
+    for ((model, part), order) in models.iter().zip(&mut parts).zip(orders) {
+        policies.push(match &staged {
+            Some((staging, _)) => {
+                let (run, policy) = staging.follow_part(&part.graph, order, &model.machine)?;
+                part.graph = run;
+                policy
+            }
+            None => deciding(None, &options.policy, &part.graph, &model.machine)?,
+        });
+    }
     let mut durations = models
         .iter()
         .zip(&parts)
@@ -169,27 +187,16 @@ pub(crate) fn forecast_lowered(
     for (d, &state) in durations.iter_mut().zip(cluster.states) {
         d.in_state(state);
     }
-    let policies = models
-        .iter()
-        .zip(&parts)
-        .map(|(model, part)| match (&staged, &order) {
-            (Some((staging, _)), Some(order)) => {
-                let order = order.of_part(&part.origin);
-                staging.policy_of(&part.graph, order, &model.machine)
-            }
-            _ => deciding(None, &options.policy, &part.graph, &model.machine),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
     let run = |n: usize| {
         let usual = as_run(&parts[n].graph, &models[n].machine);
-        let in_flight = as_run(&lowered.graph, &models[n].machine).in_flight;
+        let in_flight = in_flight_of(graph, io.len());
         NodeRun {
             graph: &parts[n].graph,
             machine: &durations[n].machine,
             times: &durations[n].times,
             policy: &*policies[n],
             options: Options {
-                steps: options.steps,
+                steps: options.steps.div_ceil(io.len()),
                 in_flight: options.in_flight.unwrap_or(in_flight),
                 record: options.record,
                 ..usual
@@ -201,14 +208,15 @@ pub(crate) fn forecast_lowered(
     drop(runs);
     let machines = models.iter().map(|m| m.machine.clone());
     Ok(ClusterForecast {
-        graph: lowered.graph.clone(),
+        graph: graph.clone(),
+        each: io.len(),
         machine: cluster.network.clone(),
         shares,
         policy: match options.pipeline {
             Some(staging) => format!("pipeline {}", staging.pipeline()),
             None => options.policy.clone(),
         },
-        steps: options.steps,
+        steps: options.steps.div_ceil(io.len()) * io.len(),
         parts: parts.into_iter().zip(machines).collect(),
         outcome,
     })
@@ -242,14 +250,14 @@ pub(crate) fn speeds(
     models.iter().map(speed).collect()
 }
 
-/// What each node runs in the middle of a run, with the order that comes with the placement: batches are new in every step, and
+/// What each node runs in the middle of a run, each with its order if that comes with the placement: batches are new in every step, and
 /// everything else is where the steps before left it.
-fn placed_parts(
-    lowered: &Lowered,
+pub(crate) fn placed_parts(
+    io: &[Io],
     graph: &Arc<Graph>,
     nodes: usize,
     place: impl FnOnce(&Graph) -> Result<(Placement, Option<Order>), ExecError>,
-) -> Result<(Vec<Part>, Option<Order>), TuneError> {
+) -> Result<(Vec<Part>, Vec<Option<Order>>), TuneError> {
     let failed = |e: String| TuneError::Cluster(e);
     let graph = &**graph;
     let (placement, order) = place(graph).map_err(|e| failed(e.to_string()))?;
@@ -257,10 +265,9 @@ fn placed_parts(
     let mut transfers = Vec::new();
     for _ in 0..ROUNDS {
         let before = holders.clone();
-        let io = &lowered.io;
-        for array in [&io.inputs, &io.targets, &io.values, &io.step] {
-            holders.written(array);
-        }
+        let given = |io: &Io| [&io.inputs, &io.targets, &io.values, &io.step].map(Clone::clone);
+        let given = io.iter().flat_map(given);
+        given.for_each(|array| holders.written(&array));
         let moved = holders.exchange(graph, &placement);
         transfers = moved.map_err(|e| failed(e.to_string()))?;
         if order.is_none() {
@@ -271,6 +278,10 @@ fn placed_parts(
         }
     }
     let node = |n| part(graph, &placement, &transfers, n).map_err(|e| failed(e.to_string()));
-    let parts = (0..nodes as u16).map(node).collect::<Result<_, _>>()?;
-    Ok((parts, order))
+    let parts = (0..nodes as u16)
+        .map(node)
+        .collect::<Result<Vec<Part>, _>>()?;
+    let own = |part| order.as_ref().map(|order| order.of_part(part, &transfers));
+    let orders = parts.iter().map(own).collect();
+    Ok((parts, orders))
 }

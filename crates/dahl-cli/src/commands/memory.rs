@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use dahl::core::{ArenaError, Bytes};
 use dahl::nn::Step;
 use dahl::nn::step::StepError;
-use dahl::tune::{Footprint, ThisMachine, Units};
+use dahl::tune::{Footprint, StageMemory, ThisMachine, Units};
 
 use super::step_args::{StepArgs, model};
 use crate::print;
@@ -50,15 +50,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         |(_, needed, there): &(String, Bytes, Option<Bytes>)| there.is_none_or(|t| needed.0 <= t.0);
     let all = rows.iter().all(fits);
     let f = &footprint;
+    let stages = match args.step.staging(&step)? {
+        Some(staging) => Some(staging.memory()?),
+        None => None,
+    };
     if args.json {
         let rows = rows.iter().map(|row| {
             serde_json::json!({ "memory": row.0, "needed": row.1.0, "available": row.2.map(|b| b.0), "fits": fits(row) })
         });
-        print::json(&serde_json::json!({
+        let mut answer = serde_json::json!({
             "model": step.model.name, "batch": step.batch, "weights": f.weights.0, "optimizer": f.optimizer.0,
             "temporaries": f.temporaries.0, "in_flight": f.in_flight, "io": f.io.0, "batches": f.batches.0,
             "memories": rows.collect::<Vec<_>>(), "fits": all,
-        }))?;
+        });
+        if let Some(stages) = &stages {
+            answer["stages"] = serde_json::to_value(stages)?;
+        }
+        print::json(&answer)?;
     } else {
         println!(
             "{}, batch {}: {} parameters",
@@ -85,6 +93,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let verdict = if fits(row) { "fits" } else { "does not fit" };
             line(&row.0, format!("{} needed, {there}: {verdict}", row.1));
         }
+        if let Some(stages) = &stages {
+            show(stages);
+        }
     }
     if all {
         return Ok(());
@@ -93,6 +104,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         println!("make --batch smaller; a device without room also runs tasks on the host, slowly");
     }
     Err(super::Exit(1).into())
+}
+
+/// What each device of a pipeline would hold.
+fn show(stages: &[StageMemory]) {
+    let mut table = print::table(&["device", "layers", "weights and inputs", "temporaries"]);
+    for (device, stage) in stages.iter().enumerate() {
+        let layers: Vec<String> = (stage.layers.iter())
+            .map(|[first, last]| format!("{first}–{last}"))
+            .collect();
+        table.add_row([
+            device.to_string(),
+            layers.join(", "),
+            stage.lasting.to_string(),
+            stage.temporaries.to_string(),
+        ]);
+    }
+    print::align_right(&mut table, 2..=3);
+    println!("{table}");
 }
 
 /// The system refuses the arrays of a step: they are more than it has.

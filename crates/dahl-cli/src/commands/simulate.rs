@@ -7,7 +7,7 @@ use dahl::core::{Bytes, DType, Joules, Seconds, UnitKind, several};
 use dahl::nn::Step;
 use dahl::sim::TimeSource;
 use dahl::tune::{
-    self, ClusterConfig, NoiseFrom, Prediction, SimulateOptions, StepPlan, ThisMachine,
+    self, ClusterConfig, NoiseFrom, Prediction, SimulateOptions, Staging, StepPlan, ThisMachine,
 };
 
 use super::machine::MachineArgs;
@@ -77,7 +77,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for path in args.trace.iter().chain(&args.export) {
         super::check_writable(path)?;
     }
-    let step = args.step.step(model, &this, this.is(&machine.machine))?;
+    let here = this.is(&machine.machine);
+    let step = args.step.step_on(model, &this, here, Some(&machine))?;
     let plan = args.plan.as_deref().map(StepPlan::load).transpose()?;
     let step = match &plan {
         Some(plan) => {
@@ -103,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         in_flight: args.in_flight.map(|n| n as usize),
         noise: args.noise,
         noise_seed: args.noise_seed,
-        record: args.trace.is_some() || args.export.is_some(),
+        record: args.trace.is_some() || args.export.is_some() || pipeline.is_some(),
     };
     if cluster && args.export.is_some() {
         anyhow::bail!(
@@ -117,7 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .map_err(|e| anyhow::anyhow!("--shares: {e}"))?;
         let shares = shares.flatten();
         let forecast = tune::simulate_cluster(&step, &machine, shares.as_deref(), &options)?;
-        return super::simulate_cluster::report(args, &step, &forecast);
+        return super::simulate_cluster::report(args, &step, &forecast, pipeline.as_deref());
     }
     let prediction = tune::simulate(&step, &machine, &options)?;
     if args.trace.is_some() {
@@ -128,11 +129,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let text = serde_json::to_string(&prediction.replay())?;
         print::write(path, |out| out.write_all(text.as_bytes()))?;
     }
-    let report = Report::new(args, &step, &prediction);
+    let mut report = Report::new(args, &step, &prediction);
+    report.bubble = pipeline
+        .as_ref()
+        .and_then(|p| p.bubble(&prediction.trace()));
     if args.json {
         return print::json(&report);
     }
     report.show();
+    if let (Some(staging), Some(bubble)) = (&pipeline, report.bubble) {
+        show_pipeline(staging, bubble);
+    }
     Ok(())
 }
 
@@ -194,6 +201,18 @@ struct Report {
     coarse_arrays: usize,
     /// Whether the first step, in which weights are brought to where the plan has them, is part of the figures.
     brings_weights: bool,
+    /// Of a pipeline with a flush: how much longer devices are at a step than the busiest computes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bubble: Option<f64>,
+}
+
+/// A line on a simulated pipeline.
+pub fn show_pipeline(staging: &Staging, bubble: f64) {
+    println!(
+        "pipeline: {}; bubble {:.1} %",
+        staging.summary(),
+        100.0 * bubble
+    );
 }
 
 #[derive(serde::Serialize)]
@@ -312,6 +331,7 @@ impl Report {
                 .collect(),
             coarse_arrays: out.coarse,
             brings_weights: args.plan.is_some() && out.links.iter().any(|l| l.transfers > 0),
+            bubble: None,
         }
     }
 

@@ -3,20 +3,29 @@
 
 use dahl::core::{Bytes, DType, Joules, NodeId, Seconds};
 use dahl::nn::Step;
-use dahl::tune::ClusterForecast;
+use dahl::tune::{ClusterForecast, Staging};
 
-use super::simulate::Args;
+use super::simulate::{Args, show_pipeline};
 use crate::print;
 
 /// Prints a forecast, and writes its trace if one was asked for.
-pub fn report(args: &Args, step: &Step, forecast: &ClusterForecast) -> anyhow::Result<()> {
+pub fn report(
+    args: &Args,
+    step: &Step,
+    forecast: &ClusterForecast,
+    pipeline: Option<&Staging>,
+) -> anyhow::Result<()> {
     let named = (&*forecast.machine.name, &*forecast.policy);
     args.save(step, named, forecast.trace())?;
-    let report = Report::new(step, forecast);
+    let mut report = Report::new(step, forecast);
+    report.bubble = pipeline.and_then(|p| p.bubble(&forecast.trace()));
     if args.json() {
         return print::json(&report);
     }
     report.show();
+    if let (Some(staging), Some(bubble)) = (pipeline, report.bubble) {
+        show_pipeline(staging, bubble);
+    }
     Ok(())
 }
 
@@ -36,6 +45,9 @@ struct Report {
     without_figures: Vec<String>,
     nodes: Vec<NodeRow>,
     links: Vec<LinkRow>,
+    /// Of a pipeline with a flush: how much longer devices are at a step than the busiest computes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bubble: Option<f64>,
 }
 
 #[derive(serde::Serialize)]
@@ -113,6 +125,7 @@ impl Report {
             without_figures: machine.without_power(),
             nodes: forecast.parts.iter().enumerate().map(node).collect(),
             links: links.collect(),
+            bubble: None,
         }
     }
 

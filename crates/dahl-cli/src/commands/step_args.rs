@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dahl::core::DType;
 use dahl::nn::losses::Loss;
@@ -11,7 +11,7 @@ use dahl::nn::optim::{Given, OPTIMIZERS, Optimizer};
 use dahl::nn::step::Kernels;
 use dahl::nn::weights::{self, Loaded};
 use dahl::nn::{Model, Step, models};
-use dahl::tune::{Pipeline, Profile, Staging, ThisMachine};
+use dahl::tune::{MachineModel, Pipeline, Profile, Staging, ThisMachine, TimesFrom};
 
 use super::run_args::Run;
 
@@ -106,34 +106,93 @@ struct PipelineArgs {
     micro_batches: Option<u32>,
     /// Nodes of each stage, or units on one computer, as in 2:1; nodes of a stage share its samples by --shares [default: as even as they
     /// go]
-    #[arg(long, value_name = "A:B:…", requires = "pipeline", value_parser = replicas)]
-    replicas: Option<Replicas>,
+    #[arg(long, value_name = "A:B:…", requires = "pipeline", value_parser = counts)]
+    replicas: Option<Counts>,
+    /// For the schedule auto: the activations of how many micro-batches a stage may keep, or of each stage, as in 4:3:2:1
+    /// [default: as many as there are stages, which is what 1f1b's first keeps]
+    #[arg(long, value_name = "N[:N…]", requires = "pipeline", value_parser = counts)]
+    kept: Option<Counts>,
+    /// Where stages begin behind the first: numbers or names of layers, as in 4,9, or planned (by the partitioner of `dahl
+    /// plan pipeline`, for this computer or the machine that is simulated) [default: as even as layers allow, by static costs]
+    #[arg(long, value_name = "LAYERS|planned", requires = "pipeline")]
+    cut: Option<String>,
+    /// What `planned` has come to.
+    #[arg(skip)]
+    planned: OnceLock<Vec<usize>>,
 }
 
-/// Nodes or units of each stage, as they are typed.
+/// A number for each stage, as they are typed.
 #[derive(Clone, Debug)]
-struct Replicas(Vec<usize>);
+struct Counts(Vec<usize>);
 
-fn replicas(text: &str) -> Result<Replicas, String> {
+fn counts(text: &str) -> Result<Counts, String> {
     let number = |part: &str| part.trim().parse::<usize>().ok().filter(|n| *n > 0);
     let all: Option<Vec<usize>> = text.split(':').map(number).collect();
-    all.map(Replicas)
+    all.map(Counts)
         .ok_or_else(|| "use a number of at least 1 for each stage, as in 2:1".into())
 }
 
 impl PipelineArgs {
-    fn pipeline(&self) -> Option<Pipeline> {
-        let pipeline = self.pipeline.clone()?;
-        let replicas = self.replicas.clone().map_or(Vec::new(), |r| r.0);
-        Some(Pipeline {
-            replicas,
+    fn pipeline(&self, model: &Model) -> anyhow::Result<Option<Pipeline>> {
+        let Some(pipeline) = self.pipeline.clone() else {
+            return Ok(None);
+        };
+        let each = |counts: &Option<Counts>| counts.clone().map_or(Vec::new(), |c| c.0);
+        let cut = match (self.cut.as_deref(), self.planned.get()) {
+            (None, _) | (Some(PLANNED), None) => Vec::new(),
+            (Some(PLANNED), Some(cut)) => cut.clone(),
+            (Some(text), _) => text
+                .split(',')
+                .map(|name| layer(model, name.trim()))
+                .collect::<anyhow::Result<_>>()?,
+        };
+        Ok(Some(Pipeline {
+            replicas: each(&self.replicas),
+            kept: each(&self.kept),
+            cut,
             ..pipeline
-        })
+        }))
+    }
+
+    /// Asks the partitioner, if that is wished for, and says how to repeat its answer.
+    fn plan(
+        &self,
+        step: &Step,
+        this: &ThisMachine,
+        machine: Option<&MachineModel>,
+    ) -> anyhow::Result<()> {
+        if self.cut.as_deref() != Some(PLANNED) {
+            return Ok(());
+        }
+        anyhow::ensure!(
+            dahl::runtime::network::launched().is_none(),
+            "--cut planned: all nodes must cut alike; run `dahl plan pipeline` or `dahl simulate --cut planned` once, and \
+             give the layers that it prints"
+        );
+        let Some(pipeline) = self.pipeline(&step.model)? else {
+            return Ok(());
+        };
+        let here;
+        let machine = match machine {
+            Some(machine) => machine,
+            None => {
+                let machine = this.describe(None)?.machine;
+                here = MachineModel::new(machine, &TimesFrom::Here, this)?.0;
+                &here
+            }
+        };
+        let parts = self.micro_batches.map(|n| n as usize);
+        let cut = pipeline.cut_for(step, machine, parts)?.cut;
+        let text: Vec<String> = cut.iter().map(usize::to_string).collect();
+        eprintln!("cut for {}: --cut {}", machine.machine.name, text.join(","));
+        // Asked once: the answer does not change.
+        let _ = self.planned.set(cut);
+        Ok(())
     }
 
     fn adopt(&self, step: Step) -> anyhow::Result<Step> {
         let parts = self.micro_batches.map(|n| n as usize);
-        match self.pipeline() {
+        match self.pipeline(&step.model)? {
             Some(pipeline) => Ok(pipeline.adopt(step, parts)?),
             None => {
                 let step = step.micro_batches(parts.unwrap_or(1));
@@ -141,6 +200,26 @@ impl PipelineArgs {
                 Ok(step)
             }
         }
+    }
+}
+
+/// The cut that the partitioner is asked for.
+const PLANNED: &str = "planned";
+
+/// A layer by its number or its name.
+fn layer(model: &Model, name: &str) -> anyhow::Result<usize> {
+    let mut layers = 0..model.layers.len();
+    let named = |&l: &usize| model.label(l) == name;
+    match name.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => layers.find(named).ok_or_else(|| {
+            anyhow::anyhow!(
+                "--cut {name}: {} has no such layer; give its number, from 0 to {}, or its name, as `dahl models` lists \
+                 them",
+                model.name,
+                model.layers.len().saturating_sub(1)
+            )
+        }),
     }
 }
 
@@ -219,6 +298,17 @@ impl GraphArgs {
 impl StepArgs {
     /// The step; see [`GraphArgs::step`].
     pub fn step(&self, model: Model, this: &ThisMachine, here: bool) -> anyhow::Result<Step> {
+        self.step_on(model, this, here, None)
+    }
+
+    /// The same for a machine that need not be this one.
+    pub fn step_on(
+        &self,
+        model: Model,
+        this: &ThisMachine,
+        here: bool,
+        machine: Option<&MachineModel>,
+    ) -> anyhow::Result<Step> {
         let given = Given::default()
             .set("momentum", self.momentum)
             .set("nesterov", self.nesterov.then_some(true))
@@ -234,12 +324,13 @@ impl StepArgs {
             .loss(self.loss.loss.clone())
             .clip_norm(self.clip_norm)
             .seed(self.seed);
+        self.pipeline.plan(&step, this, machine)?;
         self.pipeline.adopt(step)
     }
 
     /// The pipeline of a step, where one was asked for; says once what keeps its micro-batches waiting.
     pub fn staging(&self, step: &Step) -> anyhow::Result<Option<Arc<Staging>>> {
-        let Some(pipeline) = self.pipeline.pipeline() else {
+        let Some(pipeline) = self.pipeline.pipeline(&step.model)? else {
             return Ok(None);
         };
         anyhow::ensure!(

@@ -141,10 +141,20 @@ pub const TRAIN: [&str; 12] = [
 
 /// The weights of the same run on one computer, with other options in the place of the number of epochs.
 pub fn alone_with(folder: &Path, epochs: &str) -> Vec<u8> {
+    alone(folder, epochs, &[])
+}
+
+/// The same, with more options.
+pub fn alone_and(folder: &Path, options: &[&str]) -> Vec<u8> {
+    alone(folder, TRAIN[2], options)
+}
+
+fn alone(folder: &Path, epochs: &str, options: &[&str]) -> Vec<u8> {
     let save = format!("--save={}", folder.join("one.safetensors").display());
     let model = folder.join("model.toml").display().to_string();
     let mut args = TRAIN.to_vec();
     (args[1], args[2], args[11]) = (&model, epochs, &save);
+    args.extend(options);
     assert_eq!(super::dahl(&args), "");
     fs::read(folder.join("one.safetensors")).unwrap()
 }

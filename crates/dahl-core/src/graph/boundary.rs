@@ -13,12 +13,12 @@ use super::deps::{Edge, Tracker};
 use super::{Graph, runs};
 
 /// Inlets and outlets of every storage.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Boundary {
     storages: Vec<Side>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Side {
     inlets: Vec<(Shape, Edge)>,
     outlets: Vec<Edge>,

@@ -133,6 +133,28 @@ fn items(graph: &Graph) -> Vec<Item> {
     items
 }
 
+/// All tasks, each behind those that wait for it. In a recorded program that is the order of submission backwards; where
+/// edges were added, it is found; tasks that wait in a circle are left out.
+pub(super) fn backwards(graph: &Graph) -> Vec<u32> {
+    if graph.edges().all(|(from, to)| from < to) {
+        return (0..graph.len() as u32).rev().collect();
+    }
+    let mut waits = graph.in_degree.clone();
+    let mut all = graph.roots.clone();
+    let mut next = 0;
+    while let Some(&task) = all.get(next) {
+        next += 1;
+        for &s in graph.successors(task) {
+            waits[s as usize] -= 1;
+            if waits[s as usize] == 0 {
+                all.push(s);
+            }
+        }
+    }
+    all.reverse();
+    all
+}
+
 /// Which temporaries come entirely before which.
 struct Order {
     count: usize,
@@ -158,20 +180,21 @@ impl Order {
             before: vec![u64::MAX; (n * n).div_ceil(64)],
         };
         let mut leads_to = vec![0u64; graph.len()];
+        let backwards = backwards(graph);
         for chunk in targets.chunks(64) {
             leads_to.fill(0);
             for (bit, &(f, _)) in chunk.iter().enumerate() {
                 leads_to[f as usize] |= 1 << bit;
             }
-            // A task's successors come after it in program order, so one pass backwards is enough.
+            // A task's successors come before it here, so one pass is enough.
             // A last user that is itself the target does not precede it: its own bit is kept apart.
             let mut reach = vec![0u64; graph.len()];
-            for task in (0..graph.len()).rev() {
+            for &task in &backwards {
                 let mut mask = 0;
-                for &s in graph.successors(task as u32) {
+                for &s in graph.successors(task) {
                     mask |= reach[s as usize] | leads_to[s as usize];
                 }
-                reach[task] = mask;
+                reach[task as usize] = mask;
             }
             for (a, item) in items.iter().enumerate() {
                 let all = item

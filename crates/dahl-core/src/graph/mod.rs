@@ -18,6 +18,7 @@
 //! | `memory` | temporaries packed into one block |
 //! | `boundary` | what one launch must wait for in another |
 //! | `partition` | one graph on several nodes |
+//! | `sequenced` | more edges, and temporaries cut by rows: for programs that know an order |
 //! | `export` | DOT and JSON |
 //! | `program` | a graph's program as JSON, to read back |
 
@@ -34,10 +35,12 @@ pub mod program;
 mod recorder;
 mod reduce;
 pub mod runs;
+mod sequenced;
 mod task;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Access;
 use crate::array::{Home, Storage};
@@ -54,6 +57,12 @@ pub use program::Program;
 pub use recorder::{GraphError, Recorder};
 pub use reduce::{ACCUMULATORS, larger, smaller};
 pub use task::{Operand, Task};
+
+/// A number that no other graph of this process has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Version of the order in which the graphs of equal steps add: raised when it changes, since last bits then do.
 pub const SUMS: u32 = 2;

@@ -21,8 +21,10 @@ use super::boundary::Boundary;
 use super::class::{Chooser, NO_CLASS};
 use super::deps::Tracker;
 use super::memory::MemoryPlan;
+use super::next_id;
 use super::partition::Message;
 use super::reduce::Groups;
+use super::sequenced::adjacency;
 use super::task::Task;
 use super::{Class, Graph, GraphArray, GraphStorage, TaskRecord, runs};
 
@@ -260,7 +262,6 @@ impl Recording {
 
     /// The graph of what has been recorded, with its edges, boundary and memory plan.
     pub(super) fn into_graph(self, messages: Vec<Message>) -> Graph {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut r = self;
         if r.groups.closed {
             r.edges.sort_unstable();
@@ -270,21 +271,7 @@ impl Recording {
             s.by_rows = r.by_rows.contains(&s.storage.id);
         }
         let n = r.tasks.len();
-        let mut in_degree = vec![0u32; n];
-        let mut start = vec![0u32; n + 1];
-        for &(from, to) in &r.edges {
-            start[from as usize + 1] += 1;
-            in_degree[to as usize] += 1;
-        }
-        for i in 0..n {
-            start[i + 1] += start[i];
-        }
-        let mut next = start.clone();
-        let mut successors = vec![0u32; r.edges.len()];
-        for &(from, to) in &r.edges {
-            successors[next[from as usize] as usize] = to;
-            next[from as usize] += 1;
-        }
+        let (in_degree, successor_start, successors) = adjacency(n, &r.edges);
         let roots = (0..n as u32)
             .filter(|&t| in_degree[t as usize] == 0)
             .collect();
@@ -294,7 +281,7 @@ impl Recording {
             }
         }
         let mut graph = Graph {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             codelets: r.codelets,
             classes: r.classes,
             tasks: r.tasks,
@@ -303,7 +290,7 @@ impl Recording {
             storages: r.storages,
             sections: r.sections,
             in_degree,
-            successor_start: start,
+            successor_start,
             successors,
             roots,
             memory: MemoryPlan::default(),

@@ -74,5 +74,5 @@ pub fn model() -> Option<(WattsModel, Clock)> {
     };
     let ticks = AtomicU64::new(0);
     let busy = move || Seconds(ticks.fetch_add(1, Ordering::Relaxed) as f64);
-    Some((watts, Clock::Told(std::sync::Arc::new(busy))))
+    Some((watts, Clock::Given(std::sync::Arc::new(busy))))
 }

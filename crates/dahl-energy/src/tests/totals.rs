@@ -54,7 +54,7 @@ fn cards_are_modelled_where_none_is_measured() {
         unit: "gpu".into(),
         ..WattsModel::cores(1)
     };
-    let busy = Clock::Told(std::sync::Arc::new(|| Seconds(0.0)));
+    let busy = Clock::Given(std::sync::Arc::new(|| Seconds(0.0)));
     let mut meter = model::ModelMeter::of_gpus(watts, busy);
     let name = meter.domains()[0].name.clone();
     assert_eq!(name, "1 gpu: 115 W busy, 12 W idle per gpu");

@@ -1,8 +1,8 @@
 //! A number for each channel, and the norm over the channels of each pixel.
 
 use dahl_ops::channelwise::{ChannelScale, ChannelScaleGrad, ChannelShift};
-use dahl_ops::norm::channel::{ChannelNorm, ChannelNormAffineGrad, ChannelNormInputGrad};
 use dahl_ops::norm::layer::Epsilon;
+use dahl_ops::norm::operands::{Norm, NormAffineGrad, NormInputGrad};
 
 use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
@@ -38,7 +38,7 @@ pub(super) fn shift(t: &Task<'_>, s: &mut Steps) {
 
 /// The channels of each pixel normalised.
 pub(super) fn norm(t: &Task<'_>, s: &mut Steps) {
-    let o = ChannelNorm::of(t.tensors);
+    let o = Norm::of(t.tensors);
     let args = [
         o.x.into(),
         o.scale.into(),
@@ -53,7 +53,7 @@ pub(super) fn norm(t: &Task<'_>, s: &mut Steps) {
 
 /// The gradient by the input.
 pub(super) fn norm_input_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = ChannelNormInputGrad::of(t.tensors);
+    let o = NormInputGrad::of(t.tensors);
     let args = [
         o.x.into(),
         o.dy.into(),
@@ -67,7 +67,7 @@ pub(super) fn norm_input_grad(t: &Task<'_>, s: &mut Steps) {
 
 /// The gradients by scale and shift.
 pub(super) fn norm_affine_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = ChannelNormAffineGrad::of(t.tensors);
+    let o = NormAffineGrad::of(t.tensors);
     let args = [
         o.x.into(),
         o.dy.into(),

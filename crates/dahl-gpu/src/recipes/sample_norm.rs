@@ -1,9 +1,8 @@
 //! Layer norm and group norm: a group of items for everything that is normalised together.
 
-use dahl_ops::norm::group::{
-    GroupNorm, GroupNormAffineGrad, GroupNormInputGrad, GroupNormParams, Groups,
-};
-use dahl_ops::norm::layer::{Epsilon, LayerNorm, LayerNormAffineGrad, LayerNormInputGrad};
+use dahl_ops::norm::group::{GroupNormParams, Groups};
+use dahl_ops::norm::layer::Epsilon;
+use dahl_ops::norm::operands::{Norm, NormAffineGrad, NormInputGrad};
 
 use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
@@ -36,70 +35,55 @@ impl Together {
     }
 }
 
-fn forward(
-    [x, scale, shift, y, statistics]: [Tensor; 5],
-    with: Together,
-    epsilon: f64,
-    s: &mut Steps,
-) {
+/// [`Norm`] of what is normalised together.
+fn forward(o: Norm<Tensor>, with: Together, epsilon: f64, s: &mut Steps) {
     let args = [
-        x.into(),
-        scale.into(),
-        shift.into(),
-        y.into(),
-        statistics.into(),
+        o.x.into(),
+        o.scale.into(),
+        o.shift.into(),
+        o.y.into(),
+        o.statistics.into(),
         with.count.into(),
         with.groups.into(),
         with.plane.into(),
         epsilon.into(),
     ];
-    s.groups("sample_norm", args, x.len() / with.count, with.count);
+    s.groups("sample_norm", args, o.x.len() / with.count, with.count);
 }
 
-fn input_grad([x, dy, statistics, scale, dx]: [Tensor; 5], with: Together, s: &mut Steps) {
+/// [`NormInputGrad`] of what is normalised together.
+fn input_grad(o: NormInputGrad<Tensor>, with: Together, s: &mut Steps) {
     let args = [
-        x.into(),
-        dy.into(),
-        statistics.into(),
-        scale.into(),
-        dx.into(),
+        o.x.into(),
+        o.dy.into(),
+        o.statistics.into(),
+        o.scale.into(),
+        o.dx.into(),
         with.count.into(),
         with.groups.into(),
         with.plane.into(),
     ];
-    s.groups(
-        "sample_norm_input_grad",
-        args,
-        x.len() / with.count,
-        with.count,
-    );
+    let groups = o.x.len() / with.count;
+    s.groups("sample_norm_input_grad", args, groups, with.count);
 }
 
-/// [`LayerNorm`].
+/// Layer norm.
 pub(super) fn layer(t: &Task<'_>, s: &mut Steps) {
-    let o = LayerNorm::of(t.tensors);
-    let all = [o.x, o.scale, o.shift, o.y, o.statistics];
-    forward(
-        all,
-        Together::layer(o.scale),
-        Epsilon::of(t.params).epsilon,
-        s,
-    );
+    let o = Norm::of(t.tensors);
+    let with = Together::layer(o.scale);
+    forward(o, with, Epsilon::of(t.params).epsilon, s);
 }
 
-/// [`LayerNormInputGrad`].
+/// Its gradient by the input.
 pub(super) fn layer_input_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = LayerNormInputGrad::of(t.tensors);
-    input_grad(
-        [o.x, o.dy, o.statistics, o.scale, o.dx],
-        Together::layer(o.scale),
-        s,
-    );
+    let o = NormInputGrad::of(t.tensors);
+    let with = Together::layer(o.scale);
+    input_grad(o, with, s);
 }
 
-/// [`LayerNormAffineGrad`].
+/// Its gradients by scale and shift.
 pub(super) fn layer_affine_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = LayerNormAffineGrad::of(t.tensors);
+    let o = NormAffineGrad::of(t.tensors);
     let count = o.dscale.len();
     let args = [
         o.x.into(),
@@ -113,24 +97,24 @@ pub(super) fn layer_affine_grad(t: &Task<'_>, s: &mut Steps) {
     s.items("layer_norm_affine_grad", args, count);
 }
 
-/// [`GroupNorm`].
+/// Group norm.
 pub(super) fn group(t: &Task<'_>, s: &mut Steps) {
-    let o = GroupNorm::of(t.tensors);
-    let p = GroupNormParams::of(t.params);
-    let all = [o.x, o.scale, o.shift, o.y, o.statistics];
-    forward(all, Together::group(o.x, p.groups), p.epsilon, s);
+    let o = Norm::of(t.tensors);
+    let GroupNormParams { groups, epsilon } = GroupNormParams::of(t.params);
+    let with = Together::group(o.x, groups);
+    forward(o, with, epsilon, s);
 }
 
-/// [`GroupNormInputGrad`].
+/// Its gradient by the input.
 pub(super) fn group_input_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = GroupNormInputGrad::of(t.tensors);
+    let o = NormInputGrad::of(t.tensors);
     let with = Together::group(o.x, Groups::of(t.params).groups);
-    input_grad([o.x, o.dy, o.statistics, o.scale, o.dx], with, s);
+    input_grad(o, with, s);
 }
 
-/// [`GroupNormAffineGrad`].
+/// Its gradients by scale and shift.
 pub(super) fn group_affine_grad(t: &Task<'_>, s: &mut Steps) {
-    let o = GroupNormAffineGrad::of(t.tensors);
+    let o = NormAffineGrad::of(t.tensors);
     let [n, c, h, w] = o.x.dims;
     let args = [
         o.x.into(),

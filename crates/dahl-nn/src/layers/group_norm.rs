@@ -1,10 +1,8 @@
 //! Group norm: groups of neighbouring channels of each sample together.
 
 use dahl_core::Handle;
-use dahl_core::Mode::{Read, Reduce, Write};
 use dahl_ops::norm::group::{
-    GROUP_NORM, GROUP_NORM_AFFINE_GRAD, GROUP_NORM_INPUT_GRAD, GroupNormAffineGrad,
-    GroupNormInputGrad, GroupNormParams, Groups,
+    GROUP_NORM, GROUP_NORM_AFFINE_GRAD, GROUP_NORM_INPUT_GRAD, GroupNormParams, Groups,
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,59 +65,22 @@ impl Layer for GroupNorm {
     fn forward(&self, tape: &mut Tape<'_>) -> Handle {
         let (x, y) = (tape.input(0), tape.new_output());
         let statistics = tape.temporary("statistics", &[tape.batch(), 2 * self.num_groups]);
-        let [scale, shift] = norm::affine(tape, &[x.shape[1]], [self.affine; 2]);
-        for ([x, y], statistics) in norm::pieces(tape, [&image(&x), &image(&y)], &statistics) {
-            let operands = dahl_ops::norm::group::GroupNorm {
-                x: x.with(Read),
-                scale: scale.with(Read),
-                shift: shift.with(Read),
-                y: y.with(Write),
-                statistics: statistics.with(Write),
-            };
-            let params = GroupNormParams {
-                groups: self.num_groups,
-                epsilon: self.eps,
-            };
-            GROUP_NORM.submit(tape.recorder(), operands, params);
-        }
-        tape.keep(statistics);
-        tape.keep(scale);
+        let affine = norm::affine(tape, &[x.shape[1]], [self.affine; 2]);
+        let params = GroupNormParams {
+            groups: self.num_groups,
+            epsilon: self.eps,
+        };
+        let images = [&image(&x), &image(&y)];
+        norm::forward(tape, (&GROUP_NORM, params), images, statistics, affine);
         y
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let (x, statistics, scale) = (image(&tape.input(0)), tape.kept(0), tape.kept(1));
-        let (dy, groups) = (image(dy), self.num_groups);
-        if tape.wants_gradient(0) {
-            let dx = image(&tape.new_gradient(0));
-            for ([x, dy, dx], statistics) in norm::pieces(tape, [&x, &dy, &dx], &statistics) {
-                let operands = GroupNormInputGrad {
-                    x: x.with(Read),
-                    dy: dy.with(Read),
-                    statistics: statistics.with(Read),
-                    scale: scale.with(Read),
-                    dx: dx.with(Write),
-                };
-                GROUP_NORM_INPUT_GRAD.submit(tape.recorder(), operands, Groups { groups });
-            }
-            tape.give_gradient(0, dx);
-        }
-        if self.affine {
-            let gradients = ["scale gradient", "shift gradient"]
-                .map(|name| tape.temporary(name, scale.shape.extents()));
-            for ([x, dy], statistics) in norm::pieces(tape, [&x, &dy], &statistics) {
-                let [dscale, dshift] = &gradients;
-                let operands = GroupNormAffineGrad {
-                    x: x.with(Read),
-                    dy: dy.with(Read),
-                    statistics: statistics.with(Read),
-                    dscale: dscale.with(Reduce),
-                    dshift: dshift.with(Reduce),
-                };
-                GROUP_NORM_AFFINE_GRAD.submit(tape.recorder(), operands, Groups { groups });
-            }
-            norm::give(tape, gradients, [true; 2]);
-        }
+        let groups = Groups {
+            groups: self.num_groups,
+        };
+        let ops = (&GROUP_NORM_INPUT_GRAD, &GROUP_NORM_AFFINE_GRAD, groups);
+        norm::backward(tape, ops, dy, image, [self.affine; 2]);
     }
 }
 

@@ -1,11 +1,7 @@
 //! Layer norm: the last extents of each sample together.
 
 use dahl_core::Handle;
-use dahl_core::Mode::{Read, Reduce, Write};
-use dahl_ops::norm::layer::{
-    Epsilon, LAYER_NORM, LAYER_NORM_AFFINE_GRAD, LAYER_NORM_INPUT_GRAD, LayerNormAffineGrad,
-    LayerNormInputGrad,
-};
+use dahl_ops::norm::layer::{Epsilon, LAYER_NORM, LAYER_NORM_AFFINE_GRAD, LAYER_NORM_INPUT_GRAD};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Extent, Layer, ModelBuilder, Named, ParamSpec, Tape, norm};
@@ -97,55 +93,15 @@ impl Layer for LayerNorm {
         let shape = self.shape(&x.shape.extents()[1..]);
         let rows = x.shape.len() / shape.iter().product::<usize>();
         let statistics = tape.temporary("statistics", &[rows, 2]);
-        let [scale, shift] = norm::affine(tape, &shape, self.trained());
-        for ([x, y], statistics) in norm::pieces(tape, [&x, &y], &statistics) {
-            let operands = dahl_ops::norm::layer::LayerNorm {
-                x: x.with(Read),
-                scale: scale.with(Read),
-                shift: shift.with(Read),
-                y: y.with(Write),
-                statistics: statistics.with(Write),
-            };
-            let epsilon = self.eps;
-            LAYER_NORM.submit(tape.recorder(), operands, Epsilon { epsilon });
-        }
-        tape.keep(statistics);
-        tape.keep(scale);
+        let affine = norm::affine(tape, &shape, self.trained());
+        let epsilon = Epsilon { epsilon: self.eps };
+        norm::forward(tape, (&LAYER_NORM, epsilon), [&x, &y], statistics, affine);
         y
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        let (x, statistics, scale) = (tape.input(0), tape.kept(0), tape.kept(1));
-        if tape.wants_gradient(0) {
-            let dx = tape.new_gradient(0);
-            for ([x, dy, dx], statistics) in norm::pieces(tape, [&x, dy, &dx], &statistics) {
-                let operands = LayerNormInputGrad {
-                    x: x.with(Read),
-                    dy: dy.with(Read),
-                    statistics: statistics.with(Read),
-                    scale: scale.with(Read),
-                    dx: dx.with(Write),
-                };
-                LAYER_NORM_INPUT_GRAD.submit(tape.recorder(), operands, ());
-            }
-            tape.give_gradient(0, dx);
-        }
-        if self.elementwise_affine {
-            let gradients = ["scale gradient", "shift gradient"]
-                .map(|name| tape.temporary(name, scale.shape.extents()));
-            for ([x, dy], statistics) in norm::pieces(tape, [&x, dy], &statistics) {
-                let [dscale, dshift] = &gradients;
-                let operands = LayerNormAffineGrad {
-                    x: x.with(Read),
-                    dy: dy.with(Read),
-                    statistics: statistics.with(Read),
-                    dscale: dscale.with(Reduce),
-                    dshift: dshift.with(Reduce),
-                };
-                LAYER_NORM_AFFINE_GRAD.submit(tape.recorder(), operands, ());
-            }
-            norm::give(tape, gradients, self.trained());
-        }
+        let ops = (&LAYER_NORM_INPUT_GRAD, &LAYER_NORM_AFFINE_GRAD, ());
+        norm::backward(tape, ops, dy, Handle::clone, self.trained());
     }
 }
 

@@ -1,9 +1,12 @@
-//! What layer norm and group norm share: a scale and a shift that keys may leave out, and how samples and their
-//! statistics are cut into tasks.
+//! What norms within a sample share: a scale and a shift that keys may leave out, how samples and their statistics are
+//! cut into tasks, and the tasks of both passes.
 
 use dahl_core::Handle;
-use dahl_core::Mode::Write;
+use dahl_core::Mode::{Read, Reduce, Write};
+use dahl_ops::declare::ParamSet;
 use dahl_ops::elementwise::unary::{FILL, Filled, Value};
+use dahl_ops::norm::operands::{Norm, NormAffineGrad, NormInputGrad};
+use dahl_ops::op::Op;
 
 use super::{Fill, ParamSpec, Tape};
 use crate::lower::tiles;
@@ -35,8 +38,74 @@ pub(super) fn affine(tape: &Tape<'_>, shape: &[usize], there: [bool; 2]) -> [Han
     })
 }
 
+/// Records the tasks of the forward pass; keeps what [`backward`] needs.
+pub(super) fn forward<P: ParamSet + Clone>(
+    tape: &mut Tape<'_>,
+    (op, params): (&Op<Norm, P>, P),
+    [x, y]: [&Handle; 2],
+    statistics: Handle,
+    [scale, shift]: [Handle; 2],
+) {
+    for ([x, y], statistics) in pieces(tape, [x, y], &statistics) {
+        let operands = Norm {
+            x: x.with(Read),
+            scale: scale.with(Read),
+            shift: shift.with(Read),
+            y: y.with(Write),
+            statistics: statistics.with(Write),
+        };
+        op.submit(tape.recorder(), operands, params.clone());
+    }
+    tape.keep(statistics);
+    tape.keep(scale);
+}
+
+/// Records the tasks of the backward pass and gives all gradients: by the input, and by those of scale and shift that
+/// are `there`. `view` is how the operation sees inputs and outputs.
+pub(super) fn backward<P: ParamSet + Clone>(
+    tape: &mut Tape<'_>,
+    (input_grad, affine_grad, params): (&Op<NormInputGrad, P>, &Op<NormAffineGrad, P>, P),
+    dy: &Handle,
+    view: fn(&Handle) -> Handle,
+    there: [bool; 2],
+) {
+    let (x, dy) = (view(&tape.input(0)), view(dy));
+    let (statistics, scale) = (tape.kept(0), tape.kept(1));
+    if tape.wants_gradient(0) {
+        let dx = view(&tape.new_gradient(0));
+        for ([x, dy, dx], statistics) in pieces(tape, [&x, &dy, &dx], &statistics) {
+            let operands = NormInputGrad {
+                x: x.with(Read),
+                dy: dy.with(Read),
+                statistics: statistics.with(Read),
+                scale: scale.with(Read),
+                dx: dx.with(Write),
+            };
+            input_grad.submit(tape.recorder(), operands, params.clone());
+        }
+        tape.give_gradient(0, dx);
+    }
+    if there == [false; 2] {
+        return;
+    }
+    let gradients = ["scale gradient", "shift gradient"]
+        .map(|name| tape.temporary(name, scale.shape.extents()));
+    for ([x, dy], statistics) in pieces(tape, [&x, &dy], &statistics) {
+        let [dscale, dshift] = &gradients;
+        let operands = NormAffineGrad {
+            x: x.with(Read),
+            dy: dy.with(Read),
+            statistics: statistics.with(Read),
+            dscale: dscale.with(Reduce),
+            dshift: dshift.with(Reduce),
+        };
+        affine_grad.submit(tape.recorder(), operands, params.clone());
+    }
+    give(tape, gradients, there);
+}
+
 /// For each task its samples of `arrays` and of the statistics, which have several rows for a sample.
-pub(super) fn pieces<const N: usize>(
+fn pieces<const N: usize>(
     tape: &Tape<'_>,
     arrays: [&Handle; N],
     statistics: &Handle,
@@ -51,7 +120,7 @@ pub(super) fn pieces<const N: usize>(
 }
 
 /// Gives those parameters that are there their gradients.
-pub(super) fn give(tape: &mut Tape<'_>, gradients: [Handle; 2], there: [bool; 2]) {
+fn give(tape: &mut Tape<'_>, gradients: [Handle; 2], there: [bool; 2]) {
     for ((name, _), (gradient, there)) in AFFINE.into_iter().zip(gradients.into_iter().zip(there)) {
         if there {
             tape.give_param_gradient(name, gradient);

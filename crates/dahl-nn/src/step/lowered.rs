@@ -72,13 +72,13 @@ impl Step {
     }
 
     /// One graph of as many steps as weights have versions, one after another, for simulations, which know no other graphs. Without
-    /// versions it is that of [`Step::lower`].
-    pub fn lower_row(&self) -> Result<Arc<Graph>, StepError> {
+    /// versions it is that of [`Step::lower`]. With what goes in and comes out of each.
+    pub fn lower_row(&self) -> Result<(Arc<Graph>, Vec<Io>), StepError> {
         self.check()?;
         let state = self.state()?;
         let io = |_| Io::new(self, Pass::Train, self.batch);
         let all: Vec<Io> = (0..self.versions()).map(io).collect::<Result<_, _>>()?;
-        Ok(lower::row(self, &state, &all)?)
+        Ok((lower::row(self, &state, &all)?, all))
     }
 
     /// The graph of a pass over so many samples, on a state that is shared: the last batch of an epoch may be

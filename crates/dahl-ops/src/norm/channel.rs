@@ -7,42 +7,10 @@ use dahl_core::{Call, Codelet, Operands, Recorder, Tensor, Vector};
 use super::cost;
 use super::kernels::channel as kernel;
 use super::layer::Epsilon;
-use crate::declare::{Shaped, operands};
+use super::operands::{self, Norm, NormAffineGrad, NormInputGrad};
+use crate::declare::Shaped;
 use crate::op::{Done, Op, by_type, extents, like, only};
 use crate::simd::Lane;
-
-operands! {
-    /// Operands of [`CHANNEL_NORM`].
-    ChannelNorm {
-        x: one [Read] 4 "the input: samples × channels × height × width",
-        scale: one [Read] 1 "what each channel is multiplied by",
-        shift: one [Read] 1 "what is added to each channel then",
-        y: one [Write] 4 "the output, as large as the input",
-        statistics: one [Write] 4 "samples × 2 × height × width: mean, and one over the standard deviation",
-    }
-}
-
-operands! {
-    /// Operands of [`CHANNEL_NORM_INPUT_GRAD`].
-    ChannelNormInputGrad {
-        x: one [Read] 4 "the input",
-        dy: one [Read] 4 "the gradient by the output, as large",
-        statistics: one [Read] 4 "what the forward pass wrote",
-        scale: one [Read] 1 "the scale",
-        dx: one [Write] 4 "the gradient by the input, as large",
-    }
-}
-
-operands! {
-    /// Operands of [`CHANNEL_NORM_AFFINE_GRAD`].
-    ChannelNormAffineGrad {
-        x: one [Read] 4 "the input",
-        dy: one [Read] 4 "the gradient by the output, as large",
-        statistics: one [Read] 4 "what the forward pass wrote",
-        dscale: one [Reduce|ReadWrite] 1 "the gradient by the scale, added to",
-        dshift: one [Reduce|ReadWrite] 1 "the gradient by the shift, added to",
-    }
-}
 
 /// Refuses statistics that are not two numbers for each pixel of `x`, and rows that are not one for each channel.
 fn expect<const N: usize>(
@@ -56,9 +24,9 @@ fn expect<const N: usize>(
 }
 
 /// `y = (x − mean) / √(variance + ε) · scale + shift`, over the channels of each pixel.
-pub static CHANNEL_NORM: Op<ChannelNorm, Epsilon> = Op::new(|| {
+pub static CHANNEL_NORM: Op<Norm, Epsilon> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = ChannelNorm::shapes(call);
+        let all = Norm::shapes(call);
         expect(&all.x, &all.statistics, [&all.scale, &all.shift])?;
         all.y.expect_like(&all.x)
     };
@@ -70,9 +38,9 @@ pub static CHANNEL_NORM: Op<ChannelNorm, Epsilon> = Op::new(|| {
 });
 
 /// `dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + ε)`, `g = dy · scale`
-pub static CHANNEL_NORM_INPUT_GRAD: Op<ChannelNormInputGrad> = Op::new(|| {
+pub static CHANNEL_NORM_INPUT_GRAD: Op<NormInputGrad> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = ChannelNormInputGrad::shapes(call);
+        let all = NormInputGrad::shapes(call);
         expect(&all.x, &all.statistics, [&all.scale])?;
         all.dy.expect_like(&all.x)?;
         all.dx.expect_like(&all.x)
@@ -84,9 +52,9 @@ pub static CHANNEL_NORM_INPUT_GRAD: Op<ChannelNormInputGrad> = Op::new(|| {
 });
 
 /// `dscale += Σ dy · x̂` and `dshift += Σ dy`, over samples and pixels.
-pub static CHANNEL_NORM_AFFINE_GRAD: Op<ChannelNormAffineGrad> = Op::new(|| {
+pub static CHANNEL_NORM_AFFINE_GRAD: Op<NormAffineGrad> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = ChannelNormAffineGrad::shapes(call);
+        let all = NormAffineGrad::shapes(call);
         expect(&all.x, &all.statistics, [&all.dscale, &all.dshift])?;
         all.dy.expect_like(&all.x)
     };
@@ -97,7 +65,7 @@ pub static CHANNEL_NORM_AFFINE_GRAD: Op<ChannelNormAffineGrad> = Op::new(|| {
 });
 
 fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = ChannelNorm::at(ops.len());
+    let at = Norm::at(ops.len());
     let epsilon = T::from_f64(Epsilon::of(ops.params()).epsilon);
     let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
     kernel::forward(
@@ -112,7 +80,7 @@ fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = ChannelNormInputGrad::at(ops.len());
+    let at = NormInputGrad::at(ops.len());
     let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
     let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
     kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
@@ -120,7 +88,7 @@ fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = ChannelNormAffineGrad::at(ops.len());
+    let at = NormAffineGrad::at(ops.len());
     let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
     let (dscale, dshift) = (ops.write(at.dscale), ops.write(at.dshift));
     kernel::affine_grad(x, dy, ops.read(at.statistics), dscale, dshift);
@@ -161,14 +129,13 @@ pub fn channel_norm_into<T: Lane>(
     y: &mut Tensor<'_, T>,
     statistics: &mut Tensor<'_, T>,
 ) {
-    let operands = ChannelNorm {
-        x: x.read(),
-        scale: scale.read(),
-        shift: shift.read(),
-        y: y.write(),
-        statistics: statistics.write(),
-    };
-    CHANNEL_NORM.submit(recorder, operands, Epsilon { epsilon });
+    operands::forward(
+        (recorder, &CHANNEL_NORM, Epsilon { epsilon }),
+        x,
+        [scale, shift],
+        y,
+        statistics,
+    );
 }
 
 /// The gradient of [`channel_norm`] by its input. Forms: [`channel_norm_input_grad`],
@@ -196,14 +163,8 @@ pub fn channel_norm_input_grad_into<T: Lane>(
     scale: &Vector<'_, T>,
     dx: &mut Tensor<'_, T>,
 ) {
-    let operands = ChannelNormInputGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        scale: scale.read(),
-        dx: dx.write(),
-    };
-    CHANNEL_NORM_INPUT_GRAD.submit(recorder, operands, ());
+    let task = (recorder, &CHANNEL_NORM_INPUT_GRAD, ());
+    operands::input_grad(task, [x, dy], statistics, scale, dx);
 }
 
 /// The gradients of [`channel_norm`] by scale and shift, added to `dscale` and `dshift`.
@@ -215,12 +176,6 @@ pub fn channel_norm_affine_grad_reduce<T: Lane>(
     statistics: &Tensor<'_, T>,
     [dscale, dshift]: [&mut Vector<'_, T>; 2],
 ) {
-    let operands = ChannelNormAffineGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        dscale: dscale.reduce(),
-        dshift: dshift.reduce(),
-    };
-    CHANNEL_NORM_AFFINE_GRAD.submit(recorder, operands, ());
+    let task = (recorder, &CHANNEL_NORM_AFFINE_GRAD, ());
+    operands::affine_grad(task, [x, dy], statistics, dscale, dshift);
 }

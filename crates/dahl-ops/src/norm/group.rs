@@ -6,20 +6,10 @@ use dahl_core::{Array, Call, Codelet, Operands, Recorder};
 
 use super::cost;
 use super::kernels::group as kernel;
-use crate::declare::{Shaped, operands, params};
+use super::operands::{self, Norm, NormAffineGrad, NormInputGrad};
+use crate::declare::{Shaped, params};
 use crate::op::{Done, Op, by_type, like, only};
 use crate::simd::Lane;
-
-operands! {
-    /// Operands of [`GROUP_NORM`].
-    GroupNorm {
-        x: one [Read] 4 "the input, samples × channels × height × width",
-        scale: one [Read] 1 "what each channel is multiplied by",
-        shift: one [Read] 1 "what is added to each channel then",
-        y: one [Write] any "the output, as large as the input",
-        statistics: one [Write] 2 "samples × 2·groups: means, then ones over the standard deviation",
-    }
-}
 
 params! {
     /// Parameters of [`GROUP_NORM`].
@@ -37,9 +27,9 @@ params! {
 }
 
 /// `y = (x − mean) / √(variance + ε) · scale + shift`
-pub static GROUP_NORM: Op<GroupNorm, GroupNormParams> = Op::new(|| {
+pub static GROUP_NORM: Op<Norm, GroupNormParams> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = GroupNorm::shapes(call);
+        let all = Norm::shapes(call);
         let GroupNormParams { groups, .. } = GroupNormParams::of(&call.params);
         check(&all.x, &all.statistics, groups)?;
         all.scale.expect([1, 1, 1, all.x.dims()[1]])?;
@@ -53,21 +43,10 @@ pub static GROUP_NORM: Op<GroupNorm, GroupNormParams> = Op::new(|| {
         .with(only(by_type!(forward)))
 });
 
-operands! {
-    /// Operands of [`GROUP_NORM_INPUT_GRAD`].
-    GroupNormInputGrad {
-        x: one [Read] 4 "the input, samples × channels × height × width",
-        dy: one [Read] any "the gradient by the output, as large",
-        statistics: one [Read] 2 "what the forward pass wrote",
-        scale: one [Read] 1 "the scale",
-        dx: one [Write] any "the gradient by the input, as large",
-    }
-}
-
 /// `dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + ε)`, `g = dy · scale`
-pub static GROUP_NORM_INPUT_GRAD: Op<GroupNormInputGrad, Groups> = Op::new(|| {
+pub static GROUP_NORM_INPUT_GRAD: Op<NormInputGrad, Groups> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = GroupNormInputGrad::shapes(call);
+        let all = NormInputGrad::shapes(call);
         check(&all.x, &all.statistics, Groups::of(&call.params).groups)?;
         all.scale.expect([1, 1, 1, all.x.dims()[1]])?;
         all.dy.expect_like(&all.x)?;
@@ -79,21 +58,10 @@ pub static GROUP_NORM_INPUT_GRAD: Op<GroupNormInputGrad, Groups> = Op::new(|| {
         .with(only(by_type!(input_grad)))
 });
 
-operands! {
-    /// Operands of [`GROUP_NORM_AFFINE_GRAD`].
-    GroupNormAffineGrad {
-        x: one [Read] 4 "the input, samples × channels × height × width",
-        dy: one [Read] any "the gradient by the output, as large",
-        statistics: one [Read] 2 "what the forward pass wrote",
-        dscale: one [Reduce|ReadWrite] 1 "the gradient by the scale, added to",
-        dshift: one [Reduce|ReadWrite] 1 "the gradient by the shift, added to",
-    }
-}
-
 /// `dscale += Σ dy · x̂` and `dshift += Σ dy`, over samples.
-pub static GROUP_NORM_AFFINE_GRAD: Op<GroupNormAffineGrad, Groups> = Op::new(|| {
+pub static GROUP_NORM_AFFINE_GRAD: Op<NormAffineGrad, Groups> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = GroupNormAffineGrad::shapes(call);
+        let all = NormAffineGrad::shapes(call);
         check(&all.x, &all.statistics, Groups::of(&call.params).groups)?;
         all.dscale.expect([1, 1, 1, all.x.dims()[1]])?;
         all.dy.expect_like(&all.x)?;
@@ -118,7 +86,7 @@ fn check(x: &Shaped, statistics: &Shaped, groups: usize) -> Result<(), String> {
 }
 
 fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = GroupNorm::at(ops.len());
+    let at = Norm::at(ops.len());
     let GroupNormParams { groups, epsilon } = GroupNormParams::of(ops.params());
     let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
     let (y, statistics) = (ops.write(at.y), ops.write(at.statistics));
@@ -127,7 +95,7 @@ fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = GroupNormInputGrad::at(ops.len());
+    let at = NormInputGrad::at(ops.len());
     let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
     let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
     let Groups { groups } = Groups::of(ops.params());
@@ -136,7 +104,7 @@ fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = GroupNormAffineGrad::at(ops.len());
+    let at = NormAffineGrad::at(ops.len());
     let (x, dy, statistics) = (
         ops.read::<T>(at.x),
         ops.read(at.dy),
@@ -176,14 +144,13 @@ pub fn group_norm_into<T: Lane>(
     y: &mut Array<'_, T, 4>,
     statistics: &mut Array<'_, T, 2>,
 ) {
-    let operands = GroupNorm {
-        x: x.read(),
-        scale: scale.read(),
-        shift: shift.read(),
-        y: y.write(),
-        statistics: statistics.write(),
-    };
-    GROUP_NORM.submit(recorder, operands, params);
+    operands::forward(
+        (recorder, &GROUP_NORM, params),
+        x,
+        [scale, shift],
+        y,
+        statistics,
+    );
 }
 
 /// The gradient of [`group_norm`] by its input. Forms: [`group_norm_input_grad`],
@@ -213,14 +180,8 @@ pub fn group_norm_input_grad_into<T: Lane>(
     groups: usize,
     dx: &mut Array<'_, T, 4>,
 ) {
-    let operands = GroupNormInputGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        scale: scale.read(),
-        dx: dx.write(),
-    };
-    GROUP_NORM_INPUT_GRAD.submit(recorder, operands, Groups { groups });
+    let task = (recorder, &GROUP_NORM_INPUT_GRAD, Groups { groups });
+    operands::input_grad(task, [x, dy], statistics, scale, dx);
 }
 
 /// The gradients of [`group_norm`] by scale and shift, added to `dscale` and `dshift`.
@@ -234,12 +195,6 @@ pub fn group_norm_affine_grad_reduce<T: Lane>(
     dscale: &mut Array<'_, T, 1>,
     dshift: &mut Array<'_, T, 1>,
 ) {
-    let operands = GroupNormAffineGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        dscale: dscale.reduce(),
-        dshift: dshift.reduce(),
-    };
-    GROUP_NORM_AFFINE_GRAD.submit(recorder, operands, Groups { groups });
+    let task = (recorder, &GROUP_NORM_AFFINE_GRAD, Groups { groups });
+    operands::affine_grad(task, [x, dy], statistics, dscale, dshift);
 }

@@ -7,20 +7,10 @@ use dahl_core::{Array, Call, Codelet, Operands, Recorder};
 
 use super::cost;
 use super::kernels::layer as kernel;
-use crate::declare::{Shaped, operands, params};
+use super::operands::{self, Norm, NormAffineGrad, NormInputGrad};
+use crate::declare::{Shaped, params};
 use crate::op::{Done, Op, by_type, like, only};
 use crate::simd::Lane;
-
-operands! {
-    /// Operands of [`LAYER_NORM`].
-    LayerNorm {
-        x: one [Read] any "the input",
-        scale: one [Read] any "what each element is multiplied by; its extents are the input's last",
-        shift: one [Read] any "what is added to each element then, as large as the scale",
-        y: one [Write] any "the output, as large as the input",
-        statistics: one [Write] 2 "samples × 2: mean, and one over the standard deviation",
-    }
-}
 
 params! {
     /// The parameter of [`LAYER_NORM`].
@@ -30,9 +20,9 @@ params! {
 }
 
 /// `y = (x − mean) / √(variance + ε) · scale + shift`
-pub static LAYER_NORM: Op<LayerNorm, Epsilon> = Op::new(|| {
+pub static LAYER_NORM: Op<Norm, Epsilon> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = LayerNorm::shapes(call);
+        let all = Norm::shapes(call);
         let samples = samples(&all.x, &all.scale)?;
         all.shift.expect_like(&all.scale)?;
         all.y.expect_like(&all.x)?;
@@ -45,21 +35,10 @@ pub static LAYER_NORM: Op<LayerNorm, Epsilon> = Op::new(|| {
         .with(only(by_type!(forward)))
 });
 
-operands! {
-    /// Operands of [`LAYER_NORM_INPUT_GRAD`].
-    LayerNormInputGrad {
-        x: one [Read] any "the input",
-        dy: one [Read] any "the gradient by the output, as large",
-        statistics: one [Read] 2 "what the forward pass wrote",
-        scale: one [Read] any "the scale",
-        dx: one [Write] any "the gradient by the input, as large",
-    }
-}
-
 /// `dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + ε)`, `g = dy · scale`
-pub static LAYER_NORM_INPUT_GRAD: Op<LayerNormInputGrad> = Op::new(|| {
+pub static LAYER_NORM_INPUT_GRAD: Op<NormInputGrad> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = LayerNormInputGrad::shapes(call);
+        let all = NormInputGrad::shapes(call);
         let samples = samples(&all.x, &all.scale)?;
         all.dy.expect_like(&all.x)?;
         all.statistics.expect([1, 1, samples, 2])?;
@@ -71,21 +50,10 @@ pub static LAYER_NORM_INPUT_GRAD: Op<LayerNormInputGrad> = Op::new(|| {
         .with(only(by_type!(input_grad)))
 });
 
-operands! {
-    /// Operands of [`LAYER_NORM_AFFINE_GRAD`].
-    LayerNormAffineGrad {
-        x: one [Read] any "the input",
-        dy: one [Read] any "the gradient by the output, as large",
-        statistics: one [Read] 2 "what the forward pass wrote",
-        dscale: one [Reduce|ReadWrite] any "the gradient by the scale, added to",
-        dshift: one [Reduce|ReadWrite] any "the gradient by the shift, added to",
-    }
-}
-
 /// `dscale += Σ dy · x̂` and `dshift += Σ dy`, over samples.
-pub static LAYER_NORM_AFFINE_GRAD: Op<LayerNormAffineGrad> = Op::new(|| {
+pub static LAYER_NORM_AFFINE_GRAD: Op<NormAffineGrad> = Op::new(|| {
     let rule = |call: &Call| {
-        let all = LayerNormAffineGrad::shapes(call);
+        let all = NormAffineGrad::shapes(call);
         let samples = samples(&all.x, &all.dscale)?;
         all.dy.expect_like(&all.x)?;
         all.statistics.expect([1, 1, samples, 2])?;
@@ -109,7 +77,7 @@ fn samples(x: &Shaped, scale: &Shaped) -> Result<usize, String> {
 }
 
 fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = LayerNorm::at(ops.len());
+    let at = Norm::at(ops.len());
     let Epsilon { epsilon } = Epsilon::of(ops.params());
     let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
     let (y, statistics) = (ops.write(at.y), ops.write(at.statistics));
@@ -118,7 +86,7 @@ fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = LayerNormInputGrad::at(ops.len());
+    let at = NormInputGrad::at(ops.len());
     let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
     let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
     kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
@@ -126,7 +94,7 @@ fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = LayerNormAffineGrad::at(ops.len());
+    let at = NormAffineGrad::at(ops.len());
     let (x, dy, statistics) = (
         ops.read::<T>(at.x),
         ops.read(at.dy),
@@ -172,14 +140,13 @@ pub fn layer_norm_into<T: Lane, const R: usize, const Q: usize>(
     y: &mut Array<'_, T, R>,
     statistics: &mut Array<'_, T, 2>,
 ) {
-    let operands = LayerNorm {
-        x: x.read(),
-        scale: scale.read(),
-        shift: shift.read(),
-        y: y.write(),
-        statistics: statistics.write(),
-    };
-    LAYER_NORM.submit(recorder, operands, Epsilon { epsilon });
+    operands::forward(
+        (recorder, &LAYER_NORM, Epsilon { epsilon }),
+        x,
+        [scale, shift],
+        y,
+        statistics,
+    );
 }
 
 /// The gradient of [`layer_norm`] by its input. Forms: [`layer_norm_input_grad`],
@@ -207,14 +174,8 @@ pub fn layer_norm_input_grad_into<T: Lane, const R: usize, const Q: usize>(
     scale: &Array<'_, T, Q>,
     dx: &mut Array<'_, T, R>,
 ) {
-    let operands = LayerNormInputGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        scale: scale.read(),
-        dx: dx.write(),
-    };
-    LAYER_NORM_INPUT_GRAD.submit(recorder, operands, ());
+    let task = (recorder, &LAYER_NORM_INPUT_GRAD, ());
+    operands::input_grad(task, [x, dy], statistics, scale, dx);
 }
 
 /// The gradients of [`layer_norm`] by scale and shift, added to `dscale` and `dshift`.
@@ -227,12 +188,6 @@ pub fn layer_norm_affine_grad_reduce<T: Lane, const R: usize, const Q: usize>(
     dscale: &mut Array<'_, T, Q>,
     dshift: &mut Array<'_, T, Q>,
 ) {
-    let operands = LayerNormAffineGrad {
-        x: x.read(),
-        dy: dy.read(),
-        statistics: statistics.read(),
-        dscale: dscale.reduce(),
-        dshift: dshift.reduce(),
-    };
-    LAYER_NORM_AFFINE_GRAD.submit(recorder, operands, ());
+    let task = (recorder, &LAYER_NORM_AFFINE_GRAD, ());
+    operands::affine_grad(task, [x, dy], statistics, dscale, dshift);
 }

@@ -19,6 +19,8 @@ pub struct PipelineOptions {
     pub micro_batches: Option<usize>,
     /// At most so many replicas of a stage; 1 is a straight pipeline.
     pub most_replicas: Option<usize>,
+    /// Stages go to the platform's units in their order; else to whichever order is best.
+    pub in_order: bool,
 }
 
 /// More cuts than these are not compared with each other.
@@ -46,7 +48,10 @@ pub fn partition(
         None => CUTS,
     };
     let cuts = Cuts::of(profile, limit);
-    let (orders, all_orders) = orders(platform);
+    let (orders, all_orders) = match options.in_order {
+        true => (vec![(0..units).rev().collect()], true),
+        false => orders(platform),
+    };
     let limited = platform.units.iter().any(|u| u.memory.is_some());
     let exact = cuts.complete && all_orders && (platform.is_uniform() || !limited);
     let floor = bound::simple(profile, platform, &cuts, most_replicas);

@@ -311,8 +311,8 @@ impl Memories {
         let most = (0..graph.len() as u32).map(operands).max().unwrap_or(0);
         let most = in_all(most);
         device.needed.fetch_max(most, Ordering::Relaxed);
-        if let Some(told) = &self.on_no_room {
-            told(&device.name, Bytes(most.max(own)), Bytes(has));
+        if let Some(notify) = &self.on_no_room {
+            notify(&device.name, Bytes(most.max(own)), Bytes(has));
         }
     }
 

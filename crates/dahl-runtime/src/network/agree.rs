@@ -75,7 +75,7 @@ impl Rows {
 }
 
 /// What a node tells the others when they meet.
-pub(super) struct Told {
+pub(super) struct NodeReport {
     /// Whether somebody wants the run to end.
     pub(super) stop: bool,
     /// Seconds since the meeting before.
@@ -84,13 +84,13 @@ pub(super) struct Told {
     pub(super) busy: f64,
 }
 
-impl Told {
+impl NodeReport {
     pub(super) fn row(&self) -> [f64; WIDTH] {
         [f64::from(u8::from(self.stop)), self.seconds, self.busy]
     }
 
-    pub(super) fn read(row: &[f64]) -> Told {
-        Told {
+    pub(super) fn read(row: &[f64]) -> NodeReport {
+        NodeReport {
             stop: row[0] != 0.0,
             seconds: row[1],
             busy: row[2],
@@ -137,20 +137,20 @@ impl Meetings {
     }
 
     /// All nodes have said this: how many calls until the next meeting.
-    pub(super) fn heard(&mut self, all: &[Told]) {
+    pub(super) fn heard(&mut self, all: &[NodeReport]) {
         let slowest = all.iter().map(|t| t.seconds).fold(1e-9, f64::max);
         let per_call = slowest / self.every as f64;
         self.every = ((MEETING.as_secs_f64() / per_call) as u64).clamp(1, MOST);
     }
 
     /// What this node says now; `busy` is how long its units have worked so far, by unit.
-    pub(super) fn say(&mut self, busy: f64) -> Told {
-        let told = Told {
+    pub(super) fn say(&mut self, busy: f64) -> NodeReport {
+        let report = NodeReport {
             stop: std::mem::take(&mut self.stop),
             seconds: self.since.elapsed().as_secs_f64(),
             busy: busy - self.busy,
         };
         (self.since, self.busy, self.given) = (Instant::now(), busy, true);
-        told
+        report
     }
 }

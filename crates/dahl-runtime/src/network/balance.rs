@@ -1,9 +1,10 @@
 //! How a batch is shared among nodes of unequal speed.
 //!
-//! Shares are parts of the batch. A node with share `s` whose units worked for `t` seconds in the same time as the others
-//! has the speed `s / t`; shares in proportion to speeds let all end together, after `1 / Σ speed`. They are changed only
-//! where that promises a gain of more than [`GAIN`], by the mean of the last [`WINDOW`] meetings, so that noise moves
-//! nothing. Where it does, because others use the computers, too, every change makes the next one harder: it must be
+//! Shares are parts of the batch. What a node really does differs from its share, since tasks are not cut: a layer in four
+//! parts cannot be shared 2:1. So both are asked of the placement: a node that has the part `w` of the work and whose units
+//! worked for `t` seconds in the same time as the others has the speed `w / t`, and shares in proportion to speeds are worth
+//! what their placement lets the slowest node take. They are changed only where that promises a gain of more than
+//! [`GAIN`], by the mean of the last [`WINDOW`] meetings, so that noise moves nothing. Where it does, because others use the computers, too, every change makes the next one harder: it must be
 //! promised by twice as many windows in a row, up to [`MOST_WINDOWS`], and half as many again after a calm time. Nothing
 //! here reads a clock: all nodes are told the same times and conclude the same shares.
 
@@ -73,8 +74,9 @@ impl Balance {
         &self.shares
     }
 
-    /// The nodes have worked for so long since they last met; nothing if they have not. Whether the shares have changed.
-    pub(super) fn adjust(&mut self, busy: &[f64]) -> bool {
+    /// The nodes have worked for so long since they last met; nothing if they have not. `work` says which part of the work
+    /// each node has with given shares. Whether the shares have changed.
+    pub(super) fn adjust(&mut self, busy: &[f64], work: impl Fn(&[f64]) -> Vec<f64>) -> bool {
         if !self.automatic || busy.len() != self.shares.len() {
             return false;
         }
@@ -89,21 +91,30 @@ impl Balance {
         if self.meetings <= WINDOW || self.busy.iter().any(|b| *b <= 0.0) {
             return false;
         }
-        let speeds = self.shares.iter().zip(&self.busy).map(|(s, b)| s / b);
-        let speeds: Vec<f64> = speeds.collect();
+        // Whoever has no work at all is measured by its share: it may have become faster.
+        let parts = work(&self.shares).into_iter().zip(&self.shares);
+        let parts = parts.map(|(part, share)| if part > 0.0 { part } else { *share });
+        let speeds: Vec<f64> = parts.zip(&self.busy).map(|(part, b)| part / b).collect();
+        let wanted = self.in_proportion(&speeds);
+        let takes = |(part, speed): (f64, &f64)| part / speed;
+        let expected = work(&wanted).into_iter().zip(&speeds).map(takes);
         let slowest = self.busy.iter().copied().fold(0.0, f64::max);
-        let total = speeds.iter().sum::<f64>();
-        let changes = self.is_confirmed(slowest * total - 1.0);
+        let changes = self.is_confirmed(slowest / expected.fold(f64::MIN_POSITIVE, f64::max) - 1.0);
         if changes {
-            let least = LEAST / self.shares.len() as f64;
-            let wanted = speeds.iter().map(|v| (v / total).max(least));
-            let wanted: Vec<f64> = wanted.collect();
-            let sum: f64 = wanted.iter().sum();
-            self.shares = wanted.iter().map(|w| w / sum).collect();
+            self.shares = wanted;
         }
         self.meetings = usize::from(!changes);
         self.busy.fill(0.0);
         changes
+    }
+
+    /// Shares in proportion to speeds, none too small to be measured.
+    fn in_proportion(&self, speeds: &[f64]) -> Vec<f64> {
+        let total: f64 = speeds.iter().sum();
+        let least = LEAST / speeds.len() as f64;
+        let wanted: Vec<f64> = speeds.iter().map(|v| (v / total).max(least)).collect();
+        let sum: f64 = wanted.iter().sum();
+        wanted.iter().map(|w| w / sum).collect()
     }
 
     /// A window promises such a gain: whether enough of them have.
@@ -129,16 +140,37 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// How long nodes of these speeds work for their shares.
-    fn times(balance: &Balance, speeds: &[f64]) -> Vec<f64> {
-        let shares = balance.shares().iter();
-        shares.zip(speeds).map(|(s, v)| s / v).collect()
+    /// Lets nodes of these speeds meet so often; how often shares changed. `work` is what they have of the work.
+    fn meet_with(
+        balance: &mut Balance,
+        speeds: &[f64],
+        meetings: usize,
+        work: fn(&[f64]) -> Vec<f64>,
+    ) -> usize {
+        let changed = |_: &usize| {
+            let parts = work(balance.shares()).into_iter();
+            let busy: Vec<f64> = parts.zip(speeds).map(|(w, v)| w / v).collect();
+            balance.adjust(&busy, work)
+        };
+        (0..meetings).filter(changed).count()
     }
 
-    /// Lets the nodes meet so often; how often shares changed.
+    /// The same with work that can be cut anywhere.
     fn meet(balance: &mut Balance, speeds: &[f64], meetings: usize) -> usize {
-        let changed = |_: &usize| balance.adjust(&times(balance, speeds));
-        (0..meetings).filter(changed).count()
+        meet_with(balance, speeds, meetings, <[f64]>::to_vec)
+    }
+
+    /// Work in four parts: 2:1 is 3:1, which is not taken for a fast second node.
+    #[test]
+    fn parts_that_are_not_cut_are_no_speed() {
+        let quarters = |shares: &[f64]| {
+            let first = (4.0 * shares[0]).round() / 4.0;
+            vec![first, 1.0 - first]
+        };
+        let mut balance = Balance::new(2, None).unwrap();
+        assert_eq!(meet_with(&mut balance, &[1.0, 0.5], 4, quarters), 1);
+        assert!((balance.shares()[0] - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(meet_with(&mut balance, &[1.0, 0.5], 100, quarters), 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use dahl_core::graph::partition::{
-    Holders, Placement, PlacementError, for_shares, pairwise, part, place_by_rows,
+    Holders, Placement, PlacementError, for_shares, loads, pairwise, part, place_by_rows,
 };
 use dahl_core::{
     Codelet, ExecError, Executor, Graph, Handle, Recorder, Region, Task, UnitKind, Values,
@@ -21,7 +21,7 @@ use dahl_core::{
 
 use dahl_sched::policy::Order;
 
-use super::agree::{Meetings, Told};
+use super::agree::{Meetings, NodeReport};
 use super::balance::Balance;
 use super::clocks::Round;
 use super::exchange::read_rows;
@@ -110,18 +110,18 @@ impl Member {
     }
 
     /// The same, with tasks placed by samples: each node has its share of a batch. Without `shares` they follow
-    /// measured speeds, and `told` hears of every change. No bit depends on them.
+    /// measured speeds, and `on_shares` hears of every change. No bit depends on them.
     pub fn with_shares(
         runtime: Runtime,
         shares: Option<Vec<f64>>,
-        told: OnShares,
+        on_shares: OnShares,
     ) -> Result<Self, RunError> {
         let nodes = runtime.place_in_cluster().map_or(1, |(_, nodes)| nodes);
         let start = |e: PlacementError| RunError::Start(e.to_string());
         let balance = Balance::new(nodes, shares).map_err(start)?;
         match nodes {
             1 => Ok(Self::alone(runtime)),
-            _ => Self::join(runtime, Place::Shares(balance, told)),
+            _ => Self::join(runtime, Place::Shares(balance, on_shares)),
         }
     }
 
@@ -282,6 +282,7 @@ impl Member {
             return Ok(self.runtime.launch(graph)?);
         };
         let orders = self.runtime.orders.as_ref().map(|(orders, _)| orders);
+        let units = self.runtime.machine().units.len();
         let run = Self::happen(cluster, Event::Launch(graph.id), |cluster, holders| {
             let (graph, placement, order) = place(cluster, graph)?;
             let mut transfers = holders.exchange(&graph, &placement)?;
@@ -290,10 +291,14 @@ impl Member {
                 holders.publish(&graph, &mut transfers);
             }
             let part = part(&graph, &placement, &transfers, cluster.node)?;
-            if let (Some(orders), Some(order)) = (orders, order) {
-                orders.insert(part.graph.id, order.of_part(&part.origin));
-            }
-            Ok(Some(part.graph))
+            let (Some(orders), Some(order)) = (orders, order) else {
+                return Ok(Some(part.graph));
+            };
+            let order = order.of_part(&part, &transfers);
+            let sequenced = orders.sequenced(&part.graph, &order, units);
+            let graph = sequenced.unwrap_or(part.graph);
+            orders.insert(graph.id, order);
+            Ok(Some(graph))
         })?;
         self.run(run)
     }
@@ -312,17 +317,17 @@ impl Member {
     }
 
     /// What nodes said when they last met; what this one says is sent on its way.
-    fn meet(&mut self) -> Result<Vec<Told>, ExecError> {
+    fn meet(&mut self) -> Result<Vec<NodeReport>, ExecError> {
         let busy = self.runtime.busy();
         let busy = busy.iter().map(|s| s.0).sum::<f64>() / busy.len().max(1) as f64;
         let Some(cluster) = &mut self.cluster else {
             return Ok(Vec::new());
         };
         let (array, given) = (cluster.meetings.rows.array.clone(), cluster.meetings.given);
-        let all: Vec<Told> = match given {
+        let all: Vec<NodeReport> = match given {
             true => {
                 let rows = read_rows(self, &array)?;
-                rows.iter().map(|row| Told::read(row)).collect()
+                rows.iter().map(|row| NodeReport::read(row)).collect()
             }
             false => Vec::new(),
         };
@@ -331,13 +336,26 @@ impl Member {
             if given {
                 meetings.heard(&all);
             }
-            let told = meetings.say(busy);
-            meetings.rows.give(told.row().into_iter());
+            let report = meetings.say(busy);
+            meetings.rows.give(report.row().into_iter());
             let rows = &meetings.rows;
             let (graph, placement) = (rows.graph.clone(), rows.placement.clone());
             self.launch_placed(&graph, placement)?;
         }
         Ok(all)
+    }
+}
+
+/// Which part of a graph's work each node has with these shares, by static costs; the shares where that is not known.
+fn part_of_work(graph: &Graph, shares: &[f64]) -> Vec<f64> {
+    let Ok(placement) = place_by_rows(graph, shares) else {
+        return shares.to_vec();
+    };
+    let loads = loads(graph, &placement, &[], shares.len() as u16);
+    let total: f64 = loads.iter().map(|load| load.work).sum();
+    match total > 0.0 {
+        true => loads.iter().map(|load| load.work / total).collect(),
+        false => shares.to_vec(),
     }
 }
 
@@ -432,10 +450,20 @@ impl Executor for Member {
         let Some(cluster) = &mut self.cluster else {
             return Ok(false);
         };
-        if let Place::Shares(balance, told) = &mut cluster.place {
+        if let Place::Shares(balance, on_shares) = &mut cluster.place {
             let busy: Vec<f64> = all.iter().map(|t| t.busy).collect();
-            if balance.adjust(&busy) {
-                told(balance.shares());
+            // Of equal ones the newest, so that all nodes look at the same.
+            let largest = cluster
+                .placed
+                .iter()
+                .max_by_key(|(id, (whole, _))| (whole.len(), **id));
+            let work = |shares: &[f64]| {
+                largest.map_or(shares.to_vec(), |(_, (whole, _))| {
+                    part_of_work(whole, shares)
+                })
+            };
+            if balance.adjust(&busy, work) {
+                on_shares(balance.shares());
                 cluster.forget_parts();
             }
         }

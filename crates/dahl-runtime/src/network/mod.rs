@@ -1,8 +1,8 @@
 //! Messages between the nodes of a cluster: what a part of a graph sends and receives.
 //!
 //! Messages are tasks of the graph ([`dahl_core::graph::partition`]), but no unit executes them and no policy hears of
-//! them. Whoever has the *desk* starts those that are ready, asks the [`Transport`] which have ended, and releases their
-//! successors; many are under way at once. Workers take the desk for a moment when a task of theirs has ended, and
+//! them. Whoever has the *progress engine* starts those that are ready, asks the [`Transport`] which have ended, and releases
+//! their successors; many are under way at once. Workers take it for a moment when a task of theirs has ended, and
 //! again and again while they have nothing to do: what arrives is found within microseconds and runs on the thread that
 //! found it. One thread per runtime, which sleeps most of the time, sees to it when they are busy for long or asleep.
 //!
@@ -17,13 +17,13 @@ mod agree;
 mod balance;
 mod bell;
 mod clocks;
-mod desk;
 mod exchange;
 mod launcher;
 mod links;
 mod local;
 mod member;
 mod own_rows;
+mod progress;
 mod talk;
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::error::RunError;
 use crate::instance::Instance;
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
-use desk::Desk;
+use progress::Progress;
 
 pub use bell::Bell;
 pub use clocks::LinkFigures;
@@ -123,12 +123,12 @@ pub(crate) struct Network {
     inbox: Mutex<Vec<TaskRef>>,
     bell: Arc<Bell>,
     /// Messages under way; nobody's before the communication thread begins and after it has ended.
-    desk: Mutex<Option<Desk>>,
+    progress: Mutex<Option<Progress>>,
     /// Messages under way: a figure to decide by how to wait, no signal.
     under_way: AtomicUsize,
     /// Whether the communication thread sleeps because there are none.
     dozes: AtomicBool,
-    /// When somebody last had the desk, in nanoseconds since the start.
+    /// When somebody last had the progress engine, in nanoseconds since the start.
     looked: AtomicU64,
     start: Instant,
     /// How long a message may be under way while nothing comes from its node.
@@ -154,7 +154,7 @@ impl Network {
         Network {
             inbox: Mutex::new(Vec::new()),
             bell: transport.bell(),
-            desk: Mutex::new(None),
+            progress: Mutex::new(None),
             under_way: AtomicUsize::new(0),
             dozes: AtomicBool::new(false),
             looked: AtomicU64::new(0),
@@ -234,23 +234,23 @@ impl Network {
         }
     }
 
-    /// Takes the desk for a moment, if nobody has it; false if only the communication thread may.
+    /// Takes the progress engine for a moment, if nobody has it; false if only the communication thread may.
     ///
-    /// What others put into the inbox meanwhile is not left there: whoever finds the desk taken has put it there before,
-    /// and who leaves the desk looks again afterwards.
+    /// What others put into the inbox meanwhile is not left there: whoever finds the progress engine taken has put it there before,
+    /// and who leaves the progress engine looks again afterwards.
     pub(crate) fn help(&self, shared: &Shared) -> bool {
         // Operands in other memories are brought by a thread that may wait for it.
         if shared.memories.is_some() || shared.is_failing() {
             return false;
         }
         loop {
-            let Ok(mut taken) = self.desk.try_lock() else {
+            let Ok(mut taken) = self.progress.try_lock() else {
                 return true;
             };
-            let Some(desk) = taken.as_mut().filter(|d| d.left.is_none()) else {
+            let Some(progress) = taken.as_mut().filter(|d| d.left.is_none()) else {
                 return false;
             };
-            if let Err(error) = desk.turn(shared, self, &mut Vec::new()) {
+            if let Err(error) = progress.turn(shared, self, &mut Vec::new()) {
                 shared.fail(error);
                 return false;
             }
@@ -290,24 +290,26 @@ impl Network {
 
 /// The body of the communication thread.
 pub(crate) fn serve(shared: &Shared, network: &Network, transport: Box<dyn Transport>) {
-    *lock(&network.desk) = Some(Desk::new(shared, transport));
+    *lock(&network.progress) = Some(Progress::new(shared, transport));
     // Operands of messages in other memories, by ticket.
     let mut holds = Vec::new();
     while !shared.is_stopping() {
         let nap = {
-            let mut desk = lock(&network.desk);
-            let Some(desk) = desk.as_mut() else { break };
-            desk.serve(shared, network, &mut holds)
+            let mut progress = lock(&network.progress);
+            let Some(progress) = progress.as_mut() else {
+                break;
+            };
+            progress.serve(shared, network, &mut holds)
         };
-        // As in `help`: what was put into the inbox while the desk was taken is not left there.
+        // As in `help`: what was put into the inbox while the progress engine was taken is not left there.
         if let Some(nap) = nap.filter(|_| lock(&network.inbox).is_empty()) {
             network.bell.sleep(nap);
             network.dozes.store(false, Ordering::Relaxed);
         }
     }
-    let Some(desk) = lock(&network.desk).take() else {
+    let Some(progress) = lock(&network.progress).take() else {
         return;
     };
-    let transport = desk.close(shared, network, &mut holds);
+    let transport = progress.close(shared, network, &mut holds);
     lock(&network.ending).transport = Some(transport);
 }

@@ -15,6 +15,7 @@ mod eager;
 mod fixed;
 mod follow;
 mod ordered;
+mod sequence;
 mod ws;
 
 use dahl_core::{Machine, Seconds, UnitId};

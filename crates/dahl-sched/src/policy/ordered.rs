@@ -17,30 +17,22 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use dahl_core::{Machine, Seconds, UnitId};
+use dahl_core::{Graph, Machine, Seconds, UnitId};
 
 use super::{Policy, TaskRef, World, Ws};
 use crate::lock::lock;
 
 /// Where and when the tasks of one graph run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// The group of every task.
     pub group: Vec<u16>,
     /// Its rank there; 0 for what belongs to no operation and may run at any time.
     pub rank: Vec<u32>,
-}
-
-impl Order {
-    /// The order of a part of the graph on one node, where `origin` says which task of the graph each of its tasks is: one group, and
-    /// what belongs to messages at any time.
-    pub fn of_part(&self, origin: &[u32]) -> Order {
-        let rank = |&task: &u32| self.rank.get(task as usize).copied().unwrap_or(0);
-        Order {
-            group: vec![0; origin.len()],
-            rank: origin.iter().map(rank).collect(),
-        }
-    }
+    /// Its place in the one order of all tasks that the ranks follow.
+    pub place: Vec<u32>,
+    /// Into how many parts the batch is cut that operations keep apart.
+    pub parts: usize,
 }
 
 /// The orders of graphs, which are added before these are launched.
@@ -93,8 +85,8 @@ impl Orders {
         }
     }
 
-    /// The group of every unit.
-    fn group_of(&self, units: usize) -> Result<Vec<u16>, UnequalUnits> {
+    /// The group of every unit, where there are so many.
+    pub fn group_of(&self, units: usize) -> Result<Vec<u16>, UnequalUnits> {
         match &self.groups {
             Groups::Even(_) => {
                 let groups = self.groups(units);
@@ -109,6 +101,17 @@ impl Orders {
                 Ok(all.flat_map(|(g, &n)| vec![g; n]).collect())
             }
         }
+    }
+
+    /// What a graph becomes that is run in an order on so many units, so that its temporaries take what that order needs; none
+    /// where launches follow each other without a flush, for then nobody knows who waits for whom.
+    pub fn sequenced(&self, graph: &Graph, order: &Order, units: usize) -> Option<Arc<Graph>> {
+        // Where a group has several units, they look one rank ahead.
+        let alone = self
+            .group_of(units)
+            .is_ok_and(|g| g.windows(2).all(|w| w[0] != w[1]));
+        let ahead = usize::from(!alone);
+        self.strict.then(|| order.sequenced(graph, ahead))?
     }
 
     /// Whether the order of a graph is known.
@@ -384,6 +387,7 @@ mod tests {
             Order {
                 group: vec![0, 0, 0, 0, 0, 1],
                 rank: vec![1, 1, 2, 3, 0, 1],
+                ..Order::default()
             },
         );
         ordered(orders, &Machine::cpus(units)).unwrap()

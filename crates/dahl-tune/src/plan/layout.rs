@@ -233,7 +233,8 @@ impl<'a> Layouts<'a> {
             ..SimulateOptions::default()
         };
         let lowered = &self.steps[layout.grain].1;
-        let found = forecast_lowered(lowered, &cluster, &layout.shares, &options).ok()?;
+        let graph = (&lowered.graph, std::slice::from_ref(&lowered.io));
+        let found = forecast_lowered(graph, &cluster, &layout.shares, &options).ok()?;
         let takes = per_step(&found);
         self.tried.push((layout, takes));
         Some(takes)

@@ -1,10 +1,11 @@
-//! Where a model is cut into stages: as even as its layers allow, by static costs.
+//! Where a model is cut into stages: where it is said, or as even as its layers allow, by static costs.
 
 use dahl_core::Graph;
 use dahl_core::graph::partition::rows_of;
 use dahl_nn::Step;
 use dahl_nn::stages::{operations, places_to_cut};
 
+use super::Pipeline;
 use crate::error::TuneError;
 
 /// Seconds of a task on a core of 32 GFLOP/s and 8 GB/s: to compare tasks, not to predict them.
@@ -13,9 +14,12 @@ pub(super) fn seconds(graph: &Graph, task: u32) -> f64 {
     cost.flops / 32e9 + cost.bytes / 8e9
 }
 
-/// The first layer of each of so many stages, of which the longest is as short as possible.
-pub(super) fn firsts(step: &Step, stages: usize) -> Result<Vec<usize>, TuneError> {
-    let places = places_to_cut(step);
+/// The first layer of each stage of a pipeline: those that it names, or such that the longest is as short as possible.
+pub(super) fn firsts(step: &Step, pipeline: &Pipeline) -> Result<Vec<usize>, TuneError> {
+    let (stages, places) = (pipeline.stages(), places_to_cut(step));
+    if !pipeline.cut.is_empty() {
+        return named(step, pipeline, &places);
+    }
     if places.len() < stages {
         return Err(TuneError::Option(format!(
             "{stages} stages of {}, which can be cut into {} at most: use fewer stages, or another schedule if it has \
@@ -31,6 +35,51 @@ pub(super) fn firsts(step: &Step, stages: usize) -> Result<Vec<usize>, TuneError
     }
     let cuts = even(&costs, stages);
     Ok(cuts.into_iter().map(|i| places[i]).collect())
+}
+
+fn named(step: &Step, pipeline: &Pipeline, places: &[usize]) -> Result<Vec<usize>, TuneError> {
+    let (stages, cut) = (pipeline.stages(), &pipeline.cut);
+    let refuse = |text: String| {
+        Err(TuneError::Option(format!(
+            "a cut into {stages} stages: {text}"
+        )))
+    };
+    if cut.len() + 1 != stages {
+        let (has, wants) = (cut.len(), stages - 1);
+        return refuse(format!(
+            "it names {has} layers, and {wants} stages begin behind the first: name as many"
+        ));
+    }
+    let firsts: Vec<usize> = std::iter::once(0).chain(cut.iter().copied()).collect();
+    if let Some(pair) = firsts.windows(2).find(|w| w[0] >= w[1]) {
+        return refuse(format!(
+            "layer {} does not come behind layer {}: name them in their order",
+            pair[1], pair[0]
+        ));
+    }
+    match firsts.iter().find(|f| !places.contains(f)) {
+        None => Ok(firsts),
+        Some(&wrong) => {
+            let below = places.iter().rev().find(|p| **p < wrong);
+            let above = places.iter().find(|p| **p > wrong);
+            let near: Vec<String> = below
+                .into_iter()
+                .chain(above)
+                .map(usize::to_string)
+                .collect();
+            refuse(match wrong < step.model.layers.len() {
+                true => format!(
+                    "layer {wrong} runs as one with the layer before it: cut at layer {}",
+                    near.join(" or ")
+                ),
+                false => format!(
+                    "{} has no layer {wrong}: its last is {}",
+                    step.model.name,
+                    step.model.layers.len() - 1
+                ),
+            })
+        }
+    }
 }
 
 /// Cuts a row of costs into parts, none of them empty, of which the largest is as small as possible: where each begins. Of

@@ -7,18 +7,25 @@
 //! | file | what |
 //! |---|---|
 //! | `text` | pipelines as they are typed |
-//! | `cut` | where the model is cut, by cost |
+//! | `cut` | where the model is cut: where it is said, or by static cost |
+//! | `planned` | where it is best cut for a machine |
 //! | `order` | one order of all tasks, and ranks for groups of units |
-//! | `bubble` | how long units waited, by a trace |
+//! | `bubble` | how long devices waited, by a trace |
 //! | `nodes` | stages on the nodes of a cluster, with replicas |
+//! | `memory` | what each device holds |
 //!
-//! Cuts go by static costs, never by measured ones: where a model is cut decides on what an asynchronous pipeline
-//! computes, and all nodes must cut alike.
+//! If nobody says where, a model is cut by static costs, never by measured ones: where it is cut decides on what an
+//! asynchronous pipeline computes, and all nodes must cut alike. What a partitioner finds for a machine is said in so
+//! many layers.
 
 mod bubble;
 mod cut;
+mod memory;
 mod nodes;
 mod order;
+mod planned;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::collections::HashMap;
@@ -33,7 +40,8 @@ use dahl_sched::policy::{self, Order, Orders, Policy};
 
 use crate::error::TuneError;
 
-pub use bubble::bubble;
+pub use memory::StageMemory;
+pub use planned::cut_of;
 pub use text::{Pipeline, PipelineKind};
 
 /// A pipeline of a step: its stages, and the order of its operations.
@@ -53,6 +61,22 @@ pub struct Staging {
     serial: Option<String>,
 }
 
+fn followed(
+    orders: Orders,
+    graph: &Arc<Graph>,
+    order: Option<Order>,
+    machine: &Machine,
+) -> Result<(Arc<Graph>, Box<dyn Policy>), TuneError> {
+    let mut run = graph.clone();
+    if let Some(order) = order {
+        let sequenced = orders.sequenced(graph, &order, machine.units.len());
+        run = sequenced.unwrap_or(run);
+        orders.insert(run.id, order);
+    }
+    let policy = policy::ordered(orders, machine);
+    Ok((run, policy.map_err(|e| TuneError::Option(e.to_string()))?))
+}
+
 impl Pipeline {
     /// What the pipeline computes in a step: `micro_batches` or a usual number of them, and for asynchronous pipelines weights of
     /// earlier versions.
@@ -65,7 +89,7 @@ impl Pipeline {
             micro_batches: 1,
             ..step
         };
-        let firsts = cut::firsts(&step, self.stages())?;
+        let firsts = cut::firsts(&step, self)?;
         let parts = micro_batches.unwrap_or_else(|| self.usual_micro_batches(&step));
         let delays = self.delays();
         let mut layers = Vec::new();
@@ -107,30 +131,46 @@ impl Pipeline {
 impl Staging {
     /// The stages of a step that [`Pipeline::adopt`] has made.
     pub fn new(pipeline: &Pipeline, step: &Step) -> Result<Staging, TuneError> {
+        Staging::with_costs(pipeline, step, &cut::seconds)
+    }
+
+    /// The same, with operations in an order for tasks that take so many seconds.
+    fn with_costs(
+        pipeline: &Pipeline,
+        step: &Step,
+        seconds: &dyn Fn(&Graph, u32) -> f64,
+    ) -> Result<Staging, TuneError> {
         let plain = Step {
             delays: Vec::new(),
             micro_batches: 1,
             ..step.clone()
         };
-        let firsts = cut::firsts(&plain, pipeline.stages())?;
+        let firsts = cut::firsts(&plain, pipeline)?;
         let graph = step.lower()?.graph;
         let operations = operations(step, &graph, &firsts);
         let mut stages = vec![[0.0; 3]; firsts.len()];
         for (task, operation) in (0..).zip(&operations) {
             let pass = order::operation(operation.pass) as usize;
             stages[usize::from(operation.stage)][pass] +=
-                cut::seconds(&graph, task) / step.micro_batches as f64;
+                seconds(&graph, task) / step.micro_batches as f64;
         }
         let work = PipelineWork {
             stages,
             devices: pipeline.devices,
             micro_batches: step.micro_batches,
-            in_flight: pipeline.in_flight.map(|n| vec![n]),
+            in_flight: (!pipeline.kept.is_empty()).then(|| pipeline.kept.clone()),
         };
         let kind = match pipeline.kind {
             PipelineKind::Flush(kind) => kind,
             PipelineKind::PipeDream { .. } | PipelineKind::TwoBw => ScheduleKind::OneFOneB,
         };
+        if !pipeline.kept.is_empty() && kind != ScheduleKind::Auto {
+            return Err(TuneError::Option(format!(
+                "a limit on the micro-batches that stages keep is for the schedule auto, as in {}:auto, and {pipeline} \
+                 has an order of its own",
+                pipeline.devices
+            )));
+        }
         let schedule = schedule(&work, kind).map_err(|e| TuneError::Option(e.to_string()))?;
         Ok(Staging {
             places: order::places(&schedule),
@@ -189,52 +229,76 @@ impl Staging {
         matches!(self.pipeline.kind, PipelineKind::Flush(_))
     }
 
+    /// The device of each of so many units of one computer; none if replicas want another number of them.
+    fn groups(&self, units: usize) -> Option<Vec<u16>> {
+        self.grouping().group_of(units).ok()
+    }
+
+    /// Groups of units on one computer, without an order yet.
+    fn grouping(&self) -> Orders {
+        let (strict, replicas) = (self.is_strict(), &self.pipeline.replicas);
+        match replicas.is_empty() {
+            true => Orders::new(self.pipeline.devices, strict),
+            false => Orders::sized(replicas.clone(), strict),
+        }
+    }
+
     /// What a runtime follows: on one computer the orders of graphs for its units; on a node those that come with
     /// the placement.
     pub fn orders(self: &Arc<Self>, is_node: bool) -> (Orders, MakeOrder) {
-        let (strict, devices) = (self.is_strict(), self.pipeline.devices);
-        let replicas = &self.pipeline.replicas;
         if is_node {
-            return (Orders::new(1, strict), Box::new(|_, _| None));
+            return (Orders::new(1, self.is_strict()), Box::new(|_, _| None));
         }
-        let orders = match replicas.is_empty() {
-            true => Orders::new(devices, strict),
-            false => Orders::sized(replicas.clone(), strict),
-        };
         let staging = self.clone();
         (
-            orders,
+            self.grouping(),
             Box::new(move |graph, groups| staging.order(graph, groups)),
         )
     }
 
-    /// The policy that follows the pipeline on a machine, for simulations of one graph.
-    pub(crate) fn policy(
+    /// What runs of a graph of so many steps on a machine, as the runtime would make it, and the policy that follows the
+    /// pipeline: for simulations.
+    pub(crate) fn follow(
         self: &Arc<Self>,
+        graph: &Arc<Graph>,
+        steps: usize,
+        machine: &Machine,
+    ) -> Result<(Arc<Graph>, Box<dyn Policy>), TuneError> {
+        let orders = self.grouping();
+        let order = self.order_row(graph, steps, orders.groups(machine.units.len()));
+        followed(orders, graph, order, machine)
+    }
+
+    /// The policy that follows the pipeline on a machine with the tasks of a step as they are.
+    pub(crate) fn policy(
+        &self,
         graph: &Graph,
         machine: &Machine,
     ) -> Result<Box<dyn Policy>, TuneError> {
-        let (orders, mut make) = self.orders(false);
-        if let Some(order) = make(graph, orders.groups(machine.units.len())) {
+        let orders = self.grouping();
+        if let Some(order) = self.order(graph, orders.groups(machine.units.len())) {
             orders.insert(graph.id, order);
         }
         policy::ordered(orders, machine).map_err(|e| TuneError::Option(e.to_string()))
     }
 
-    /// The policy that follows an order on a node.
-    pub(crate) fn policy_of(
+    /// As [`Staging::follow`], of a part on a node.
+    pub(crate) fn follow_part(
         &self,
-        part: &Graph,
-        order: Order,
+        part: &Arc<Graph>,
+        order: Option<Order>,
         machine: &Machine,
-    ) -> Result<Box<dyn Policy>, TuneError> {
-        let orders = Orders::new(1, self.is_strict());
-        orders.insert(part.id, order);
-        policy::ordered(orders, machine).map_err(|e| TuneError::Option(e.to_string()))
+    ) -> Result<(Arc<Graph>, Box<dyn Policy>), TuneError> {
+        followed(Orders::new(1, self.is_strict()), part, order, machine)
     }
 
     /// The order of a graph of the step for so many groups of units; none of graphs that train nothing, or fewer samples.
     pub fn order(&self, graph: &Graph, groups: usize) -> Option<Order> {
+        self.order_row(graph, 1, groups)
+    }
+
+    /// The same of a graph of so many steps, one after another.
+    fn order_row(&self, graph: &Graph, steps: usize, groups: usize) -> Option<Order> {
         let whole = order::samples(graph) == Some(self.step.batch);
         let trains = graph.sections.iter().any(|s| s == "loss") && order::goes_back(graph);
         if !whole || !trains {
@@ -247,6 +311,11 @@ impl Staging {
             true => (device(stage) * groups / devices) as u16,
             false => device(stage) as u16,
         };
-        Some(order::order(graph, &operations, &self.places, group))
+        Some(order::order(
+            graph,
+            (&operations, steps),
+            (&self.places, self.step.micro_batches),
+            group,
+        ))
     }
 }

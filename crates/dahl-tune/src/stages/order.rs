@@ -97,19 +97,21 @@ fn flows(graph: &Graph, task: u32, next: u32) -> bool {
     written.any(|s| graph.storages[s as usize].temporary.is_some() && reads(s))
 }
 
-/// The order of a graph, where `group` says which group computes a stage.
+/// The order of a graph of so many equal steps, one after another, each of so many micro-batches, where `group` says which
+/// group computes a stage.
 pub(super) fn order(
     graph: &Graph,
-    operations: &[TaskOperation],
-    places: &Places,
+    (operations, steps): (&[TaskOperation], usize),
+    (places, parts): (&Places, usize),
     group: impl Fn(u16) -> u16,
 ) -> Order {
-    let keys = keys(graph, operations, places);
+    let keys = keys(graph, (operations, steps), places);
     let group: Vec<u16> = operations.iter().map(|o| group(o.stage)).collect();
     let groups = group.iter().max().map_or(0, |&g| usize::from(g) + 1);
     let mut at: Vec<(Option<u32>, u32)> = vec![(None, 0); groups];
-    let mut rank = vec![0; graph.len()];
-    for task in linear(graph, &keys) {
+    let (mut rank, mut place) = (vec![0; graph.len()], vec![0; graph.len()]);
+    for (number, task) in (0..).zip(linear(graph, &keys)) {
+        place[task as usize] = number;
         let key = keys[task as usize];
         let (last, count) = &mut at[usize::from(group[task as usize])];
         if *last != Some(key) {
@@ -117,19 +119,30 @@ pub(super) fn order(
         }
         rank[task as usize] = *count;
     }
-    Order { group, rank }
+    Order {
+        group,
+        rank,
+        place,
+        parts,
+    }
 }
 
-/// The place of every task's operation.
-fn keys(graph: &Graph, operations: &[TaskOperation], places: &Places) -> Vec<u32> {
-    let place = |o: &TaskOperation| {
+/// The place of every task's operation; those of a later step come behind all of an earlier one.
+fn keys(
+    graph: &Graph,
+    (operations, steps): (&[TaskOperation], usize),
+    places: &Places,
+) -> Vec<u32> {
+    let each = graph.len().div_ceil(steps.max(1));
+    let place = |(task, o): (usize, &TaskOperation)| {
         let (stage, batch) = (usize::from(o.stage), usize::from(o.micro_batch?));
         let own = places.get(&(operation(o.pass), stage, batch));
         // Where the two gradients are one operation.
         let joint = || places.get(&(Operation::InputGradient, stage, batch));
-        own.or_else(joint).copied()
+        let before = task / each * places.len();
+        own.or_else(joint).map(|p| p + before as u32)
     };
-    let mut keys: Vec<Option<u32>> = operations.iter().map(place).collect();
+    let mut keys: Vec<Option<u32>> = operations.iter().enumerate().map(place).collect();
     for task in (0..graph.len()).rev() {
         if keys[task].is_none() && operations[task].pass != Pass::WeightGradient {
             let next = graph.successors(task as u32).iter();

@@ -27,8 +27,11 @@ pub struct Pipeline {
     pub devices: usize,
     /// How batches go through.
     pub kind: PipelineKind,
-    /// For the schedule `auto`, how many micro-batches a device may keep.
-    pub in_flight: Option<usize>,
+    /// For the schedule `auto`, the activations of how many micro-batches a device may keep: one number for all, or one for
+    /// each; as many as 1F1B's first if empty.
+    pub kept: Vec<usize>,
+    /// The first layers of all stages but the first; as even as layers allow by static costs if empty.
+    pub cut: Vec<usize>,
     /// Nodes or units of each device; one for each if empty, or as even as there are.
     pub replicas: Vec<usize>,
 }
@@ -57,7 +60,8 @@ impl Pipeline {
         Pipeline {
             devices,
             kind,
-            in_flight: None,
+            kept: Vec::new(),
+            cut: Vec::new(),
             replicas: Vec::new(),
         }
     }

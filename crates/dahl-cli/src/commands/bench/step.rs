@@ -55,7 +55,7 @@ struct Result {
     /// Of all measured steps; missing where nothing measures or models them.
     joules_per_step: Option<f64>,
     joules_source: String,
-    /// Of a pipeline's steps, each by itself: the largest part of a unit's computing time that it waits.
+    /// Of a pipeline's steps, each by itself: how much longer devices are at one than the busiest computes.
     #[serde(skip_serializing_if = "Option::is_none")]
     bubble: Option<f64>,
 }
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let (Some(staging), Some(measured)) = (run.run.pipeline(), result.bubble) {
         println!(
-            "pipeline: {}; a step alone waits {:.1} % of its computing time, {:.1} % by the schedule",
+            "pipeline: {}; bubble {:.1} % in a step alone, {:.1} % by the schedule",
             staging.summary(),
             100.0 * measured,
             100.0 * staging.schedule().bubble
@@ -189,7 +189,7 @@ impl Result {
             joules_per_step: joules.map(|j| j.0 / measured.steps as f64),
             joules_source: measured.energy.source(),
             bubble: (run.run.pipeline())
-                .and_then(|_| dahl::tune::bubble(measured.isolated.as_ref()?)),
+                .and_then(|staging| staging.bubble(measured.isolated.as_ref()?)),
         }
     }
 }

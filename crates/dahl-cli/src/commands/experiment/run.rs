@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use dahl::core::Seconds;
-use dahl::experiment::{Environment, ExperimentError, Machine, Session, Told};
+use dahl::experiment::{Environment, ExperimentError, Machine, Session, SessionEvent};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{ChangeArgs, load};
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     machine.prepare()?;
     let bar = ProgressBar::new(session.status().planned as u64);
     bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}")?);
-    let outcome = session.run(&mut machine, &mut |told| tell(&bar, &told));
+    let outcome = session.run(&mut machine, &mut |event| tell(&bar, &event));
     bar.finish_and_clear();
     if let Err(ExperimentError::Stopped) = outcome {
         let s = session.status();
@@ -119,12 +119,12 @@ fn begin(args: &Args, program: &std::path::Path) -> anyhow::Result<Session> {
     )?)
 }
 
-fn tell(bar: &ProgressBar, told: &Told<'_>) {
+fn tell(bar: &ProgressBar, event: &SessionEvent<'_>) {
     let left = |s: &dahl::experiment::Status| format!("{} left", Seconds(s.left.round()));
-    match told {
-        Told::Idle(s) => bar.set_message(format!("{}, idle power", left(s))),
-        Told::Begins(s, cell) => bar.set_message(format!("{}, {cell}", left(s))),
-        Told::Ended(s, run) => {
+    match event {
+        SessionEvent::Idle(s) => bar.set_message(format!("{}, idle power", left(s))),
+        SessionEvent::Begins(s, cell) => bar.set_message(format!("{}, {cell}", left(s))),
+        SessionEvent::Ended(s, run) => {
             bar.set_length(s.planned as u64);
             bar.set_position(s.done as u64);
             if let Some(why) = run.failed.as_ref().or(run.disturbed.as_ref()) {

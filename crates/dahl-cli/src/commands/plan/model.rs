@@ -189,7 +189,8 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Answer> {
             check_writable(path)?;
         }
     }
-    let step = args.step.step(model, &this, this.is(&machine.machine))?;
+    let here = this.is(&machine.machine);
+    let step = args.step.step_on(model, &this, here, Some(&machine))?;
     let progress: Arc<Progress> = Arc::default();
     let found = progress.clone();
     let options = PlanOptions {

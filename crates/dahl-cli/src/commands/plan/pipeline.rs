@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use dahl::core::{Bytes, Seconds};
+use dahl::nn::Step;
 use dahl::plan::pipeline::{PipelineOptions, PipelinePlan, Platform, Profile, partition};
-use dahl::tune::{MachineModel, ThisMachine, TimesFrom, load_machine, profile_layers};
+use dahl::tune::{MachineModel, ThisMachine, TimesFrom, cut_of, load_machine, profile_layers};
 use serde::Serialize;
 
 use crate::commands::step_args::{GraphArgs, model};
@@ -68,11 +69,12 @@ struct Line<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let (profile, platform) = problem(args)?;
+    let (profile, platform, step) = problem(args)?;
     let start = Instant::now();
     let options = PipelineOptions {
         micro_batches: args.micro_batches.map(|m| m as usize),
         most_replicas: args.straight.then_some(1),
+        in_order: false,
     };
     let name = || args.network.display().to_string();
     let plan = partition(&profile, &platform, &options).with_context(name)?;
@@ -85,11 +87,43 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         });
     }
     report(&profile, &platform, &plan, &options);
+    if let Some(step) = &step {
+        how_to_train(step, &profile, &plan, &options);
+    }
     println!("searched for {}", Seconds(search_seconds));
     Ok(())
 }
 
-fn problem(args: &Args) -> anyhow::Result<(Profile, Platform)> {
+/// The options that train in these stages, where every stage is a range of layers.
+fn how_to_train(step: &Step, profile: &Profile, plan: &PipelinePlan, options: &PipelineOptions) {
+    let Some(cut) = cut_of(step, profile, plan).filter(|c| !c.is_empty()) else {
+        return;
+    };
+    let text = |numbers: Vec<usize>, between: &str| -> String {
+        let all: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        all.join(between)
+    };
+    let stages = plan.stages.len();
+    let replicas: Vec<usize> = plan.stages.iter().map(|s| s.replicas).collect();
+    let replicas = match replicas.iter().all(|&r| r == 1) {
+        true => String::new(),
+        false => format!(" --replicas {}", text(replicas, ":")),
+    };
+    let kind = match options.micro_batches {
+        Some(m) => format!("{stages}:1f1b --micro-batches {m}"),
+        None => format!("{stages}:pipedream"),
+    };
+    let units: Vec<&str> = (plan.stages.iter())
+        .flat_map(|s| s.units.iter().map(String::as_str))
+        .collect();
+    println!(
+        "to train so: --pipeline {kind} --cut {}{replicas}, with nodes in the order {}",
+        text(cut, ","),
+        units.join(", ")
+    );
+}
+
+fn problem(args: &Args) -> anyhow::Result<(Profile, Platform, Option<Step>)> {
     let name = args.network.display().to_string();
     let is_profile = args.network.extension().is_some_and(|e| e == "txt");
     let equal = |nodes: usize| Platform::equal(nodes, args.bandwidth.unwrap_or(0.0), args.memory);
@@ -112,7 +146,7 @@ fn problem(args: &Args) -> anyhow::Result<(Profile, Platform)> {
             None => made.context("run `dahl calibrate` first, or name a machine with --machine")?,
         };
         let platform = args.nodes.map_or(Ok(platform), equal)?;
-        return Ok((profile, platform));
+        return Ok((profile, platform, Some(step)));
     }
     let text =
         std::fs::read_to_string(&args.network).with_context(|| format!("cannot read {name}"))?;
@@ -124,7 +158,7 @@ fn problem(args: &Args) -> anyhow::Result<(Profile, Platform)> {
         }
         (None, nodes) => equal(nodes.unwrap_or(1))?,
     };
-    Ok((profile, platform))
+    Ok((profile, platform, None))
 }
 
 /// Whether a path is that of a model's file.

@@ -29,6 +29,7 @@ pub use part::{Message, Part, part};
 pub use place::{place_by_rows, place_by_stages, rows_of};
 pub use placement::Placement;
 pub use traffic::{Load, loads, ring_bytes, steady_loads};
+pub(super) use trim::interval;
 
 /// Why a placement cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -24,7 +24,7 @@ pub(super) fn spans(
 }
 
 /// The elements from the first to the last of a region.
-fn interval(shape: &Shape, region: &Region) -> (usize, usize) {
+pub(in crate::graph) fn interval(shape: &Shape, region: &Region) -> (usize, usize) {
     let (strides, start, end) = (shape.strides4(), region.start(), region.end());
     let at = |place: [usize; MAX_RANK]| (0..MAX_RANK).map(|a| place[a] * strides[a]).sum::<usize>();
     (at(start), at(end.map(|e| e - 1)) + 1)

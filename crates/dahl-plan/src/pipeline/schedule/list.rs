@@ -18,12 +18,16 @@ pub(super) struct Rules {
     pub(super) weights_from: Vec<usize>,
 }
 
-/// The best schedule found by changing, device by device, when W is done and how much is kept below the limit.
+/// The best schedule found by changing, device by device, when W is done and how much is kept below the limit: the one with
+/// the smallest bubble, for that is what a run of many steps takes; of those the shortest.
 pub(super) fn descend(work: &PipelineWork, mut rules: Rules) -> Option<PipelineSchedule> {
     let better = |a: &PipelineSchedule, b: &PipelineSchedule| {
-        let (a, b) = ((a.makespan, a.bubble), (b.makespan, b.bubble));
-        a.0 < b.0 * (1.0 - 1e-12) || a.0 <= b.0 && a.1 < b.1 * (1.0 - 1e-12)
+        let (x, y) = (1.0 + a.bubble, 1.0 + b.bubble);
+        let same = (x / y - 1.0).abs() <= 1e-12;
+        x < y && !same || same && a.makespan < b.makespan * (1.0 - 1e-12)
     };
+    let may_keep = rules.kept.clone();
+    let list = |rules: &Rules| list(work, rules, &may_keep);
     let limits: Vec<usize> = rules.kept.iter().map(|&k| k.min(WIDEST)).collect();
     let mut best: Option<PipelineSchedule> = None;
     let mut start = rules.clone();
@@ -33,7 +37,7 @@ pub(super) fn descend(work: &PipelineWork, mut rules: Rules) -> Option<PipelineS
         }
         for from in 1..=limits[0] + 1 {
             start.weights_from.fill(from);
-            if let Some(made) = list(work, &start)
+            if let Some(made) = list(&start)
                 && best.as_ref().is_none_or(|best| better(&made, best))
             {
                 rules = start.clone();
@@ -53,7 +57,7 @@ pub(super) fn descend(work: &PipelineWork, mut rules: Rules) -> Option<PipelineS
                     let mut other = rules.clone();
                     other.kept[device] = kept;
                     other.weights_from[device] = from;
-                    if let (Some(made), Some(known)) = (list(work, &other), &best)
+                    if let (Some(made), Some(known)) = (list(&other), &best)
                         && better(&made, known)
                     {
                         (rules, best, moved) = (other, Some(made), true);
@@ -147,8 +151,13 @@ impl State<'_> {
     }
 }
 
-/// The schedule that a list scheduler makes by rules, if it comes to an end.
-pub(super) fn list(work: &PipelineWork, rules: &Rules) -> Option<PipelineSchedule> {
+/// The schedule that a list scheduler makes by rules, if it comes to an end. Its bounds are those of devices that may keep so
+/// much.
+pub(super) fn list(
+    work: &PipelineWork,
+    rules: &Rules,
+    may_keep: &[usize],
+) -> Option<PipelineSchedule> {
     let (stages, devices) = (work.stages.len(), work.devices);
     let seconds = |stage: usize, operation: usize| match (operation, rules.split) {
         (1, false) => work.stages[stage][1] + work.stages[stage][2],
@@ -196,9 +205,7 @@ pub(super) fn list(work: &PipelineWork, rules: &Rules) -> Option<PipelineSchedul
         work,
         &rules.device_of,
         rules.split,
-        orders,
-        begins,
-        &free,
-        &most,
+        (orders, begins, &free),
+        (&most, may_keep),
     ))
 }

@@ -8,6 +8,8 @@
 //! Schedules come from known orders or from a list scheduler with rules: which stages a device has, how much it may keep,
 //! whether B and W are one. They are orders of operations, not times: what executes one replays its order.
 
+mod bound;
+mod improve;
 mod list;
 mod orders;
 #[cfg(test)]
@@ -15,6 +17,8 @@ mod tests;
 
 use serde::Serialize;
 
+use bound::Bounds;
+use improve::improve;
 use list::{Rules, descend, list};
 use orders::{h1, interleaved, replay};
 
@@ -103,10 +107,13 @@ pub struct PipelineSchedule {
     pub begins: Vec<Vec<f64>>,
     /// From the first begin to the last end.
     pub makespan: f64,
-    /// No schedule is shorter.
+    /// No schedule that keeps as much at most is shorter.
     pub lower_bound: f64,
-    /// The largest part of a device's computing time that it waits, between its first and last operation.
+    /// How much longer than the busiest device computes the longest stay of a device is, from its first operation to its
+    /// last, as a part of that: what a step in a run of many takes beyond the least that is possible.
     pub bubble: f64,
+    /// No schedule that keeps as much at most has a smaller bubble.
+    pub bubble_bound: f64,
     /// For each device, most activations kept at a time, in those of a whole device for one micro-batch.
     pub in_flight: Vec<f64>,
 }
@@ -151,7 +158,7 @@ pub fn schedule(
         },
         ScheduleKind::Interleaved => return interleaved(work),
         ScheduleKind::ZbH1 => {
-            let made = replay(work, &base.device_of, true, h1(p, m));
+            let made = replay(work, &base.device_of, true, h1(p, m), None);
             return made.ok_or_else(|| ScheduleError::Work("the order waits for itself".into()));
         }
         ScheduleKind::ZbH2 => Rules {
@@ -175,15 +182,18 @@ pub fn schedule(
     let straight = rules.device_of.len() == p && rules.kept.iter().all(|&kept| kept >= p);
     let found = match rules.split {
         true => {
-            let known = straight.then(|| replay(work, &rules.device_of, true, h1(p, m)));
+            let known =
+                straight.then(|| replay(work, &rules.device_of, true, h1(p, m), Some(&rules.kept)));
+            let (device_of, may_keep) = (rules.device_of.clone(), rules.kept.clone());
             let made = descend(work, rules);
             let all = [made, known.flatten()].into_iter().flatten();
+            let all = all.map(|made| improve(work, &device_of, &may_keep, made));
             all.min_by(|a, b| {
-                let times = a.makespan.total_cmp(&b.makespan);
-                times.then(a.bubble.total_cmp(&b.bubble))
+                let waits = a.bubble.total_cmp(&b.bubble);
+                waits.then(a.makespan.total_cmp(&b.makespan))
             })
         }
-        false => list(work, &rules),
+        false => list(work, &rules, &rules.kept),
     };
     found.ok_or_else(|| {
         ScheduleError::Work(
@@ -230,61 +240,31 @@ fn check(work: &PipelineWork, kind: ScheduleKind) -> Result<(), ScheduleError> {
     }
 }
 
-/// What a schedule costs, from its orders, begins and ends.
+/// What a schedule costs, from its orders, begins and ends. `most` is what devices keep at a time, in stages, and `limits` what
+/// they might have kept.
 fn rate(
     work: &PipelineWork,
     device_of: &[usize],
     split: bool,
-    orders: Vec<Vec<Slot>>,
-    begins: Vec<Vec<f64>>,
-    free: &[f64],
-    most: &[usize],
+    (orders, begins, free): (Vec<Vec<Slot>>, Vec<Vec<f64>>, &[f64]),
+    (most, limits): (&[usize], &[usize]),
 ) -> PipelineSchedule {
-    let (stages, devices) = (work.stages.len(), work.devices);
-    let per = (stages / devices) as f64;
-    let busy = |device: usize| -> f64 {
-        let own = (0..stages).filter(|&s| device_of[s] == device);
-        own.map(|s| work.stages[s].iter().sum::<f64>()).sum::<f64>() * work.micro_batches as f64
+    let per = (work.stages.len() / work.devices) as f64;
+    let bounds = Bounds {
+        work,
+        device_of,
+        split,
+        limits,
     };
-    let waits = (0..devices).map(|d| (free[d] - begins[d][0] - busy(d)) / busy(d).max(1e-300));
+    let stays = begins.iter().zip(free).map(|(b, free)| free - b[0]);
+    let busy = bounds.busiest().max(1e-300);
     PipelineSchedule {
         makespan: free.iter().copied().fold(0.0, f64::max),
-        lower_bound: bound(work, device_of, split),
-        bubble: waits.fold(0.0, f64::max).max(0.0),
+        lower_bound: bounds.makespan(),
+        bubble: (stays.fold(0.0, f64::max) / busy - 1.0).max(0.0),
+        bubble_bound: (bounds.longest_stay() / busy - 1.0).max(0.0),
         in_flight: most.iter().map(|&n| n as f64 / per).collect(),
         orders,
         begins,
     }
-}
-
-/// A time that no order is faster than: a device begins when the first micro-batch has come to it, and after its last
-/// operation that others wait for the gradient goes back to the first stage.
-fn bound(work: &PipelineWork, device_of: &[usize], split: bool) -> f64 {
-    let m = work.micro_batches as f64;
-    let mut best = 0.0f64;
-    for device in 0..work.devices {
-        let own: Vec<usize> = (0..device_of.len())
-            .filter(|&s| device_of[s] == device)
-            .collect();
-        let first = own[0];
-        let before: f64 = work.stages[..first].iter().map(|t| t[0]).sum();
-        let busy: f64 = own
-            .iter()
-            .map(|&s| work.stages[s].iter().sum::<f64>())
-            .sum::<f64>()
-            * m;
-        // With a split backward a device may end with W, while the gradient has gone on.
-        let back = |s: &[f64; 3]| s[1] + if split { 0.0 } else { s[2] };
-        let after: f64 = work.stages[..first].iter().map(back).sum();
-        let tail = if split { 0.0 } else { after };
-        best = best.max(before + busy + tail);
-        // The gradient of the last micro-batch goes back to the first stage, whose weights wait for it.
-        let others: f64 = own.iter().map(|&s| work.stages[s][2]).sum::<f64>() * m;
-        let last = if first > 0 { work.stages[0][2] } else { 0.0 };
-        if split && own.len() == 1 {
-            best = best.max(before + busy - others + after + last);
-        }
-    }
-    let way: f64 = work.stages.iter().map(|t| t[0] + t[1]).sum();
-    best.max(way)
 }

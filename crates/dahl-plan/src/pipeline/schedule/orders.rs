@@ -59,16 +59,18 @@ pub(super) fn interleaved(work: &PipelineWork) -> Result<PipelineSchedule, Sched
         order
     });
     let device_of: Vec<usize> = (0..2 * p).map(|s| s % p).collect();
-    replay(work, &device_of, false, orders.collect())
+    replay(work, &device_of, false, orders.collect(), None)
         .ok_or_else(|| ScheduleError::Work("the order waits for itself".into()))
 }
 
-/// When the operations of given orders begin. `None` if they wait for each other in a circle.
+/// When the operations of given orders begin, where devices might keep so much, or no more than they do. `None` if they wait
+/// for each other in a circle.
 pub(super) fn replay(
     work: &PipelineWork,
     device_of: &[usize],
     split: bool,
     orders: Vec<Vec<Slot>>,
+    limits: Option<&[usize]>,
 ) -> Option<PipelineSchedule> {
     let (stages, m) = (work.stages.len(), work.micro_batches);
     let mut ends = [vec![vec![None; m]; stages], vec![vec![None; m]; stages]];
@@ -115,5 +117,11 @@ pub(super) fn replay(
         }
     }
     let most: Vec<usize> = kept.iter().map(|k| k.1 as usize).collect();
-    Some(rate(work, device_of, split, orders, begins, &free, &most))
+    Some(rate(
+        work,
+        device_of,
+        split,
+        (orders, begins, &free),
+        (&most, limits.unwrap_or(&most)),
+    ))
 }

@@ -80,6 +80,7 @@ fn known_makespans_and_bubbles() {
 
 #[test]
 fn unequal_stages_wait_less_with_the_memory_of_1f1b() {
+    let mut proven = 0;
     for seed in 0..10 {
         let mut dice = Dice::new(seed);
         let mut time = || 1.0 + dice.below(40) as f64 / 100.0;
@@ -93,10 +94,21 @@ fn unequal_stages_wait_less_with_the_memory_of_1f1b() {
         let after = made(&work, ScheduleKind::Auto);
         assert!(after.makespan < before.makespan, "{seed}");
         assert!(
+            after.bubble <= before.bubble / 2.0,
+            "{seed}: {} of {}",
+            after.bubble,
+            before.bubble
+        );
+        let gap = (1.0 + after.bubble) / (1.0 + after.bubble_bound) - 1.0;
+        assert!(gap <= 0.08, "{seed}: {gap}");
+        proven += usize::from(gap <= 0.03);
+        assert!(
             after.in_flight.iter().all(|&n| n <= before.in_flight[0]),
             "{seed}"
         );
     }
+    // Of one in ten the bound does not know why it waits.
+    assert!(proven >= 9, "{proven} of 10 within 3 %");
 }
 
 /// All orders of a device's operations in which each kind takes micro-batches in order and at most so many are kept.
@@ -123,11 +135,12 @@ fn every_order(m: usize, kept: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// When all has ended if devices follow these orders; `None` if they wait for each other.
-fn followed(work: &PipelineWork, orders: &[&Vec<usize>]) -> Option<f64> {
+/// The longest stay of a device, and when all has ended, if devices follow these orders; `None` if they wait for each other.
+fn followed(work: &PipelineWork, orders: &[&Vec<usize>]) -> Option<(f64, f64)> {
     let devices = orders.len();
     let mut ends = vec![[const { Vec::<f64>::new() }; 3]; devices];
     let mut free = vec![0.0f64; devices];
+    let mut first = vec![None; devices];
     let mut at = vec![0; devices];
     let mut moved = true;
     while std::mem::take(&mut moved) {
@@ -142,7 +155,9 @@ fn followed(work: &PipelineWork, orders: &[&Vec<usize>]) -> Option<f64> {
                     _ => Some(0.0),
                 };
                 let Some(ready) = ready else { break };
-                free[d] = free[d].max(ready) + work.stages[d][which];
+                let begin = free[d].max(ready);
+                first[d].get_or_insert(begin);
+                free[d] = begin + work.stages[d][which];
                 ends[d][which].push(free[d]);
                 at[d] += 1;
                 moved = true;
@@ -150,19 +165,23 @@ fn followed(work: &PipelineWork, orders: &[&Vec<usize>]) -> Option<f64> {
         }
     }
     let done = (0..devices).all(|d| at[d] == orders[d].len());
-    done.then(|| free.iter().copied().fold(0.0, f64::max))
+    let stays = free.iter().zip(first).map(|(f, b)| f - b.unwrap_or(0.0));
+    done.then(|| {
+        let stay = stays.fold(0.0, f64::max);
+        (stay, free.iter().copied().fold(0.0, f64::max))
+    })
 }
 
-/// The shortest of all schedules with a split backward.
-fn shortest(work: &PipelineWork, kept: &[usize]) -> f64 {
+/// The least longest stay and the least makespan of all schedules with a split backward.
+fn shortest(work: &PipelineWork, kept: &[usize]) -> (f64, f64) {
     let all: Vec<Vec<Vec<usize>>> = (kept.iter())
         .map(|&k| every_order(work.micro_batches, k))
         .collect();
     let mut at = vec![0; all.len()];
-    let mut best = f64::INFINITY;
+    let mut best = (f64::INFINITY, f64::INFINITY);
     loop {
         let orders: Vec<&Vec<usize>> = all.iter().zip(&at).map(|(o, &i)| &o[i]).collect();
-        best = followed(work, &orders).map_or(best, |t| best.min(t));
+        best = followed(work, &orders).map_or(best, |t| (best.0.min(t.0), best.1.min(t.1)));
         let Some(d) = (0..at.len()).find(|&d| at[d] + 1 < all[d].len()) else {
             return best;
         };
@@ -200,14 +219,18 @@ fn auto_against_every_schedule() {
             .zip(&each)
             .all(|(n, k)| *n <= *k as f64);
         assert!(within, "{seed}: {:?} {each:?}", found.in_flight);
-        let least = shortest(&work, &each);
+        let (stay, makespan) = shortest(&work, &each);
         assert!(
-            found.lower_bound <= least * (1.0 + 1e-9),
-            "{seed}: {found:?} {least}"
+            found.lower_bound <= makespan * (1.0 + 1e-9),
+            "{seed}: {found:?} {makespan}"
         );
-        let ratio = found.makespan / least;
+        let own = |t: &[f64; 3]| t.iter().sum::<f64>() * m as f64;
+        let busiest = work.stages.iter().map(own).fold(0.0, f64::max);
+        let (bound, found) = (1.0 + found.bubble_bound, 1.0 + found.bubble);
+        assert!(bound * busiest <= stay * (1.0 + 1e-9), "{seed}: {work:?}");
+        let ratio = found * busiest / stay;
         assert!(
-            (1.0 - 1e-9..1.15).contains(&ratio),
+            (1.0 - 1e-9..1.1).contains(&ratio),
             "{seed}: {ratio} {work:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! The desk: messages under way, and what is done about them. One thread at a time has it.
+//! The progress engine: messages under way, and what is done about them. One thread at a time has it.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ struct UnderWay {
 }
 
 /// See the module.
-pub(super) struct Desk {
+pub(super) struct Progress {
     transport: Box<dyn Transport>,
     completion: Completion,
     /// Messages that are ready and have not begun.
@@ -41,9 +41,9 @@ pub(super) struct Desk {
     pub(super) left: Option<RunError>,
 }
 
-impl Desk {
-    pub(super) fn new(shared: &Shared, transport: Box<dyn Transport>) -> Desk {
-        Desk {
+impl Progress {
+    pub(super) fn new(shared: &Shared, transport: Box<dyn Transport>) -> Progress {
+        Progress {
             transport,
             completion: Completion::new(None, shared),
             ready: Vec::new(),
