@@ -4,8 +4,8 @@
 //! Between nodes, placement by shares is what the runtime executes, so that is what is planned; tasks of a microsecond
 //! never travel alone. A node that takes no part draws its `off_watts`, or waits if it cannot be switched off, and data
 //! begin on a node that is on. Every node alone comes first, with all its simple choices; then shares over the fastest
-//! and the thriftiest nodes, each with the runtime's own partition in the simulator; then changes of the best. Where one
-//! node is best, its tasks are planned one by one.
+//! and the thriftiest nodes, and stages over them as the pipeline partitioner cuts them, each with the runtime's own
+//! partition in the simulator; then changes of the best. Where one node is best, its tasks are planned one by one.
 
 use std::time::{Duration, Instant};
 
@@ -48,8 +48,11 @@ pub struct ClusterPlan {
     pub machine: String,
     /// All nodes, in the machine's order.
     pub nodes: Vec<NodeShare>,
-    /// Who decides on each node: a policy, or `plan`.
+    /// Who decides on each node: a policy, `plan`, or a pipeline.
     pub policy: String,
+    /// The options that train in stages, where nodes have stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<String>,
     /// How layers are cut into tasks.
     pub grain: String,
     /// A step in the middle of a run.
@@ -307,6 +310,7 @@ fn of_one(machine: &MachineModel, node: NodeId, takes: PerStep, planned: Planned
         machine: machine.machine.name.clone(),
         nodes: shares_of(machine, &[(node, 1.0, 0)]),
         policy: "plan".into(),
+        stages: None,
         grain: planned.plan.step.grain.to_string(),
         seconds: takes.seconds,
         joules: takes.joules,
@@ -332,7 +336,11 @@ fn of_shares(
         title: format!("{}, batch {}, {}", step.model.name, step.batch, step.dtype),
         machine: machine.machine.name.clone(),
         nodes: shares_of(machine, &on),
-        policy: layout.policy.into(),
+        policy: match &layout.stages {
+            Some((pipeline, _)) => format!("pipeline {pipeline}"),
+            None => layout.policy.into(),
+        },
+        stages: layout.stages.as_ref().map(|(p, parts)| p.options(*parts)),
         grain: layouts.grain(layout).to_string(),
         seconds: takes.seconds,
         joules: takes.joules,
@@ -383,9 +391,9 @@ impl Baselines<'_> {
                 .best_of(goal, |l| l.kind == kind && l.nodes.len() == nodes);
             best.map(|(l, takes)| (format!("{} under {}", of_layout(l), l.policy), takes))
         };
-        let any = self
-            .layouts
-            .best_of(goal, |l| l.kind != super::layout::Kind::Searched);
+        let any = self.layouts.best_of(goal, |l| {
+            l.kind != super::layout::Kind::Searched && l.stages.is_none()
+        });
         let any = any.map(|(l, takes)| (self.layouts.name(l), takes));
         let simple = [cheapest(&|_, _| true), any];
         let simple = simple.into_iter().flatten();
@@ -404,6 +412,10 @@ impl Baselines<'_> {
                 shared(super::layout::Kind::BySpeed),
             ),
             ("even shares".into(), shared(super::layout::Kind::Even)),
+            ("stages".into(), {
+                let best = self.layouts.best_of(goal, |l| l.stages.is_some());
+                best.map(|(l, takes)| (self.layouts.name(l), takes))
+            }),
         ];
         let rows = rows.into_iter().filter_map(|(what, found)| {
             let (name, takes) = found?;

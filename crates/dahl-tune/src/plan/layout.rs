@@ -1,6 +1,8 @@
 //! Layouts: some nodes of a cluster, their shares of the batch and their frequency states, simulated as the runtime
 //! would run them.
 
+use std::sync::Arc;
+
 use dahl_core::{Joules, NodeId};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
@@ -13,13 +15,20 @@ use super::cluster::only;
 use crate::error::TuneError;
 use crate::machine_model::MachineModel;
 use crate::simulate::SimulateOptions;
-use crate::simulate_cluster::{ClusterForecast, Nodes, forecast_lowered, speeds};
+use crate::simulate_cluster::{ClusterForecast, Nodes, forecast, forecast_lowered, speeds};
+use crate::stages::{Pipeline, Staging};
 
 /// Who decides on a node.
 const POLICIES: [&str; 2] = ["ws", "dmda"];
 
 /// Steps that are simulated.
 const STEPS: usize = 8;
+
+/// Most nodes that stages are tried on.
+const MOST_STAGES: usize = 8;
+
+/// Micro-batches that are tried.
+const MICRO_BATCHES: [usize; 2] = [8, 4];
 
 /// Tasks beyond which a grain is not looked at.
 const MOST_TASKS: usize = 8_000;
@@ -33,6 +42,7 @@ pub(super) enum Kind {
     BySpeed,
     Even,
     Searched,
+    Stages,
 }
 
 /// See the module.
@@ -45,10 +55,13 @@ pub(super) struct Layout {
     pub states: Vec<usize>,
     pub policy: &'static str,
     grain: usize,
+    /// Stages on the nodes, in their order, and micro-batches; shares are then those of nodes that have a stage together.
+    pub stages: Option<(Pipeline, usize)>,
 }
 
 /// All that were tried.
 pub(super) struct Layouts<'a> {
+    step: &'a Step,
     machine: &'a MachineModel,
     steps: Vec<(Grain, Lowered)>,
     /// Each with what a step of a run takes.
@@ -58,7 +71,7 @@ pub(super) struct Layouts<'a> {
 impl<'a> Layouts<'a> {
     /// None yet, for a step with these grains.
     pub(super) fn new(
-        step: &Step,
+        step: &'a Step,
         machine: &'a MachineModel,
         grains: Vec<Grain>,
     ) -> Result<Layouts<'a>, TuneError> {
@@ -72,6 +85,7 @@ impl<'a> Layouts<'a> {
             }
         }
         Ok(Layouts {
+            step,
             machine,
             steps,
             tried: Vec::new(),
@@ -100,6 +114,12 @@ impl<'a> Layouts<'a> {
             )
         });
         let nodes: Vec<String> = each.collect();
+        if let Some((pipeline, parts)) = &layout.stages {
+            return format!(
+                "{} as a pipeline {pipeline}, {parts} micro-batches",
+                nodes.join(", ")
+            );
+        }
         format!(
             "{} under {}, grain {}",
             nodes.join(", "),
@@ -142,6 +162,14 @@ impl<'a> Layouts<'a> {
         for kind in [Kind::BySpeed, Kind::Even] {
             self.try_over(&sorted, kind, goal, more);
         }
+        // As many nodes as pay for stages: each hands on what the next one waits for.
+        for count in (2..=all.len().min(MOST_STAGES)).rev() {
+            for order in orders {
+                if more() {
+                    self.try_stages(&order[..count]);
+                }
+            }
+        }
         for count in 2..all.len() {
             for order in orders {
                 let mut some = order[..count].to_vec();
@@ -153,6 +181,39 @@ impl<'a> Layouts<'a> {
             }
         }
         self.improve(goal, go_on);
+    }
+
+    /// Stages over some nodes, in the machine's order, as the partitioner cuts them.
+    fn try_stages(&mut self, nodes: &[NodeId]) {
+        let mut nodes = nodes.to_vec();
+        nodes.sort_unstable();
+        if self
+            .tried
+            .iter()
+            .any(|t| t.0.stages.is_some() && t.0.nodes == nodes)
+        {
+            return;
+        }
+        let part = self.machine.of(only(&self.machine.machine, &nodes));
+        for parts in MICRO_BATCHES {
+            let fits = self.step.batch.is_multiple_of(parts);
+            let plain = || self.step.micro_batches == 1 && self.step.delays.is_empty();
+            if !fits || !plain() {
+                continue;
+            }
+            let Ok(Some(pipeline)) = Pipeline::planned(self.step, &part, parts) else {
+                continue;
+            };
+            self.attempt(Layout {
+                kind: Kind::Stages,
+                nodes: nodes.clone(),
+                shares: vec![1.0 / nodes.len() as f64; nodes.len()],
+                states: vec![0; nodes.len()],
+                policy: POLICIES[0],
+                grain: 0,
+                stages: Some((pipeline, parts)),
+            });
+        }
     }
 
     /// Shares over some nodes: the default grain and policy in every common state, then the other grains and policies
@@ -210,6 +271,7 @@ impl<'a> Layouts<'a> {
             states: vec![0; nodes.len()],
             policy: POLICIES[0],
             grain: 0,
+            stages: None,
         })
     }
 
@@ -232,9 +294,22 @@ impl<'a> Layouts<'a> {
             steps: STEPS,
             ..SimulateOptions::default()
         };
-        let lowered = &self.steps[layout.grain].1;
-        let graph = (&lowered.graph, std::slice::from_ref(&lowered.io));
-        let found = forecast_lowered(graph, &cluster, &layout.shares, &options).ok()?;
+        let found = match &layout.stages {
+            Some((pipeline, parts)) => {
+                let step = pipeline.adopt(self.step.clone(), Some(*parts)).ok()?;
+                let staging = Arc::new(Staging::new(pipeline, &step).ok()?);
+                let options = SimulateOptions {
+                    pipeline: Some(&staging),
+                    ..options
+                };
+                forecast(&step, &cluster, &layout.shares, &options).ok()?
+            }
+            None => {
+                let lowered = &self.steps[layout.grain].1;
+                let graph = (&lowered.graph, std::slice::from_ref(&lowered.io));
+                forecast_lowered(graph, &cluster, &layout.shares, &options).ok()?
+            }
+        };
         let takes = per_step(&found);
         self.tried.push((layout, takes));
         Some(takes)
@@ -286,6 +361,9 @@ impl<'a> Layouts<'a> {
                 let mut next = searched.clone();
                 next.states[a] = state;
                 out.push(next);
+            }
+            if from.stages.is_some() {
+                continue;
             }
             for b in (0..from.nodes.len()).filter(|b| *b != a) {
                 if from.shares[a] > part {

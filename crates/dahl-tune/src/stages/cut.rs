@@ -60,7 +60,7 @@ fn named(step: &Step, pipeline: &Pipeline, places: &[usize]) -> Result<Vec<usize
     match firsts.iter().find(|f| !places.contains(f)) {
         None => Ok(firsts),
         Some(&wrong) => {
-            let below = places.iter().rev().find(|p| **p < wrong);
+            let below = places.iter().rev().find(|p| (1..wrong).contains(*p));
             let above = places.iter().find(|p| **p > wrong);
             let near: Vec<String> = below
                 .into_iter()

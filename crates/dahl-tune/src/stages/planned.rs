@@ -3,7 +3,7 @@
 use dahl_nn::Step;
 use dahl_nn::stages::places_to_cut;
 use dahl_plan::pipeline::{
-    PipelineOptions, PipelinePlan, PipelineUnit, Platform, Profile, partition,
+    PipelineOptions, PipelinePlan, PipelineUnit, Platform, Profile, ScheduleKind, partition,
 };
 
 use super::{Pipeline, PipelineKind};
@@ -57,6 +57,41 @@ impl Pipeline {
             cut,
             ..self.clone()
         })
+    }
+
+    /// The pipeline with so many micro-batches that the partitioner finds best for all nodes of a machine in their order, with
+    /// nodes that share a stage; none if it has one stage, leaves nodes out or takes branches apart.
+    pub(crate) fn planned(
+        step: &Step,
+        machine: &MachineModel,
+        micro_batches: usize,
+    ) -> Result<Option<Pipeline>, TuneError> {
+        let (profile, all) = profile_layers(step, machine, None)?;
+        let nodes = machine.machine.nodes.len();
+        let one = PipelineKind::Flush(ScheduleKind::OneFOneB);
+        let platform = Pipeline::new(nodes, one).platform(&all);
+        // One stage on all nodes is what shares are: where that is best, stages without replicas are what is left to try.
+        for most_replicas in [None, Some(1)] {
+            let options = PipelineOptions {
+                micro_batches: Some(micro_batches),
+                most_replicas,
+                in_order: true,
+            };
+            let found = partition(&profile, &platform, &options)?;
+            let replicas: Vec<usize> = found.stages.iter().map(|s| s.replicas).collect();
+            if replicas.len() < 2 || replicas.iter().sum::<usize>() != nodes {
+                continue;
+            }
+            let several = replicas.iter().any(|&r| r > 1);
+            if let Some(cut) = cut_of(step, &profile, &found) {
+                return Ok(Some(Pipeline {
+                    cut,
+                    replicas: if several { replicas } else { Vec::new() },
+                    ..Pipeline::new(found.stages.len(), one)
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// A unit for every stage, in their order. Nodes of a device work together, devices of a node and stages of a device

@@ -114,3 +114,22 @@ fn memory_follows_what_the_schedule_keeps() {
     assert!(h1.iter().max() < h2.iter().max(), "{h1:?} {h2:?}");
     assert!(h1[0] <= all[0], "{h1:?} {all:?}");
 }
+
+#[test]
+fn the_partitioner_cuts_for_the_nodes_of_a_machine() {
+    let text = include_str!("../../../../machines/four-nodes.toml");
+    let slow = Machine::from_toml(text, "four-nodes.toml").unwrap();
+    let text = text.replace("bandwidth = 1.18e8", "bandwidth = 1e12");
+    let fast = Machine::from_toml(&text, "fast.toml").unwrap();
+    let step = Step::new(dahl_nn::models::vgg_small()).batch(32);
+    let found = Pipeline::planned(&step, &fast.clone().into(), 8).unwrap();
+    let found = found.expect("stages over fast links");
+    assert_eq!((found.devices, found.cut.len()), (4, 3), "{found:?}");
+    let asked: Pipeline = "4:1f1b".parse().unwrap();
+    let cut = asked.cut_for(&step, &fast.into(), Some(8)).unwrap();
+    assert_eq!(cut.cut, found.cut);
+    cut.adopt(step.clone(), Some(8)).unwrap();
+    // Over gigabit one node is faster than any stages.
+    let error = asked.cut_for(&step, &slow.into(), Some(8)).unwrap_err();
+    assert!(error.to_string().contains("use fewer"), "{error}");
+}

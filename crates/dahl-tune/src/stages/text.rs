@@ -66,6 +66,25 @@ impl Pipeline {
         }
     }
 
+    /// The options of the command line that ask for it, with so many micro-batches.
+    pub(crate) fn options(&self, micro_batches: usize) -> String {
+        let join = |all: &[usize], between: &str| {
+            let all: Vec<String> = all.iter().map(usize::to_string).collect();
+            all.join(between)
+        };
+        let mut text = format!("--pipeline {self} --micro-batches {micro_batches}");
+        for (name, all, between) in [
+            ("cut", &self.cut, ","),
+            ("replicas", &self.replicas, ":"),
+            ("kept", &self.kept, ":"),
+        ] {
+            if !all.is_empty() {
+                text += &format!(" --{name} {}", join(all, between));
+            }
+        }
+        text
+    }
+
     /// How many stages the model is cut into.
     pub fn stages(&self) -> usize {
         match self.kind {

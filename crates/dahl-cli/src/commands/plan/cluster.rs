@@ -108,6 +108,12 @@ fn how_to_follow(args: &model::ModelArgs, found: &ClusterPlan) -> String {
                 )
             }
         },
+        (None, _) if found.stages.is_some() => format!(
+            "To follow it: mpirun -n {} --host {} dahl train {step} {}",
+            names.len(),
+            names.join(","),
+            found.stages.as_deref().unwrap_or_default()
+        ),
         (None, _) => format!(
             "To follow it: mpirun -n {} --host {} dahl train {step} --grain {} --policy {} --shares {}",
             names.len(),
