@@ -3,7 +3,7 @@
 use super::fixtures::{Array, Fixtures};
 use crate::activation::kernels as activation;
 use crate::compare::ulps;
-use crate::conv2d::grouped::{self, Grouping, direct, per_group};
+use crate::conv2d::grouped::{Grouping, direct, grad, per_group};
 use crate::loss::kernels::smooth::{self, Smooth};
 use crate::loss::kernels::values::{self, Distance};
 use crate::norm::kernels::{group, layer};
@@ -162,16 +162,19 @@ fn grouped_convolution<T: Lane>(f: &Fixtures) {
             }
         };
         let (mut y, mut dx, mut dw) = (dy.like(), x.like(), w.like());
-        direct::forward(x.view(), w.view(), Some(b.view()), false, y.view_mut(), &g);
-        direct::input_grad(dy.view(), w.view(), dx.view_mut(), &g);
-        grouped::filter_grad(x.view(), dy.view(), dw.view_mut(), &g);
+        let (xv, wv, bias) = (x.view(), w.view(), Some(b.view()));
+        let mut scratch = vec![T::ZERO; direct::scratch_len(x.dims, dy.dims, &g)];
+        direct::forward(xv, wv, bias, false, y.view_mut(), &g, &mut scratch);
+        scratch.resize(direct::input_scratch_len(x.dims, dy.dims, &g), T::ZERO);
+        direct::input_grad(dy.view(), wv, dx.view_mut(), &g, &mut scratch);
+        scratch.resize(grad::scratch_len(x.dims, dy.dims, &g), T::ZERO);
+        grad::filter_grad(xv, dy.view(), dw.view_mut(), &g, &mut scratch);
         check("direct", &y, &dx, &dw);
         if !per_group::supports(&g) {
             continue;
         }
         let mut scratch = vec![T::ZERO; per_group::scratch_len(x.dims, dy.dims, &g)];
         let (mut y, mut dx, mut dw) = (dy.like(), x.like(), w.like());
-        let (xv, wv, bias) = (x.view(), w.view(), Some(b.view()));
         per_group::forward(xv, wv, bias, false, y.view_mut(), &g, &mut scratch);
         per_group::input_grad(dy.view(), wv, dx.view_mut(), &g, &mut scratch);
         per_group::filter_grad(xv, dy.view(), dw.view_mut(), &g, &mut scratch);

@@ -1,19 +1,40 @@
-//! Grouped and dilated convolution directly from the input: sums of an output row stay in registers.
+//! Grouped and dilated convolution from planes with zeros around them: sums of output rows stay in registers.
 //!
-//! Columns whose taps all lie in the input are computed by vectors, those at the edges one by one. The
-//! input gradient with stride 1 is the same loop with the kernel turned round; with other strides gradients
-//! are scattered, row by row.
+//! Depthwise convolutions of narrow planes, and those of other strides, are `blocked`'s. Wide ones of stride 1 slide down the plane: each row of the input is read once for each column of
+//! the kernel and added to all output rows that it belongs to, of which there are as many as the kernel has rows.
+//! All others compute a few output rows at a time. The input's gradient is the same with the kernel turned
+//! round, and zeros between the output's gradients where the stride left some out.
 
 use dahl_core::{View, ViewMut};
 
 use super::Grouping;
+use super::blocked::{self, Depthwise, Turned};
+use super::planes::Planes;
+use super::rows::{Block, Outputs, Sliding};
 use crate::simd::Lane;
 use crate::simd::lanes::{Kernel, Lanes};
+
+/// Elements of scratch memory that [`forward`] needs, from the extents of `x` and `y`.
+pub(crate) fn scratch_len(x: [usize; 4], y: [usize; 4], g: &Grouping) -> usize {
+    len(Planes::forward(x, y, g), x, y, g)
+}
+
+/// Elements of scratch memory that [`input_grad`] needs, from the extents of `dx` and `dy`.
+pub(crate) fn input_scratch_len(dx: [usize; 4], dy: [usize; 4], g: &Grouping) -> usize {
+    len(Planes::backward(dx, dy, g), dy, dx, g)
+}
+
+fn len(p: Planes, from: [usize; 4], to: [usize; 4], g: &Grouping) -> usize {
+    match blocked::suits(&p, from[1], to[1], g.groups) {
+        true => Turned::new(p, [from[2], from[3]]).scratch_len(),
+        false => p.scratch_len(),
+    }
+}
 
 /// `y = x ∗ w (+ bias) (then the positive part)`.
 ///
 /// # Panics
-/// If the extents do not belong together.
+/// If the extents do not belong together or `scratch` is shorter than [`scratch_len`].
 pub(crate) fn forward<T: Lane>(
     x: View<'_, T>,
     w: View<'_, T>,
@@ -21,6 +42,7 @@ pub(crate) fn forward<T: Lane>(
     relu: bool,
     y: ViewMut<'_, T>,
     g: &Grouping,
+    scratch: &mut [T],
 ) {
     g.assert(x.dims(), y.dims(), w.dims());
     let bias = bias.map(|b| {
@@ -31,145 +53,91 @@ pub(crate) fn forward<T: Lane>(
         );
         b.row([0, 0, 0])
     });
-    let [so, sc, ..] = w.strides();
+    let planes = Planes::forward(x.dims(), y.dims(), g);
+    if blocked::suits(&planes, x.dims()[1], y.dims()[1], g.groups) {
+        let [.., height, width] = x.dims();
+        return T::vectorised(Depthwise {
+            turned: Turned::new(planes, [height, width]),
+            x,
+            w,
+            flipped: false,
+            bias,
+            relu,
+            y,
+            scratch,
+        });
+    }
+    let [so, sc, sy, sx] = w.strides().map(usize::cast_signed);
     T::vectorised(Correlate {
+        planes,
         x,
         w,
-        between: [so, sc],
+        first: 0,
+        steps: [so, sc, sy, sx],
         bias,
         relu,
         y,
-        stride: g.window.stride,
-        step: g.dilation.map(|d| d as isize),
-        first: g.window.shift.map(|s| -s),
         groups: g.groups,
+        scratch,
     });
 }
 
 /// `dx`, overwritten, from `dy` and `w`.
 ///
 /// # Panics
-/// If the extents do not belong together.
+/// If the extents do not belong together or `scratch` is shorter than [`input_scratch_len`].
 pub(crate) fn input_grad<T: Lane>(
     dy: View<'_, T>,
     w: View<'_, T>,
     dx: ViewMut<'_, T>,
     g: &Grouping,
+    scratch: &mut [T],
 ) {
     g.assert(dx.dims(), dy.dims(), w.dims());
-    if g.window.stride != [1, 1] {
-        return scatter(dy, w, dx, g);
+    let planes = Planes::backward(dx.dims(), dy.dims(), g);
+    if blocked::suits(&planes, dy.dims()[1], dx.dims()[1], g.groups) {
+        let [.., height, width] = dy.dims();
+        return T::vectorised(Depthwise {
+            turned: Turned::new(planes, [height, width]),
+            x: dy,
+            w,
+            flipped: true,
+            bias: None,
+            relu: false,
+            y: dx,
+            scratch,
+        });
     }
-    let [so, sc, ..] = w.strides();
+    let ([so, sc, sy, sx], [.., kh, kw]) = (w.strides(), w.dims());
+    let signed = usize::cast_signed;
     T::vectorised(Correlate {
+        planes,
         x: dy,
         w,
-        between: [sc, so],
+        first: (kh - 1) * sy + (kw - 1) * sx,
+        steps: [signed(sc), signed(so), -signed(sy), -signed(sx)],
         bias: None,
         relu: false,
         y: dx,
-        stride: [1, 1],
-        step: g.dilation.map(|d| -(d as isize)),
-        first: g.window.shift,
         groups: g.groups,
+        scratch,
     });
 }
 
-/// `dx = dy ∗ᵀ w` for any stride: each row of `dy` is added to the rows that it came from.
-fn scatter<T: Lane>(dy: View<'_, T>, w: View<'_, T>, mut dx: ViewMut<'_, T>, g: &Grouping) {
-    let ([samples, outs, rows, _], [_, ins, height, width]) = (dy.dims(), dx.dims());
-    let (each, [kh, kw]) = (ins / g.groups, g.window.kernel);
-    let (stride, dilation, shift) = (g.window.stride[1], g.dilation[1], g.window.shift[1]);
-    dx.fill(T::ZERO);
-    for n in 0..samples {
-        for o in 0..outs {
-            let first = o / (outs / g.groups) * each;
-            for (c, i, a) in
-                (0..each).flat_map(|c| (0..rows).flat_map(move |i| (0..kh).map(move |a| (c, i, a))))
-            {
-                let Some(h) = g.input(0, i, a, height) else {
-                    continue;
-                };
-                let (from, to) = (dy.row([n, o, i]), dx.row([n, first + c, h]));
-                for (b, &weight) in w.row([o, c, a]).iter().enumerate().take(kw) {
-                    let offset = (b * dilation) as isize - shift;
-                    let (lo, hi) = inside(offset, stride, width, from.len());
-                    let to = to
-                        .iter_mut()
-                        .skip((lo * stride).wrapping_add_signed(offset));
-                    for (to, &g) in to.step_by(stride).zip(&from[lo..hi]) {
-                        *to += weight * g;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The range of outputs, of `count`, whose input `output · stride + offset` lies in `0..len`.
-#[inline(always)]
-pub(super) fn inside(offset: isize, stride: usize, len: usize, count: usize) -> (usize, usize) {
-    let lo = (-offset).max(0) as usize;
-    let lo = lo.div_ceil(stride).min(count);
-    let reach = len as isize - offset;
-    let hi = if reach <= 0 {
-        0
-    } else {
-        (reach as usize).div_ceil(stride)
-    };
-    (lo, hi.clamp(lo, count))
-}
-
-/// `n ≤ LANES` elements from `from` on, `stride` apart.
-///
-/// # Safety
-/// They can be read; lanes beyond are zero or further elements between them.
-#[inline(always)]
-pub(super) unsafe fn pick<T: Lane, S: Lanes<T>>(
-    s: S,
-    from: *const T,
-    stride: usize,
-    n: usize,
-) -> S::V {
-    // SAFETY: the last element read is the `n`th, at `(n − 1) · stride`.
-    unsafe {
-        match stride {
-            1 if n == S::LANES => s.load(from),
-            1 => s.load_n(from, n),
-            2 => {
-                let all = 2 * n - 1;
-                let low = all.min(S::LANES);
-                let a = s.load_n(from, low);
-                let b = match all - low {
-                    0 => s.splat(T::ZERO),
-                    rest => s.load_n(from.add(S::LANES), rest),
-                };
-                s.unzip(a, b).0
-            }
-            _ => {
-                let mut held = [T::ZERO; crate::simd::lanes::CHUNK];
-                for (i, h) in held.iter_mut().enumerate().take(n) {
-                    *h = *from.add(i * stride);
-                }
-                s.load(held.as_ptr())
-            }
-        }
-    }
-}
-
-/// `y[o, i, j] = Σ w[o, c, a, b] · x[c, i·stride + a·step + first, …]` within each group.
+/// `y[o, i, j] = Σ w[o, c, a, b] · x[c, i·stride + a·dilation, …]` within each group.
 struct Correlate<'a, T> {
+    planes: Planes,
     x: View<'a, T>,
     w: View<'a, T>,
-    /// Elements of the filter between output channels, and between input channels, of a group.
-    between: [usize; 2],
+    /// The first weight of a filter, and the distances to those of the next output channel, input channel, row and
+    /// column.
+    first: usize,
+    steps: [isize; 4],
     bias: Option<&'a [T]>,
     relu: bool,
     y: ViewMut<'a, T>,
-    stride: [usize; 2],
-    step: [isize; 2],
-    first: [isize; 2],
     groups: usize,
+    scratch: &'a mut [T],
 }
 
 impl<T: Lane> Kernel<T> for Correlate<'_, T> {
@@ -177,137 +145,76 @@ impl<T: Lane> Kernel<T> for Correlate<'_, T> {
 
     #[inline(always)]
     fn run<S: Lanes<T>>(mut self, s: S) {
-        let [samples, outs, rows, columns] = self.y.dims();
-        let [_, ins, ..] = self.x.dims();
-        let (out_each, in_each) = (outs / self.groups, ins / self.groups);
-        let [filters, _, kh, kw] = self.w.dims();
-        let per_group = filters / self.groups * self.w.strides()[0];
-        // Columns for which every tap lies in the input.
-        let width = self.x.dims()[3];
-        let ends = [0, kw - 1].map(|b| self.first[1] + b as isize * self.step[1]);
-        let ranges = ends.map(|offset| inside(offset, self.stride[1], width, columns));
-        let lo = ranges[0].0.max(ranges[1].0);
-        let hi = ranges[0].1.min(ranges[1].1).max(lo);
+        let ([samples, outs, rows, _], p) = (self.y.dims(), self.planes);
+        let (each, filters) = (outs / self.groups, self.w.dims()[0] / self.groups);
         for n in 0..samples {
-            for o in 0..outs {
-                let g = o / out_each;
-                let weights = g * per_group + o % out_each * self.between[0];
-                let start = self.bias.map_or(T::ZERO, |b| b[o]);
-                for i in 0..rows {
-                    let at = Row {
-                        sample: n,
-                        channel: g * in_each,
-                        count: in_each,
-                        i,
-                        weights,
-                    };
-                    let out = self.y.row([n, o, i]).as_mut_ptr();
-                    for j in (0..lo).chain(hi..columns) {
-                        let v = self.edge(at, j, start, [kh, kw]);
-                        // SAFETY: a column of the row.
-                        unsafe {
-                            *out.add(j) = if self.relu && v <= T::ZERO {
-                                T::ZERO
-                            } else {
-                                v
-                            }
-                        };
-                    }
-                    let mut j = lo;
-                    while j < hi {
-                        let count = S::LANES.min(hi - j);
-                        let mut v = self.columns(s, at, [j, count], start, [kh, kw]);
-                        if self.relu {
-                            v = s.relu(v);
-                        }
-                        // SAFETY: `count` columns from `j` on belong to the row.
-                        unsafe {
-                            match count == S::LANES {
-                                true => s.store(out.add(j), v),
-                                false => s.store_n(out.add(j), count, v),
-                            }
-                        }
-                        j += count;
+            for group in 0..self.groups {
+                for i in (0..rows).step_by(p.strip) {
+                    let count = p.strip.min(rows - i);
+                    let from = [n, group * p.channels];
+                    p.fill(s, self.x, from, [i, count], self.scratch);
+                    for o in 0..each {
+                        let w = (group * filters * self.w.strides()[0] + self.first).cast_signed()
+                            + o.cast_signed() * self.steps[0];
+                        let o = group * each + o;
+                        self.strip(s, [n, o], [i, count], w);
                     }
                 }
             }
         }
     }
-}
-
-/// What makes an output row: the sample, its group's first input channel and how many, the row, and where
-/// the weights begin.
-#[derive(Clone, Copy)]
-struct Row {
-    sample: usize,
-    channel: usize,
-    count: usize,
-    i: usize,
-    weights: usize,
 }
 
 impl<T: Lane> Correlate<'_, T> {
-    /// The input row that kernel row `a` connects with output row `i`.
+    /// `count` output rows from `i` on of a plane, whose first weight is at `w`.
     #[inline(always)]
-    fn input_row(&self, i: usize, a: usize) -> Option<usize> {
-        let h = (i * self.stride[0]) as isize + a as isize * self.step[0] + self.first[0];
-        (h >= 0 && (h as usize) < self.x.dims()[2]).then_some(h as usize)
-    }
-
-    /// `count` outputs from column `j` on, all of whose taps lie in the input.
-    #[inline(always)]
-    fn columns<S: Lanes<T>>(
-        &self,
-        s: S,
-        at: Row,
-        [j, count]: [usize; 2],
-        start: T,
-        [kh, kw]: [usize; 2],
-    ) -> S::V {
-        let mut sum = s.splat(start);
-        let [_, _, sy, sx] = self.w.strides();
-        for c in 0..at.count {
-            for a in 0..kh {
-                let Some(h) = self.input_row(at.i, a) else {
-                    continue;
-                };
-                let row = self.x.row([at.sample, at.channel + c, h]).as_ptr();
-                for b in 0..kw {
-                    let column =
-                        (j * self.stride[1]) as isize + b as isize * self.step[1] + self.first[1];
-                    let weight = at.weights + c * self.between[1] + a * sy + b * sx;
-                    // SAFETY: the tap's columns lie in the row, and the weight in the filter.
-                    unsafe {
-                        let x = pick(s, row.offset(column), self.stride[1], count);
-                        sum = s.madd(s.splat(*self.w.as_ptr().add(weight)), x, sum);
-                    }
+    fn strip<S: Lanes<T>>(&mut self, s: S, [n, o]: [usize; 2], [i, count]: [usize; 2], w: isize) {
+        let (p, [_, channel, down, right]) = (self.planes, self.steps);
+        let from = self.scratch.as_ptr();
+        // SAFETY: a weight of the filter.
+        let w = unsafe { self.w.as_ptr().offset(w) };
+        let start = s.splat(self.bias.map_or(T::ZERO, |b| b[o]));
+        let columns = p.output[1];
+        let mut out = Outputs {
+            y: self.y.part([n, o, i, 0], [1, 1, count, columns]),
+            relu: self.relu,
+        };
+        let slides = p.channels == 1 && p.stride == [1, 1] && p.dilation[0] == 1;
+        let sliding = Sliding {
+            from,
+            pitch: p.pitch(),
+            step: p.dilation[1],
+            columns: p.kernel[1],
+            inside: p.inside(i, count, self.x.dims()[2]),
+            count,
+            w,
+            down,
+            right,
+            start,
+        };
+        let block = Block {
+            planes: p,
+            from,
+            count,
+            w,
+            steps: [channel, down, right],
+            start,
+        };
+        let mut j = 0;
+        while j < columns {
+            let wide = columns - j > S::LANES;
+            // SAFETY: rows and columns lie in the scratch memory, as `fill` has checked, and weights in the filter.
+            let vectors = unsafe {
+                match p.kernel {
+                    [3, 3] if slides => sliding.three(s, j, &mut out),
+                    [5, _] if slides && wide => sliding.rows::<5, 2, S>(s, j, &mut out),
+                    [5, _] if slides => sliding.rows::<5, 1, S>(s, j, &mut out),
+                    [7, _] if slides && wide => sliding.rows::<7, 2, S>(s, j, &mut out),
+                    [7, _] if slides => sliding.rows::<7, 1, S>(s, j, &mut out),
+                    _ => block.rows(s, j, &mut out),
                 }
-            }
+            };
+            j += vectors * S::LANES;
         }
-        sum
-    }
-
-    /// One output, some of whose taps may lie outside.
-    #[inline(always)]
-    fn edge(&self, at: Row, j: usize, start: T, [kh, kw]: [usize; 2]) -> T {
-        let (mut sum, [_, _, sy, sx]) = (start, self.w.strides());
-        for c in 0..at.count {
-            for a in 0..kh {
-                let Some(h) = self.input_row(at.i, a) else {
-                    continue;
-                };
-                let row = self.x.row([at.sample, at.channel + c, h]);
-                for b in 0..kw {
-                    let column =
-                        (j * self.stride[1]) as isize + b as isize * self.step[1] + self.first[1];
-                    if column >= 0 && (column as usize) < row.len() {
-                        let weight = at.weights + c * self.between[1] + a * sy + b * sx;
-                        // SAFETY: a weight of the filter.
-                        sum += unsafe { *self.w.as_ptr().add(weight) } * row[column as usize];
-                    }
-                }
-            }
-        }
-        sum
     }
 }

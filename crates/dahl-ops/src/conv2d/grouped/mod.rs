@@ -5,19 +5,20 @@
 //! ```
 //!
 //! Channels are cut into `groups` of equal size; an output channel sees the input channels of its group
-//! only, so the filter is O×(C/groups)×KH×KW. As many groups as channels is a depthwise convolution, which
-//! moves memory rather than computing: `direct` keeps the sums of a row in registers, `per_group` hands
-//! groups of many channels to the matrix product. An ordinary convolution is not computed here.
+//! only, so the filter is O×(C/groups)×KH×KW. As many groups as channels is a depthwise convolution:
+//! `direct` and `grad` prepare planes without edges (`planes`) and keep sums in registers (`rows`), or turn narrow planes
+//! so that vectors are full of channels (`blocked`); `per_group` hands groups of many channels to the matrix product. An ordinary convolution is not computed here.
 
+mod blocked;
 pub(crate) mod direct;
-mod grad;
+pub(crate) mod grad;
 pub mod op;
 pub(crate) mod per_group;
+mod planes;
 pub(crate) mod reference;
+mod rows;
 #[cfg(test)]
 mod tests;
-
-pub use grad::filter_grad;
 
 use crate::window::Window;
 

@@ -2,7 +2,7 @@
 
 use dahl_core::{Array, Call, Codelet, Cost, Implementation, Operands, Recorder};
 
-use super::{Grouping, direct, filter_grad as direct_filter_grad, per_group, reference};
+use super::{Grouping, direct, grad, per_group, planes, reference};
 use crate::conv2d::plain::{FilterGrad, Forward, InputGrad};
 use crate::declare::{Shaped, params};
 use crate::op::{Done, Op, by_type, cpu, elements};
@@ -122,14 +122,23 @@ impl Extents {
     fn channels(&self) -> usize {
         self.filter.dims()[1]
     }
+
+    /// Whether planes with zeros around them are of a reasonable size; gaps may be as large as anybody likes.
+    fn fits(&self) -> bool {
+        planes::fit(self.x.dims(), self.y.dims(), &self.grouping)
+    }
 }
 
 /// Operands of which [`Extents`] are known.
 trait Convolution {
     fn extents(call: &Call) -> Extents;
+    /// Elements of scratch memory of `direct`, by the extents of input and output.
+    const SCRATCH: fn([usize; 4], [usize; 4], &Grouping) -> usize;
 }
 
 impl Convolution for Forward {
+    const SCRATCH: fn([usize; 4], [usize; 4], &Grouping) -> usize = direct::scratch_len;
+
     fn extents(call: &Call) -> Extents {
         let Forward { x, w, y, .. } = Forward::shapes(call);
         let grouping = Grouping::from(&GroupedParams::of(&call.params));
@@ -143,6 +152,8 @@ impl Convolution for Forward {
 }
 
 impl Convolution for InputGrad {
+    const SCRATCH: fn([usize; 4], [usize; 4], &Grouping) -> usize = direct::input_scratch_len;
+
     fn extents(call: &Call) -> Extents {
         let all = InputGrad::shapes(call);
         Extents {
@@ -155,6 +166,8 @@ impl Convolution for InputGrad {
 }
 
 impl Convolution for FilterGrad {
+    const SCRATCH: fn([usize; 4], [usize; 4], &Grouping) -> usize = grad::scratch_len;
+
     fn extents(call: &Call) -> Extents {
         let all = FilterGrad::shapes(call);
         Extents {
@@ -184,12 +197,22 @@ fn codelet<C: Convolution>(name: &str, reference: Run, direct: Run, product: Run
             cost_of(call, all.y.dims(), all.filter.dims())
         })
         .with(cpu("reference", |_| 100.0, |_| 0, reference))
-        .with(cpu(
-            "direct",
-            |call| direct_weight(C::extents(call).channels()),
-            |_| 0,
-            direct,
-        ))
+        .with(Implementation {
+            supports: |call| C::extents(call).fits(),
+            ..cpu(
+                "direct",
+                |call| direct_weight(C::extents(call).channels()),
+                |call| {
+                    let all = C::extents(call);
+                    let len = match all.fits() {
+                        true => C::SCRATCH(all.x.dims(), all.y.dims(), &all.grouping),
+                        false => 0,
+                    };
+                    elements(call, len)
+                },
+                direct,
+            )
+        })
         .with(Implementation {
             supports: |call| per_group::supports(&C::extents(call).grouping),
             ..cpu(
@@ -252,7 +275,10 @@ fn forward<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
     let (g, relu) = (Grouping::from(&params), params.relu);
     match how {
         How::Reference => reference::forward(x, w, bias, relu, y, &g),
-        How::Direct => direct::forward(x, w, bias, relu, y, &g),
+        How::Direct => {
+            let scratch = ops.scratch(direct::scratch_len(x.dims(), y.dims(), &g));
+            direct::forward(x, w, bias, relu, y, &g, scratch);
+        }
         How::PerGroup => {
             let scratch = ops.scratch(per_group::scratch_len(x.dims(), y.dims(), &g));
             per_group::forward(x, w, bias, relu, y, &g, scratch);
@@ -268,7 +294,10 @@ fn input_grad<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
     let dx = ops.write::<T>(at.dx);
     match how {
         How::Reference => reference::input_grad(dy, w, dx, &g),
-        How::Direct => direct::input_grad(dy, w, dx, &g),
+        How::Direct => {
+            let scratch = ops.scratch(direct::input_scratch_len(dx.dims(), dy.dims(), &g));
+            direct::input_grad(dy, w, dx, &g, scratch);
+        }
         How::PerGroup => {
             let scratch = ops.scratch(per_group::scratch_len(dx.dims(), dy.dims(), &g));
             per_group::input_grad(dy, w, dx, &g, scratch);
@@ -284,7 +313,10 @@ fn filter_grad<T: Lane>(ops: &Operands<'_>, how: How) -> Done {
     let dw = ops.write::<T>(at.dw);
     match how {
         How::Reference => reference::filter_grad(x, dy, dw, &g),
-        How::Direct => direct_filter_grad(x, dy, dw, &g),
+        How::Direct => {
+            let scratch = ops.scratch(grad::scratch_len(x.dims(), dy.dims(), &g));
+            grad::filter_grad(x, dy, dw, &g, scratch);
+        }
         How::PerGroup => {
             let scratch = ops.scratch(per_group::scratch_len(x.dims(), dy.dims(), &g));
             per_group::filter_grad(x, dy, dw, &g, scratch);
