@@ -43,7 +43,8 @@ const WARM_UP: usize = 10;
 
 impl Found {
     /// The rate at which the smoothed loss falls fastest; none if it never does. The first losses only count towards the
-    /// mean: a mean of few batches moves by chance.
+    /// mean: a mean of few batches moves by chance. Behind the lowest one the rate is too large, and what falls there is
+    /// an easy batch among bad ones.
     pub fn steepest(&self) -> Option<f64> {
         let mut smooth = Vec::new();
         let mut mean = 0.0;
@@ -52,8 +53,10 @@ impl Found {
             // As Adam corrects its means: the first ones would be too small.
             smooth.push(mean / (1.0 - 0.9f64.powi(i as i32 + 1)));
         }
+        let lowest = (0..smooth.len()).min_by(|&a, &b| smooth[a].total_cmp(&smooth[b]))?;
         let falls = smooth.windows(2).map(|w| w[0] - w[1]).zip(&self.losses);
-        let best = falls.skip(WARM_UP).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let falls = falls.take(lowest).skip(WARM_UP);
+        let best = falls.max_by(|a, b| a.0.total_cmp(&b.0))?;
         (best.0 > 0.0).then_some(best.1.0)
     }
 }
@@ -113,5 +116,30 @@ impl Session {
             found.losses.push((rate, loss));
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Losses fall by halves of a cosine to 0.5, rise, and have one easy batch in between.
+    #[test]
+    fn an_easy_batch_among_bad_ones_is_no_advice() {
+        let loss = |i: usize| match i {
+            0..60 => 1.25 + 0.75 * (std::f64::consts::PI * i as f64 / 60.0).cos(),
+            75 => 0.1,
+            _ => 0.5 + 0.15 * (i as f64 - 60.0),
+        };
+        let losses = (0..80).map(|i| (1e-6 * 1.1f64.powi(i as i32), loss(i)));
+        let found = Found {
+            losses: losses.collect(),
+        };
+        let rate = found.steepest().expect("it falls");
+        assert!((1e-6 * 1.1f64.powi(25)..1e-6 * 1.1f64.powi(45)).contains(&rate));
+        let rising = Found {
+            losses: (0..40).map(|i| (f64::from(i), f64::from(i))).collect(),
+        };
+        assert_eq!(rising.steepest(), None);
     }
 }
