@@ -122,4 +122,13 @@ fn a_batch_is_shown_as_a_picture() {
         (6 * 30 + 2, 2 * 30 + 2)
     );
     assert!(dahl_with(&["data", "show", "--data", "nothing"], "").code == Some(1));
+    // Without a model images are as large as they are; transforms are read with or without a picture.
+    let own = ["data", "show", "--data", "synthetic:3x8x6:30:12"];
+    assert!(dahl(&own).contains("30 images of 3×8×6 for train, 12 classes"));
+    refuse(
+        &[&own[..], &["--augment", "spin"]].concat(),
+        "",
+        1,
+        &["spin"],
+    );
 }

@@ -132,6 +132,12 @@ fn a_data_set_is_predicted_into_a_table() {
 
     let train = dahl(&[&args[..4], &["--train", "--limit", "3", "--json"]].concat());
     assert_eq!(train.lines().count(), 3);
+    // Without --train the validation images are meant.
+    let first = dahl(&[&args[..4], &["--limit", "3", "--json"]].concat());
+    assert_eq!(
+        first.lines().collect::<Vec<_>>(),
+        said.lines().take(3).collect::<Vec<_>>()
+    );
 }
 
 #[test]

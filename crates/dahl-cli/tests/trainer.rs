@@ -108,6 +108,11 @@ fn learning_rates_are_tried_and_scheduled() {
         .filter_map(|r| r["lr"].as_f64())
         .collect();
     assert_eq!(rates.len(), 6);
+    // Every third of six steps, though epochs have two.
+    let told = dahl(&[&line[..8], &["3"], &DATA, &more].concat());
+    let rows = told.lines().map(json).filter(|r| r["event"] == "step");
+    let at: Vec<Value> = rows.map(|r| r["epoch"].clone()).collect();
+    assert_eq!(at, [2, 3]);
     assert!(rates[0] == 0.01 && rates[1] == 0.005 && rates[2] == 0.01 && rates[3] > rates[4]);
 }
 

@@ -19,7 +19,8 @@ pub enum Command {
 /// Arguments of `dahl data show`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The model that images are for: a file, or the name of a shipped one [default: a small CNN for 28×28 images]
+    /// The model that images are for: a file, or the name of a shipped one [default: whatever fits the data, or a small
+    /// CNN for 28×28 images]
     model: Option<PathBuf>,
     #[command(flatten)]
     data: DataOptions,
@@ -51,11 +52,15 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 
 fn show(args: &Args) -> anyhow::Result<()> {
     let model = model(args.model.as_deref())?;
+    let augment = args.changes.augment()?.or_else(|| model.augment.clone());
     let split = match args.validation {
         true => Split::Validation,
         false => Split::Train,
     };
-    let data = args.data.open(&model, split)?;
+    let data = match &args.model {
+        Some(_) => args.data.open(&model, split)?,
+        None => args.data.open_alone(&model, split)?,
+    };
     let [c, h, w] = data.shape();
     let (images, classes) = (data.len(), data.classes());
     println!(
@@ -81,7 +86,6 @@ fn show(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     };
     super::check_writable(path)?;
-    let augment = args.changes.augment()?.or(model.augment);
     let view = BatchView {
         batch: args.batch as usize,
         epoch: args.epoch - 1,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dahl::data::{self, DataError, DataSpec, Dataset, Split};
+use dahl::data::{self, Augment, DataError, DataSpec, Dataset, Split};
 use dahl::nn::Model;
 
 use crate::print;
@@ -30,32 +30,80 @@ pub struct DataOptions {
 }
 
 impl DataOptions {
-    /// Opens a part of the images for a model.
-    pub fn open(&self, model: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
-        let spec = DataSpec::parse(&self.data)?;
-        let limit = if split == Split::Train {
-            self.limit
-        } else {
-            self.val_limit
-        };
-        let (roots, seed) = (data::default_roots(), self.split_seed);
-        let set =
-            data::open_drawn(&spec, split, model.input, limit, &roots, seed).map_err(|error| {
-                match error {
-                    DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
-                    error => error.into(),
-                }
-            })?;
-        let mut set: Arc<dyn Dataset> = set.into();
-        if let Some(folder) = &self.cache {
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            set = data::cached(set, folder, threads)?;
+    /// What would make images come faster, of what is not done already.
+    pub fn faster(&self, augment: Option<&Augment>) -> Vec<&'static str> {
+        let mut ways = Vec::new();
+        let decoded = matches!(
+            DataSpec::parse(&self.data),
+            Ok(DataSpec::Folder(_) | DataSpec::Tar(_))
+        );
+        if decoded && self.cache.is_none() {
+            ways.push("--cache DIR keeps decoded pictures");
         }
+        if augment.is_some_and(|a| !a.is_empty()) {
+            ways.push("fewer transforms of --augment take less time");
+        }
+        ways
+    }
+
+    /// Opens a part of the images for a model, as long as the limit of that part says.
+    pub fn open(&self, model: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
+        self.open_first(model, split, self.limit_of(split))
+    }
+
+    /// Opens the first images of a part for a model.
+    pub fn open_first(
+        &self,
+        model: &Model,
+        split: Split,
+        limit: Option<usize>,
+    ) -> anyhow::Result<Arc<dyn Dataset>> {
+        let set = self.open_shaped(model.input, split, limit)?;
         data::check_classes(&*set, model.classes())?;
         if split == Split::Train
             && let Some(text) = data::spare_outputs(&*set, model.classes())
         {
             print::warning(&text);
+        }
+        Ok(set)
+    }
+
+    /// Opens a part of the images where no model was named, in their own extents if their description says them.
+    pub fn open_alone(&self, otherwise: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
+        let shape = match DataSpec::parse(&self.data)? {
+            DataSpec::Synthetic { shape, .. } => shape,
+            DataSpec::Cifar10(_) | DataSpec::Cifar100(_) => [3, 32, 32],
+            _ => otherwise.input,
+        };
+        self.open_shaped(shape, split, self.limit_of(split))
+    }
+
+    fn limit_of(&self, split: Split) -> Option<usize> {
+        match split {
+            Split::Train => self.limit,
+            Split::Validation => self.val_limit,
+        }
+    }
+
+    fn open_shaped(
+        &self,
+        shape: [usize; 3],
+        split: Split,
+        limit: Option<usize>,
+    ) -> anyhow::Result<Arc<dyn Dataset>> {
+        let spec = DataSpec::parse(&self.data)?;
+        let (roots, seed) = (data::default_roots(), self.split_seed);
+        let set =
+            data::open_drawn(&spec, split, shape, limit, &roots, seed).map_err(
+                |error| match error {
+                    DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
+                    error => error.into(),
+                },
+            )?;
+        let mut set: Arc<dyn Dataset> = set.into();
+        if let Some(folder) = &self.cache {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            set = data::cached(set, folder, threads)?;
         }
         Ok(set)
     }

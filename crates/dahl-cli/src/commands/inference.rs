@@ -28,7 +28,7 @@ pub struct InferenceArgs {
     #[command(flatten)]
     data: DataOptions,
     /// Take the training images instead of the validation images
-    #[arg(long)]
+    #[arg(long, conflicts_with = "val_limit")]
     train: bool,
     #[command(flatten)]
     graph: GraphArgs,
@@ -53,11 +53,12 @@ impl InferenceArgs {
 
     /// The images.
     pub fn open(&self, model: &Model) -> anyhow::Result<Arc<dyn Dataset>> {
-        let split = match self.train {
-            true => Split::Train,
-            false => Split::Validation,
+        let (split, limit) = match self.train {
+            true => (Split::Train, self.data.limit),
+            // One part is read, so --limit is about that one, whichever it is.
+            false => (Split::Validation, self.data.val_limit.or(self.data.limit)),
         };
-        self.data.open(model, split)
+        self.data.open_first(model, split, limit)
     }
 
     /// Reads the weights and starts a runtime; what is evaluated is this loss.

@@ -101,7 +101,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     if !args.json {
-        println!("make --batch smaller; a device without room also runs tasks on the host, slowly");
+        println!(
+            "make --batch smaller (--accumulate K then gives the same step in K parts); a device without room also runs tasks on the host, slowly"
+        );
     }
     Err(super::Exit(1).into())
 }

@@ -68,7 +68,7 @@ pub struct Args {
     /// restarts:EPOCHS[:FACTOR[:MIN]] (cosines one after another), each after warmup:STEPS+ if wanted
     #[arg(long, default_value = "constant")]
     schedule: Schedule,
-    /// Stop when the validation loss has not been lower for so many epochs
+    /// Stop when the validation loss (without validation images, the training loss) has not been lower for so many epochs
     #[arg(long, value_name = "EPOCHS", value_parser = at_least_one)]
     patience: Option<u64>,
     /// Try growing learning rates for a few steps, print their losses, and train nothing
@@ -96,7 +96,8 @@ pub struct Args {
     /// Write a checkpoint every so many steps, too
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     checkpoint_every: Option<u64>,
-    /// Keep the checkpoint with the lowest validation loss, too, in the folder `best` below
+    /// Keep the checkpoint with the lowest validation loss (without validation images, training loss), too, in the folder
+    /// `best` below
     #[arg(long)]
     keep_best: bool,
     /// Let checkpoints replace another run's
@@ -337,8 +338,14 @@ fn train(
     let result = session.run(member, train, validation, &mut |progress| {
         interrupt::keep();
         let every = args.metrics_every.zip(metrics.as_mut());
-        if let (Event::Step { step, .. }, Some((every, metrics))) = (progress.event, every)
-            && step.is_multiple_of(every)
+        // Of the whole run, as checkpoints count: epochs may be shorter than that.
+        if let (
+            Event::Step {
+                epoch, step, steps, ..
+            },
+            Some((every, metrics)),
+        ) = (progress.event, every)
+            && ((epoch - 1) * steps + step).is_multiple_of(every)
             && let Err(error) = metrics.step(progress.event)
         {
             failed.note(&report, "metrics", &error);
@@ -372,6 +379,7 @@ fn train(
         planned: session.planned_bytes(),
         in_use: runtime.temporary_bytes() as u64,
         waited: session.waited().as_secs_f64(),
+        faster: args.data.faster(session.training().augment.as_ref()),
         best: session.best(),
         stopped_early: session.stopped_early(),
     };

@@ -22,6 +22,8 @@ pub struct Work {
     pub in_use: u64,
     /// Seconds that steps waited for images.
     pub waited: f64,
+    /// What would make images come faster.
+    pub faster: Vec<&'static str>,
     /// The epoch with the lowest loss.
     pub best: Option<Best>,
     /// Whether no epoch had been better for too long.
@@ -135,11 +137,11 @@ pub fn print(report: &Report, work: &Work, slowest: Option<&Slowest>, carbon: Op
     // A tenth of the time is worth a word, but for a first batch that anybody waits for.
     if work.waited > 0.1 * seconds && work.waited >= 0.1 {
         let share = 100.0 * work.waited / seconds.max(1e-9);
-        let advice = "images are what limits: --cache DIR keeps decoded pictures; fewer --augment, smaller pictures";
+        let ways: String = work.faster.iter().map(|way| format!("; {way}")).collect();
         line(
             "loading",
             format!(
-                "steps waited {:.1} s for images, {share:.0} % of the time; {advice}",
+                "steps waited {:.1} s for images, {share:.0} % of the time: they are what limits{ways}",
                 work.waited
             ),
         );

@@ -63,7 +63,9 @@ function unitTable(app, s) {
   const bar = make("div", { class: "bar", "aria-hidden": "true" }, ...(s.all_units.span_ns ? parts.map((p) => part(s.all_units, p)) : []));
   const keys = make("div", { class: "keys" }, ...parts.map(([, name, colour]) => make("span", {}, swatch(`var(--${colour})`), name)));
   const units = s.units.length > 1 ? [...s.units, s.all_units] : s.units;
-  return [bar, keys, table("units", ["Unit", ...parts.map((p) => p[1])], units.map(row))];
+  // Long words may be broken: with several nodes there is a column more, and names of units are longer.
+  const head = (name) => name.replace("ferr", "fer\u00adr").replace("rhead", "r\u00adhead").replace("mess", "mes\u00ads");
+  return [bar, keys, table("units", ["Unit", ...parts.map((p) => head(p[1]))], units.map(row))];
 }
 
 /** The nodes of a cluster: what they computed, waited for and moved. */
