@@ -104,6 +104,9 @@ pub(super) struct Meetings {
     /// Calls since the last meeting, and how many there are between two.
     calls: u64,
     every: u64,
+    /// Calls between the last two meetings, and those that the rows on their way speak of.
+    ended: u64,
+    covered: u64,
     since: Instant,
     busy: f64,
     /// Whether rows are on their way.
@@ -118,6 +121,8 @@ impl Meetings {
             rows: Rows::new(nodes, WIDTH, nodes)?,
             calls: 0,
             every: 1,
+            ended: 1,
+            covered: 1,
             since: Instant::now(),
             busy: 0.0,
             given: false,
@@ -132,14 +137,14 @@ impl Meetings {
         if self.calls < self.every {
             return false;
         }
-        self.calls = 0;
+        (self.calls, self.ended) = (0, self.every);
         true
     }
 
     /// All nodes have said this: how many calls until the next meeting.
     pub(super) fn heard(&mut self, all: &[NodeReport]) {
         let slowest = all.iter().map(|t| t.seconds).fold(1e-9, f64::max);
-        let per_call = slowest / self.every as f64;
+        let per_call = slowest / self.covered as f64;
         self.every = ((MEETING.as_secs_f64() / per_call) as u64).clamp(1, MOST);
     }
 
@@ -151,6 +156,40 @@ impl Meetings {
             busy: busy - self.busy,
         };
         (self.since, self.busy, self.given) = (Instant::now(), busy, true);
+        self.covered = self.ended;
         report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows speak of the time before the last meeting, when there may have been more calls than since: steps of a tenth of
+    /// [`MEETING`] are ten from one meeting to the next, whatever came before.
+    #[test]
+    fn meetings_keep_their_distance() {
+        let mut meetings = Meetings::new(1).unwrap();
+        let (mut calls, mut said, mut apart) = (0, None, Vec::new());
+        for call in 0..400 {
+            calls += 1;
+            if !meetings.is_due(false) {
+                continue;
+            }
+            if let Some(seconds) = said {
+                let (stop, busy) = (false, seconds);
+                meetings.heard(&[NodeReport {
+                    stop,
+                    seconds,
+                    busy,
+                }]);
+            }
+            meetings.say(0.0);
+            // The first call contains the start of everything.
+            let more = if call == 0 { 20.0 } else { 0.0 };
+            said = Some(MEETING.as_secs_f64() / 10.0 * (f64::from(calls) + more));
+            apart.push(std::mem::take(&mut calls));
+        }
+        assert!(apart[4..].iter().all(|n| (9..=10).contains(n)), "{apart:?}");
     }
 }

@@ -11,7 +11,7 @@
 use dahl_core::graph::partition::PlacementError;
 
 /// The gain for which shares are changed.
-const GAIN: f64 = 0.06;
+const GAIN: f64 = 0.08;
 
 /// Meetings that are looked at together. The first after a change is left out: it contains making new parts.
 const WINDOW: usize = 3;
