@@ -181,3 +181,41 @@ fn where_clocks_cannot_be_set_plans_have_no_states() {
     let tasks = plan["tasks"].as_array().expect("tasks");
     assert!(tasks.iter().all(|t| t["state"] == 0), "{plan}");
 }
+
+#[test]
+fn states_are_calibrated_and_described() {
+    let here = Here::new("states_calibrated");
+    let seconds = ["--seconds", "0.01", "--workers", "1", "--states", "--json"];
+    let args = [&["calibrate", "--model"], &MODEL[..], &seconds].concat();
+    let report: Value = serde_json::from_str(&here.dahl(&args)).expect("JSON");
+    here.wait_for_guard();
+    assert!(here.all_say(USUAL));
+    let states = report["states"].as_array().expect("states");
+    let hertz: Vec<f64> = states.iter().filter_map(|s| s["hertz"].as_f64()).collect();
+    assert_eq!(hertz, [2.6e9, 8e8], "{report}");
+    for state in states {
+        let number = |key: &str| state[key].as_f64().expect("a number");
+        assert!(number("flops") > 0.0 && number("switch_seconds") > 0.0);
+        assert!((0.0..=1.0).contains(&number("speed")), "{state}");
+    }
+    let machine = here.path("described.toml");
+    here.dahl(&["machine", "--describe", "--units", "cpu:1", "-o", &machine]);
+    let text = fs::read_to_string(&machine).expect("a machine");
+    for part in [
+        "hertz = 8",
+        "switch_seconds",
+        "measured by `dahl calibrate --states`",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Durations at that clock are kept apart from the usual ones.
+    let times = fs::read_dir(&here.home).expect("files").flatten();
+    let times = times.filter(|f| f.file_name().to_string_lossy().starts_with("times-"));
+    let texts: Vec<String> = times
+        .map(|f| fs::read_to_string(f.path()).expect("durations"))
+        .collect();
+    assert!(texts.iter().any(|t| t.contains("cpu@800MHz")));
+    fs::remove_dir_all(&here.sys).expect("a made-up tree");
+    let (ok, _, err) = here.said(&args);
+    assert!(!ok && err.contains("no cpufreq"), "{err}");
+}

@@ -68,7 +68,7 @@ pub use noise::{Interruptions, Noise};
 pub use prediction::{
     LinkUse, MemoryUse, MessageSpan, Prediction, TaskSpan, TransferSpan, UnitUse,
 };
-pub use times::{TimeSource, Times};
+pub use times::{TimeSource, Times, timed_in};
 
 use dahl_sched::policy::Policy;
 use dahl_sched::transfers::Transfers;

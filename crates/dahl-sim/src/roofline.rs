@@ -100,6 +100,14 @@ impl Roofline {
         }
     }
 
+    /// A duration of so many seconds that changes with the clock as this one does.
+    pub(crate) fn lasting(&self, seconds: f64) -> Roofline {
+        match self.usual > 0.0 && self.usual.is_finite() {
+            true => self.times(seconds / self.usual),
+            false => *self,
+        }
+    }
+
     /// Seconds at this part of the usual speed.
     pub(crate) fn at(&self, speed: f64) -> f64 {
         if speed == 1.0 {

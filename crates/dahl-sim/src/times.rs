@@ -11,7 +11,9 @@
 //! In another frequency state a task takes what [`roofline`](super::sides) says. What it costs beside its own
 //! duration is the unit's `overhead`, which the simulator adds.
 
-use dahl_core::{Graph, Machine, Seconds, Unit, UnitId};
+use std::collections::HashMap;
+
+use dahl_core::{Graph, Machine, Seconds, Unit, UnitId, UnitKind};
 use serde::Serialize;
 
 use super::SimError;
@@ -53,6 +55,17 @@ impl TimeSource {
     }
 }
 
+/// The name under which durations of a unit at a clock are recorded: that of the unit with the clock behind it, such as
+/// `cpu@800MHz/2`.
+pub fn timed_in(machine: &Machine, unit: &Unit, hertz: f64) -> String {
+    let (name, clock) = (machine.timed_as(unit), format!("@{:.0}MHz", hertz * 1e-6));
+    let alike = name.rsplit_once('/').filter(|_| unit.kind == UnitKind::CPU);
+    match alike {
+        Some((name, count)) => format!("{name}{clock}/{count}"),
+        None => name + &clock,
+    }
+}
+
 /// Durations by class and unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
@@ -61,6 +74,9 @@ pub struct Times {
     known: Vec<TimeSource>,
     /// Standard deviations, as parts of the durations; zero where nobody measured.
     spread: Vec<f64>,
+    /// What was measured in other frequency states: by class and unit, parts of the usual speed with their durations. Empty
+    /// where nothing was.
+    in_states: HashMap<usize, Vec<(f64, f64)>>,
 }
 
 /// A duration, how we know, and how much it varies.
@@ -130,7 +146,7 @@ impl Times {
         };
         // Equal units stand next to each other: one answer does for all of them.
         let mut last = None;
-        Times::fill(graph, machine, |class, unit| {
+        let times = Times::fill(graph, machine, |class, unit| {
             let asked = (class, unit.kind, unit.memory, unit.rated);
             if let Some((same, answer)) = &last
                 && *same == asked
@@ -140,7 +156,33 @@ impl Times {
             let answer = one(class, unit)?;
             last = Some((asked, answer));
             Ok(answer)
-        })
+        });
+        let mut times = times?;
+        if let Some(model) = model {
+            times.measured_in_states(graph, machine, model);
+        }
+        Ok(times)
+    }
+
+    /// Takes what a model knows of tasks at the clocks of units' frequency states.
+    fn measured_in_states(&mut self, graph: &Graph, machine: &Machine, model: &PerfModel) {
+        for (u, unit) in machine.units.iter().enumerate() {
+            for state in &unit.states {
+                let Some(hertz) = state.hertz else { continue };
+                let name = timed_in(machine, unit, hertz);
+                for class in 0..graph.classes.len() as u32 {
+                    let key = Key::of(graph, class, (&name, unit.kind), &machine.kernels);
+                    let cost = graph.classes[class as usize].cost;
+                    let known = key.and_then(|k| model.estimate(&k, cost));
+                    let measured = known.filter(|e| matches!(e.source, Source::Measured { .. }));
+                    if let Some(e) = measured {
+                        let place = self.place(class, UnitId(u as u16));
+                        let all = self.in_states.entry(place).or_default();
+                        all.push((state.speed, e.seconds.0));
+                    }
+                }
+            }
+        }
     }
 
     fn fill(
@@ -154,6 +196,7 @@ impl Times {
             roofline: Vec::with_capacity(units * graph.classes.len()),
             known: Vec::with_capacity(units * graph.classes.len()),
             spread: Vec::with_capacity(units * graph.classes.len()),
+            in_states: HashMap::new(),
         };
         for (class, record) in graph.classes.iter().enumerate() {
             for unit in &machine.units {
@@ -199,25 +242,51 @@ impl Times {
         row.iter().map(|s| s.usual)
     }
 
-    /// As [`Times::get`], at this part of the unit's usual speed; infinite where it cannot run.
+    /// As [`Times::get`], at this part of the unit's usual speed: as it was measured in that state, else by the roofline.
+    /// Infinite where it cannot run.
     #[inline]
     pub fn at_speed(&self, class: u32, unit: UnitId, speed: f64) -> Seconds {
-        Seconds(self.roofline[self.place(class, unit)].at(speed))
+        let place = self.place(class, unit);
+        let measured = match speed == 1.0 || self.in_states.is_empty() {
+            true => None,
+            false => self.in_states.get(&place),
+        };
+        let measured = measured.and_then(|all| all.iter().find(|s| s.0 == speed));
+        match measured {
+            Some(&(_, seconds)) if self.roofline[place].usual.is_finite() => Seconds(seconds),
+            _ => Seconds(self.roofline[place].at(speed)),
+        }
     }
 
     /// Whether tasks of a class take the same on two units, at any speed.
     pub fn alike(&self, class: u32, a: UnitId, b: UnitId) -> bool {
-        self.roofline[self.place(class, a)] == self.roofline[self.place(class, b)]
+        let (a, b) = (self.place(class, a), self.place(class, b));
+        self.roofline[a] == self.roofline[b] && self.in_states.get(&a) == self.in_states.get(&b)
     }
 
     /// Makes every task take so many times as long on a unit.
     pub fn stretch(&mut self, unit: UnitId, factor: f64) {
         self.change(unit, |r| r.times(factor));
+        let units = self.units.max(1);
+        let own = |place: &usize| place % units == usize::from(unit.0);
+        for (_, all) in self.in_states.iter_mut().filter(|(p, _)| own(p)) {
+            all.iter_mut().for_each(|s| s.1 *= factor);
+        }
     }
 
     /// Makes a unit run at this part of its usual speed, as if that were its usual one.
     pub fn slow(&mut self, unit: UnitId, speed: f64) {
+        let classes = self.roofline.len() / self.units.max(1);
+        let taken: Vec<f64> = (0..classes as u32)
+            .map(|class| self.at_speed(class, unit, speed).0)
+            .collect();
         self.change(unit, |r| r.slowed(speed));
+        for (class, seconds) in (0..).zip(taken) {
+            let place = self.place(class, unit);
+            if self.in_states.remove(&place).is_some() {
+                self.roofline[place] = self.roofline[place].lasting(seconds);
+            }
+        }
     }
 
     /// Lets a unit run nothing.

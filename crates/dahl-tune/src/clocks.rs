@@ -15,7 +15,7 @@ use crate::machine_model::MachineModel;
 use crate::this_machine::ThisMachine;
 
 impl ThisMachine {
-    fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         Tree::at(self.system())
     }
 
@@ -40,6 +40,34 @@ impl ThisMachine {
             let known: Vec<String> = c.hertz.iter().map(|h| format!("{h:e}")).collect();
             format!("{} has no {hertz:e} Hz, but {}", c.name, known.join(", "))
         })
+    }
+
+    /// The frequencies that all cores can be set to, the highest first, or why they cannot.
+    pub(crate) fn settable(&self) -> Result<Vec<f64>, String> {
+        let first = self.clocks().into_iter().next();
+        let all = first.map_or(Vec::new(), |c| c.hertz);
+        match all.first() {
+            None => Err(self.refusal(0.0).unwrap_or_default()),
+            Some(&highest) => match self.refusal(highest) {
+                Some(why) => Err(why),
+                None => Ok(all
+                    .into_iter()
+                    .filter(|h| self.refusal(*h).is_none())
+                    .collect()),
+            },
+        }
+    }
+
+    /// Sets all cores to a frequency until the value is dropped or the process ends.
+    pub(crate) fn set_all(&self, hertz: f64) -> Result<SetClocks, TuneError> {
+        let clocks = self.clocks();
+        let wanted: Vec<(&Clock, f64)> = clocks.iter().map(|c| (c, hertz)).collect();
+        let record = match self.system().as_os_str() == "/sys" {
+            true => record_path(),
+            false => self.system().join("dahl-clocks.json"),
+        };
+        let set = set_clocks(&self.tree(), &wanted, &record);
+        set.map_err(|e| TuneError::Plan(e.to_string()))
     }
 
     /// Why the states of a machine's units cannot be set here; none if they can, or if it has none.
@@ -137,13 +165,6 @@ impl StepPlan {
         let Ok(Some(hertz)) = self.clock() else {
             return Ok(None);
         };
-        let clocks = this.clocks();
-        let wanted: Vec<(&Clock, f64)> = clocks.iter().map(|c| (c, hertz)).collect();
-        let record = match this.system().as_os_str() == "/sys" {
-            true => record_path(),
-            false => this.system().join("dahl-clocks.json"),
-        };
-        let set = set_clocks(&this.tree(), &wanted, &record);
-        set.map(Some).map_err(|e| TuneError::Plan(e.to_string()))
+        this.set_all(hertz).map(Some)
     }
 }

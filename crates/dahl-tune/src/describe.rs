@@ -1,8 +1,9 @@
 //! This computer as a machine that can be simulated and planned for.
 //!
 //! Speeds and overheads are those of its calibration profile; links and rates of GPUs are measured on the spot.
-//! Watts are not measured: they are stated defaults, and the header of the file says whose.
+//! Watts are those that `dahl calibrate --states` measured, or stated defaults, and the header of the file says whose.
 
+use dahl_core::machine::FrequencyState;
 use dahl_core::{
     Bytes, Link, Machine, Memory, MemoryId, Power, Rated, Seconds, Unit, UnitKind, Watts,
 };
@@ -12,6 +13,7 @@ use dahl_runtime::memory_name;
 use crate::error::TuneError;
 use crate::gpus::{self, Gpu, GpuState};
 use crate::overheads;
+use crate::profile::{Profile, StateFigures};
 use crate::this_machine::ThisMachine;
 use crate::units::{Cpus, Units};
 use crate::watts::CARD;
@@ -67,6 +69,10 @@ impl ThisMachine {
                 }
             }
         }
+        let states = profile.as_ref().map_or(String::new(), |p| {
+            machine.units.iter_mut().for_each(|u| in_states(u, p));
+            described_states(p)
+        });
         let devices = self.devices(units, &mut warnings)?;
         let between = profile.as_ref().map_or(0.0, |p| p.together.overhead);
         // Durations measured of a device contain the launch; what follows from its rates does not.
@@ -93,7 +99,7 @@ impl ThisMachine {
             "# Described by `dahl machine --describe`. The name ties the file to the durations measured here.\n\
              # {speeds}\n\
              # Watts are not measured: they are the means of a large cloud's servers per core, with all that\n\
-             # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n{}",
+             # such a server draws (Cloud Carbon Footprint, \"Compute\"), hence base_watts = 0. Put in your own.\n{states}{}",
             comment(&devices)
         );
         Ok(Described {
@@ -137,6 +143,49 @@ impl ThisMachine {
         all.dedup();
         all
     }
+}
+
+/// Gives a core the frequency states that were measured. Watts that no counter measured follow the cube of the clock above
+/// idle, since the voltage goes with it.
+fn in_states(unit: &mut Unit, profile: &Profile) {
+    let Some((usual, others)) = profile.states.split_first() else {
+        return;
+    };
+    let Some(power) = &mut unit.power else { return };
+    if let Some(busy) = usual.busy_watts {
+        power.busy = Watts(busy);
+        let idle = profile.idle_watts.unwrap_or(power.idle.0);
+        power.idle = Watts(idle.min(busy));
+    }
+    let (idle, busy) = (power.idle.0, power.busy.0);
+    let watts = |s: &StateFigures| match s.busy_watts {
+        Some(watts) => watts.max(idle),
+        None => idle + (busy - idle) * (s.hertz / usual.hertz).powi(3),
+    };
+    let state = |s: &StateFigures| FrequencyState {
+        speed: s.speed,
+        busy: Watts(watts(s)),
+        hertz: Some(s.hertz),
+    };
+    unit.states = others.iter().map(state).collect();
+    let switch = profile.states.iter().map(|s| s.switch_seconds);
+    unit.switch_seconds = Some(Seconds(switch.fold(0.0, f64::max)));
+}
+
+/// Where the figures of states come from, as comments of a machine file.
+fn described_states(profile: &Profile) -> String {
+    let Some(usual) = profile.states.first() else {
+        return String::new();
+    };
+    let watts = match usual.busy_watts {
+        Some(_) => "and so were the watts of cores, by the processor's counters",
+        None => {
+            "but no counter measures watts here: those of states follow the cube of the clock above idle"
+        }
+    };
+    format!(
+        "# States: speeds, clocks and switch_seconds were measured by `dahl calibrate --states`, {watts}.\n"
+    )
 }
 
 /// Adds devices to a machine, with what was measured of them. Watts are not.

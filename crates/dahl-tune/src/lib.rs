@@ -77,7 +77,7 @@ pub use perf::{PerfRow, perf_rows, variations};
 pub use pipeline::profile_layers;
 pub use plan::{ClusterPlan, FrontierPoint, NodeShare, PlanOptions, Planned, plan, plan_cluster};
 pub use plot::draw_durations;
-pub use profile::{Profile, Speeds};
+pub use profile::{Profile, Speeds, StateFigures};
 pub use progress::{Progress, Tell};
 pub use run::{OnDeviceLost, OnNoRoom, ResolvedRun, RunConfig};
 pub use simulate::{NoiseFrom, Prediction, SimulateOptions, simulate};

@@ -38,6 +38,27 @@ pub struct Profile {
     /// What runs add to durations.
     #[serde(default)]
     pub overheads: Vec<RunOverheads>,
+    /// The frequency states of the cores, the highest first; none unless they were measured.
+    #[serde(default)]
+    pub states: Vec<StateFigures>,
+    /// Watts of a core while nothing runs, where a counter measured them.
+    #[serde(default)]
+    pub idle_watts: Option<f64>,
+}
+
+/// What was measured at one frequency of the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateFigures {
+    /// The frequency.
+    pub hertz: f64,
+    /// Operations per second of a core in a large matrix product, in single precision.
+    pub flops: f64,
+    /// Compared with the highest frequency.
+    pub speed: f64,
+    /// Watts of a core that computes, where a counter measured them.
+    pub busy_watts: Option<f64>,
+    /// Seconds that changing a clock to it takes.
+    pub switch_seconds: f64,
 }
 
 /// Measured speeds of one core, or of one GPU.
@@ -65,6 +86,8 @@ impl Profile {
             gpus: BTreeMap::new(),
             choices: Choices::default(),
             overheads: Vec::new(),
+            states: Vec::new(),
+            idle_watts: None,
         }
     }
 

@@ -166,7 +166,8 @@ fn measure(
     let machine = bench.runtime.machine().clone();
     if let Some(learnt) = learnt {
         let (graph, traces) = (bench.graph(), windows.traces());
-        record(graph, &traces, &machine, |key, cost, seconds| {
+        let names = |unit: &dahl_core::Unit| machine.timed_as(unit);
+        record(graph, &traces, &machine, names, |key, cost, seconds| {
             learnt.store.record(key, cost, seconds);
         });
         let what = step.grain.to_string();

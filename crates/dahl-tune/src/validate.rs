@@ -184,7 +184,8 @@ impl<'a> Config<'a> {
     fn learn(&self, known: &mut PerfModel) -> Option<Observation> {
         let (graph, machine) = (self.bench.graph(), self.bench.runtime.machine());
         let traces = self.learnt.traces();
-        record(graph, &traces, machine, |key, cost, seconds| {
+        let names = |unit: &dahl_core::Unit| machine.timed_as(unit);
+        record(graph, &traces, machine, names, |key, cost, seconds| {
             known.record(key, cost, seconds);
         });
         let what = self.step.grain.to_string();

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use dahl::core::{Bytes, Seconds, several};
 use dahl::nn::Step;
-use dahl::tune::{self, CalibrateOptions, Calibration, Progress, Speeds, ThisMachine, Units};
+use dahl::tune::{
+    self, CalibrateOptions, Calibration, Progress, Speeds, StateFigures, ThisMachine, Units,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::step_args::{StepArgs, model};
@@ -36,6 +38,10 @@ pub struct Args {
     /// Measure again what is known already
     #[arg(long)]
     again: bool,
+    /// Measure at every frequency that the cores can be set to, too: seconds and watts of codelets, and what changing takes.
+    /// Clocks are put back however it ends
+    #[arg(long)]
+    states: bool,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -55,6 +61,8 @@ struct Report {
     choices: usize,
     /// Choices that differ from what static costs say.
     changed: usize,
+    /// Frequency states of the cores, the highest first.
+    states: Vec<StateFigures>,
 }
 
 /// Runs the command.
@@ -79,6 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         gpu_memory: args.gpu_memory,
         seconds: args.seconds,
         again: args.again,
+        states: args.states,
         stop: interrupt::stop(),
     };
     let bar = progress();
@@ -130,6 +139,7 @@ impl Report {
             timed: done.timed,
             choices: done.profile.choices.len(),
             changed: done.changed,
+            states: done.profile.states,
         }
     }
 
@@ -171,6 +181,18 @@ impl Report {
                 giga(s.flops_f64),
                 giga(s.bandwidth),
                 Seconds(s.overhead)
+            );
+        }
+        for s in &self.states {
+            let watts = s
+                .busy_watts
+                .map_or("watts not measured".into(), |w| format!("{w:.2} W a core"));
+            println!(
+                "{:.2} GHz: {} GFLOP/s a core ({:.2} of the highest), {watts}; a change takes {}",
+                s.hertz * 1e-9,
+                giga(s.flops),
+                s.speed,
+                Seconds(s.switch_seconds)
             );
         }
         println!(

@@ -38,16 +38,13 @@ pub(super) fn discover(tree: &Tree) -> Vec<Clock> {
 
 fn policy(tree: &Tree, cpu: usize) -> Option<Clock> {
     let file = |name: &str| tree.path(&format!("{FOLDER}/cpu{cpu}/cpufreq/{name}"));
-    let kilohertz = |name: &str| tree.number(&file(name)).ok();
+    let number = |name: &str| tree.number(&file(name)).ok();
     let numbers = |name: &str| -> Option<Vec<u64>> {
         let text = tree.text(&file(name)).ok()?;
         let all: Option<Vec<u64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
         all.filter(|all| !all.is_empty())
     };
-    let (low, high) = (
-        kilohertz("cpuinfo_min_freq")?,
-        kilohertz("cpuinfo_max_freq")?,
-    );
+    let (low, high) = (number("cpuinfo_min_freq")?, number("cpuinfo_max_freq")?);
     if low == 0 || low > high {
         return None;
     }
@@ -68,6 +65,10 @@ fn policy(tree: &Tree, cpu: usize) -> Option<Clock> {
         name: format!("policy{cpu}"),
         cpus: cpus.into_iter().map(|c| c as usize).collect(),
         hertz: all.iter().map(|k| *k as f64 * 1e3).collect(),
+        // In nanoseconds; all ones where the driver does not know.
+        latency: number("cpuinfo_transition_latency")
+            .filter(|n| *n < 1_000_000_000)
+            .map_or(0.0, |n| n as f64 * 1e-9),
         trouble: writable(&path, knob).err(),
         knob: path,
     })

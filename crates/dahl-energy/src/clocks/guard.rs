@@ -150,6 +150,11 @@ impl Guard {
         }
     }
 
+    /// Whether the old value of a file is known.
+    pub(super) fn keeps(&self, file: &Path) -> bool {
+        self.record.old.iter().any(|(path, _)| path == file)
+    }
+
     /// Has it put values back, and says if it could not.
     pub(super) fn end(mut self) -> Result<(), Trouble> {
         match self.let_go() {

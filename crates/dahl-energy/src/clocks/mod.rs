@@ -32,6 +32,8 @@ pub struct Clock {
     pub cpus: Vec<usize>,
     /// The frequencies it can be set to, in hertz, the highest first.
     pub hertz: Vec<f64>,
+    /// Seconds that the processor says changing it takes; 0 where it does not say.
+    pub latency: f64,
     /// Why it cannot be set, and the command that would allow it; `None` if it can.
     pub trouble: Option<Trouble>,
     /// The file that sets it.
@@ -52,6 +54,19 @@ pub struct SetClocks {
 }
 
 impl SetClocks {
+    /// Sets one of these clocks to another frequency that it has. What is put back in the end is what was there before
+    /// all.
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+    pub fn change(&self, tree: &Tree, clock: &Clock, hertz: f64) -> Result<(), Trouble> {
+        #[cfg(target_os = "linux")]
+        return match self.guard.keeps(&clock.knob) {
+            true => cpufreq::set(tree, &clock.knob, hertz),
+            false => Err(failed(format!("{} was not set before", clock.name))),
+        };
+        #[cfg(not(target_os = "linux"))]
+        Ok(())
+    }
+
     /// Puts the clocks back now, and says if that failed.
     pub fn restore(self) -> Result<(), Trouble> {
         #[cfg(target_os = "linux")]

@@ -4,11 +4,13 @@
 //! a loop would find its data warm and the other cores idle. Each step runs with one worker, once for every rank of
 //! implementation that its tasks have; the fastest of each call go into the profile. Then it runs as it would from now
 //! on, with every number of workers that matters, under policies and in an order decided beforehand, in turns; on each
-//! GPU asked for alone, and on all units together.
+//! GPU asked for alone, and on all units together. If states are asked for, all of it is timed once more at every
+//! frequency.
 
 mod order;
 mod record;
 mod speeds;
+mod states;
 mod turns;
 
 pub(crate) use speeds::speeds;
@@ -52,6 +54,8 @@ pub struct CalibrateOptions {
     pub seconds: f64,
     /// Whether to measure again what is known already.
     pub again: bool,
+    /// Whether to measure every frequency that the cores can be set to.
+    pub states: bool,
     /// Ends calibration with what was measured so far.
     pub stop: Stop,
 }
@@ -66,6 +70,7 @@ impl Default for CalibrateOptions {
             gpu_memory: None,
             seconds: 0.4,
             again: false,
+            states: false,
             stop: Stop::new(),
         }
     }
@@ -155,6 +160,17 @@ pub fn calibrate(
         }
         if stopped {
             break;
+        }
+    }
+    if options.states && !stopped {
+        match work.states(&mut profile, workers) {
+            Ok(()) => {}
+            Err(TuneError::Stopped) => stopped = true,
+            Err(error) => return Err(error),
+        }
+        profile.save(&profile_path)?;
+        if let Some(warning) = work.store.save()? {
+            (work.tell)(Progress::Warning(warning.to_string()));
         }
     }
     let Work {
@@ -360,7 +376,9 @@ impl Work<'_, '_> {
         for run in runs {
             let (machine, traces) = (run.bench.runtime.machine(), run.windows.traces());
             let store = &mut self.store;
-            self.timed += record(run.bench.graph(), &traces, machine, |key, cost, seconds| {
+            let names = |unit: &dahl_core::Unit| machine.timed_as(unit);
+            let graph = run.bench.graph();
+            self.timed += record(graph, &traces, machine, names, |key, cost, seconds| {
                 store.record(key, cost, seconds);
             });
             self.runs += 1;

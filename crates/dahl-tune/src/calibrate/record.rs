@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use dahl_core::trace::Trace;
-use dahl_core::{Cost, Graph, Machine, Seconds, UnitKind};
+use dahl_core::{Cost, Graph, Machine, Seconds, Unit, UnitKind};
 use dahl_sched::model::Key;
 
-/// Records the durations in traces of a graph; how many there were.
+/// Records the durations in traces of a graph, under the names that units have; how many there were.
 pub(crate) fn record(
     graph: &Graph,
     traces: &[&Trace],
     machine: &Machine,
+    name: impl Fn(&Unit) -> String,
     mut to: impl FnMut(&Key, Cost, Seconds),
 ) -> u64 {
     let mut count = 0;
     let mut durations: BTreeMap<(u32, &str, UnitKind), Vec<Seconds>> = BTreeMap::new();
-    let names: Vec<String> = machine.units.iter().map(|u| machine.timed_as(u)).collect();
+    let names: Vec<String> = machine.units.iter().map(name).collect();
     for run in traces.iter().flat_map(|t| &t.tasks) {
         count += 1;
         let class = graph.tasks[run.id.task as usize].class;
