@@ -27,10 +27,9 @@ impl Graph {
         if parts > 1 {
             cut.all(self, parts);
         }
-        let mut number = 0;
-        for storage in cut.storages.iter_mut().filter(|s| s.temporary.is_some()) {
+        let temporaries = cut.storages.iter_mut().filter(|s| s.temporary.is_some());
+        for (number, storage) in (0..).zip(temporaries) {
             storage.temporary = Some(number);
-            number += 1;
         }
         let mut all: Vec<(u32, u32)> = self.edges().chain(edges.iter().copied()).collect();
         all.sort_unstable();
@@ -84,6 +83,9 @@ pub(super) fn adjacency(tasks: usize, edges: &[(u32, u32)]) -> (Vec<u32>, Vec<u3
     (in_degree, start, successors)
 }
 
+/// The storage of a part, and the array of each shape that it is seen under.
+type Made = (u32, Vec<(Shape, u32)>);
+
 /// The tables of a graph while storages are cut.
 struct Cut {
     storages: Vec<GraphStorage>,
@@ -118,8 +120,7 @@ impl Cut {
         (parts, rows): (usize, usize),
     ) {
         let whole = graph.storages[storage].clone();
-        // By part: its storage, and the array of each shape that it is seen under.
-        let mut places: Vec<Option<(u32, Vec<(Shape, u32)>)>> = vec![None; parts];
+        let mut places: Vec<Option<Made>> = vec![None; parts];
         let mut is_first = true;
         for &i in uses {
             let access = graph.accesses[i];
