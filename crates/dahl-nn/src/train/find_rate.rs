@@ -53,7 +53,8 @@ impl Found {
             // As Adam corrects its means: the first ones would be too small.
             smooth.push(mean / (1.0 - 0.9f64.powi(i as i32 + 1)));
         }
-        let lowest = (0..smooth.len()).min_by(|&a, &b| smooth[a].total_cmp(&smooth[b]))?;
+        let late = WARM_UP..smooth.len();
+        let lowest = late.min_by(|&a, &b| smooth[a].total_cmp(&smooth[b]))?;
         let falls = smooth.windows(2).map(|w| w[0] - w[1]).zip(&self.losses);
         let falls = falls.take(lowest).skip(WARM_UP);
         let best = falls.max_by(|a, b| a.0.total_cmp(&b.0))?;
