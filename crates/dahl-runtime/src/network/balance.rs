@@ -1,12 +1,13 @@
 //! How a batch is shared among nodes of unequal speed.
 //!
-//! Shares are parts of the batch. What a node really does differs from its share, since tasks are not cut: a layer in four
-//! parts cannot be shared 2:1. So both are asked of the placement: a node that has the part `w` of the work and whose units
-//! worked for `t` seconds in the same time as the others has the speed `w / t`, and shares in proportion to speeds are worth
-//! what their placement lets the slowest node take. They are changed only where that promises a gain of more than
-//! [`GAIN`], by the mean of the last [`WINDOW`] meetings, so that noise moves nothing. Where it does, because others use the computers, too, every change makes the next one harder: it must be
-//! promised by twice as many windows in a row, up to [`MOST_WINDOWS`], and half as many again after a calm time. Nothing
-//! here reads a clock: all nodes are told the same times and conclude the same shares.
+//! Shares are parts of the batch. What a node really does differs from its share, since tasks are not cut: a layer in
+//! four parts cannot be shared 2:1. So both are asked of the placement: a node that has the part `w` of the work and
+//! whose units worked for `t` seconds in the same time as the others has the speed `w / t`, and shares in proportion to
+//! speeds are worth what their placement lets the slowest node take. They are changed only where that promises a gain
+//! of more than [`GAIN`], by the mean of the last [`WINDOW`] meetings, so that noise moves nothing. Where it does,
+//! because others use the computers, too, every change makes the next one harder: it must be promised by twice as many
+//! windows in a row, up to [`MOST_WINDOWS`], and half as many again after a calm time. Nothing here reads a clock: all
+//! nodes are told the same times and conclude the same shares.
 
 use dahl_core::graph::partition::PlacementError;
 

@@ -1,8 +1,8 @@
 //! Messages between the nodes of a cluster: what a part of a graph sends and receives.
 //!
 //! Messages are tasks of the graph ([`dahl_core::graph::partition`]), but no unit executes them and no policy hears of
-//! them. Whoever has the *progress engine* starts those that are ready, asks the [`Transport`] which have ended, and releases
-//! their successors; many are under way at once. Workers take it for a moment when a task of theirs has ended, and
+//! them. The thread that has the *progress engine* starts those that are ready, asks the [`Transport`] which have ended, and
+//! releases their successors; many are under way at once. Workers take it for a moment when a task of theirs has ended, and
 //! again and again while they have nothing to do: what arrives is found within microseconds and runs on the thread that
 //! found it. One thread per runtime, which sleeps most of the time, sees to it when they are busy for long or asleep.
 //!
@@ -236,8 +236,8 @@ impl Network {
 
     /// Takes the progress engine for a moment, if nobody has it; false if only the communication thread may.
     ///
-    /// What others put into the inbox meanwhile is not left there: whoever finds the progress engine taken has put it there before,
-    /// and who leaves the progress engine looks again afterwards.
+    /// What others put into the inbox meanwhile is not left there: who finds the engine taken has put it there before, and
+    /// who leaves the engine looks again afterwards.
     pub(crate) fn help(&self, shared: &Shared) -> bool {
         // Operands in other memories are brought by a thread that may wait for it.
         if shared.memories.is_some() || shared.is_failing() {
