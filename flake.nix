@@ -29,11 +29,15 @@
         doCheck = false;
         meta.mainProgram = "dahl";
       };
+      # What the program loads while it runs, and no linker path knows: MPI, and OpenCL, which finds the drivers itself.
+      loaded = pkgs: pkgs.lib.makeLibraryPath [ pkgs.openmpi pkgs.ocl-icd ];
       experiment = pkgs: pkgs.writeShellApplication {
         name = "experiment";
-        runtimeInputs = [ (dahl pkgs) pkgs.git pkgs.openmpi ];
+        # Python starts the nodes of DAHL, too.
+        runtimeInputs = [ (dahl pkgs) (torch pkgs) pkgs.git pkgs.openmpi ];
         text = ''
           export DAHL_TORCH_PYTHON=${torch pkgs}/bin/python3
+          export LD_LIBRARY_PATH=${loaded pkgs}''${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
           exec dahl experiment run "$@"
         '';
       };
@@ -75,6 +79,7 @@
           ];
           shellHook = ''
             export DAHL_TORCH_PYTHON=${torch pkgs}/bin/python3
+            export LD_LIBRARY_PATH=${loaded pkgs}''${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
             export OCL_ICD_VENDORS=${pkgs.pocl}/etc/OpenCL/vendors
           '';
         };

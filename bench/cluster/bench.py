@@ -269,12 +269,99 @@ def same_bits(args):
     )
 
 
+def milliseconds(text):
+    number, unit = text.split()[:2]
+    return float(number) * {"s": 1e3, "ms": 1.0, "µs": 1e-3, "us": 1e-3}[unit]
+
+
+class Predicted:
+    """Steps on hosts as the run itself says beforehand and after its first 40: milliseconds."""
+
+    def __init__(self, args, model, batch, options="", quota=0):
+        self.args, self.model, self.batch, self.options = args, model, batch, options
+        self.home = tempfile.mkdtemp(prefix="dahl-bench-home-")
+        for i in range(1, 5):
+            rig("quota", host(i), quota)
+        for i in (1, 2, 3, 4):
+            cores(i, str((i - 1) % 2))
+        line = f"calibrate --model {model} --batch {batch} --workers 1 --optimizer sgd --seconds 0.3 {self.parts()}"
+        self.on(1, f"{args.dahl} {line}")
+
+    def parts(self):
+        words = self.options.split()
+        return " ".join(words[words.index("--micro-batches") :][:2]) if "--micro-batches" in words else ""
+
+    def on(self, i, command):
+        line = f"cd {self.home}; export XDG_DATA_HOME={self.home}; exec {command}"
+        done = subprocess.run([str(RIG / "on"), host(i), line], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{command}: {done.stderr}")
+        return done.stdout + done.stderr
+
+    def ask(self, nodes, options=""):
+        """What was expected of a step, and what was seen."""
+        launch = f"{mpirun(nodes)} -x XDG_DATA_HOME"
+        train = (
+            f"{self.args.dahl} train {self.model} --data synthetic:{INPUT[self.model]}:{8 * self.batch}:10 --val-limit 0 "
+            f"--batch {self.batch} --epochs 6 --optimizer sgd --lr 0.01 --seed 1 --workers 1 {self.options} {options}"
+        )
+        out = self.on(nodes[0], f"{launch} {train}")
+        said = {line.split(": ")[0]: line.split(": ")[1] for line in out.splitlines() if line.startswith(("expected", "seen"))}
+        return milliseconds(said["expected"]), milliseconds(said["seen"])
+
+    def end(self):
+        shutil.rmtree(self.home)
+        for i in range(1, 5):
+            rig("quota", host(i), 0)
+
+
+def conclude(errors):
+    sizes = [abs(e) for e in errors]
+    print(f"\nerror: mean {100 * statistics.mean(sizes):.2f} %, worst {100 * max(sizes):.2f} %", flush=True)
+
+
+def pipelines(args):
+    rows, errors = [], []
+    for nodes in (2, 3, 4):
+        # Three and four hosts share two cores.
+        run = Predicted(args, "vgg-small", 64, "--micro-batches 8", quota=0 if nodes == 2 else 50)
+        for schedule in ("gpipe", "1f1b", "zb-h1"):
+            for _ in range(args.rounds):
+                told, seen = run.ask(range(1, nodes + 1), f"--pipeline {nodes}:{schedule}")
+                errors.append(told / seen - 1)
+                rows.append([f"{nodes}:{schedule}", f"{told:.1f}", f"{seen:.1f}", f"{100 * errors[-1]:+.1f} %"])
+        run.end()
+    table("Pipelines of vgg-small 64, 8 micro-batches: ms a step", ["pipeline", "expected", "seen", "error"], rows)
+    conclude(errors)
+
+
+def shared(args):
+    rows, errors = [], []
+    for model, batch in (("vgg-small", 128), ("lenet5", 256)):
+        run = Predicted(args, model, batch)
+        for rate in ("0", "1gbit", "100mbit"):
+            for i in (1, 2):
+                subprocess.run(["tc", "-n", f"rig{NET}-{i}", "qdisc", "del", "dev", "eth0", "root"], stderr=subprocess.DEVNULL)
+                if rate != "0":
+                    limit = f"tc -n rig{NET}-{i} qdisc add dev eth0 root tbf rate {rate} burst 128kb latency 50ms"
+                    subprocess.run(limit.split(), check=True)
+            for _ in range(args.rounds):
+                told, seen = run.ask([1, 2], "--shares 1:1")
+                errors.append(told / seen - 1)
+                rows.append([f"{model} {batch}", rate, f"{told:.1f}", f"{seen:.1f}", f"{100 * errors[-1]:+.1f} %"])
+        run.end()
+    table("Two hosts with even shares: ms a step", ["model, batch", "rate", "expected", "seen", "error"], rows)
+    conclude(errors)
+
+
 TABLES = {
     "pair": pair_against_one,
     "unequal": unequal,
     "slows": slows_down,
     "idle": idle_and_memory,
     "bits": same_bits,
+    "shared": shared,
+    "pipelines": pipelines,
 }
 
 

@@ -62,7 +62,7 @@ def load(cell, args):
         dist.init_process_group("gloo")
         wrap = torch.nn.parallel.DistributedDataParallel
     once, _, last, engine = torch_peer.load(cell, args, part, wrap, sizes[rank] * nodes / batch)
-    return once, batch, last, f"{engine}, DDP on {nodes} nodes"
+    return once, batch, last, f"{engine}, DDP on {nodes} node{'' if nodes == 1 else 's'}"
 
 
 def window(once, seconds):

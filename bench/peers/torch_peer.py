@@ -11,6 +11,7 @@ DAHL's own peer does. Models are the files that DAHL reads (`bench/pytorch/model
 import argparse
 import json
 import pathlib
+import signal
 import sys
 import time
 
@@ -85,7 +86,7 @@ def configuration(torch, threads):
     """What computes: version, instruction set and libraries of this build."""
     parts = [f"PyTorch {torch.__version__}", torch.backends.cpu.get_cpu_capability()]
     parts += [name for name, there in (("oneDNN", torch.backends.mkldnn), ("MKL", torch.backends.mkl)) if there.is_available()]
-    return ", ".join([*parts, f"{threads} threads"])
+    return ", ".join([*parts, f"{threads} thread{'' if threads == 1 else 's'}"])
 
 
 def options(description):
@@ -108,14 +109,17 @@ def serve(load, window, align=lambda loaded: None):
         elif "run" in request:
             align(loaded)
             say(began={})
+            start = time.perf_counter()
             steps = window(loaded, request["run"]["seconds"])
-            say(ended={"steps": steps, "images": steps * batch, "loss": last()})
+            took = time.perf_counter() - start
+            say(ended={"steps": steps, "images": steps * batch, "loss": last(), "measures": {"seconds": took}})
         elif "stop" in request:
             return
 
 
 def told(run):
-    """Runs; whatever goes wrong, the harness is told."""
+    """Runs; whatever goes wrong, the harness is told. A terminal's Ctrl-C is for the harness, which ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run()
     except Exception as error:  # noqa: BLE001 - whatever it is

@@ -75,7 +75,7 @@ enum Command {
     Graph(commands::graph::Args),
     /// Write manual pages, one for each command, from the texts of --help
     Man {
-        /// The folder, which must exist; `MANPATH` or /usr/local/share/man/man1 is where `man` looks
+        /// The folder, which is made if need be; `MANPATH` or /usr/local/share/man/man1 is where `man` looks
         folder: std::path::PathBuf,
     },
     /// Print a completion script for a shell

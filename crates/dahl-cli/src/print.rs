@@ -3,11 +3,11 @@
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
-use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Context;
-use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use dahl::core::report;
 
 /// As those of the standard library, with [`put`] in the middle.
 macro_rules! print {
@@ -50,8 +50,18 @@ pub fn write(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A table with these column heads, and no line but that under them.
-pub fn table(heads: &[&str]) -> Table {
+/// Writes a text in the same way.
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// A table with no line but that under its heads, which are written as for [`report::Table`].
+pub fn table(heads: &str) -> Table {
+    laid_out(&report::Table::new(heads))
+}
+
+/// A table as it fits on the terminal.
+pub fn laid_out(from: &report::Table) -> Table {
     let mut table = Table::new();
     let under_heads = LineStyle::none().fill('═').junction('═');
     table.load_style(TableStyle::new().header_separator(under_heads));
@@ -59,22 +69,44 @@ pub fn table(heads: &[&str]) -> Table {
     if let Some(width) = terminal_width() {
         table.set_width(width);
     }
-    table.set_header(heads);
+    table.set_header(from.heads.iter().map(|head| &head.0));
+    for row in &from.rows {
+        table.add_row(row);
+    }
+    let right = (from.heads.iter().enumerate()).filter(|(_, head)| head.1);
+    for (column, _) in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
     table
+}
+
+/// Prints a report.
+pub fn report(report: &report::Report) {
+    print!("{}", report_text(report));
+}
+
+/// A report as it fits on the terminal.
+pub fn report_text(report: &report::Report) -> String {
+    let part = |part: &report::Part| match part {
+        report::Part::Line(text) => format!("{text}\n"),
+        report::Part::Table(table) => format!("{}\n", laid_out(table)),
+    };
+    report.parts.iter().map(part).collect()
 }
 
 /// Rows of a table under a line that is common to them.
 pub type Section = (String, Vec<Vec<String>>);
 
 /// Prints a table in sections: what is long stands in lines of its own, so that the columns fit beside each other. Those
-/// of `right` are aligned to the right.
-pub fn sections(heads: &[&str], right: RangeInclusive<usize>, sections: &[Section]) {
+/// of numbers are aligned to the right.
+pub fn sections(heads: &str, sections: &[Section]) {
     let mut table = table(heads);
     table.set_content_arrangement(ContentArrangement::Disabled);
     for row in sections.iter().flat_map(|(_, rows)| rows) {
         table.add_row(row);
     }
-    align_right(&mut table, right);
     let text = table.to_string();
     let mut lines = text.lines().map(str::trim_end);
     for line in lines.by_ref().take(2) {
@@ -122,14 +154,29 @@ pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints an answer: for programs a value as a line of JSON, for people a report.
+pub fn answer(
+    as_json: bool,
+    value: &impl serde::Serialize,
+    text: impl FnOnce() -> report::Report,
+) -> anyhow::Result<()> {
+    match as_json {
+        true => json(value),
+        false => {
+            report(&text());
+            Ok(())
+        }
+    }
+}
+
 /// Something that does not stop the command.
 pub fn warning(text: &str) {
     eprintln!("warning: {text}");
 }
 
 /// Of what long work tells, the warnings.
-pub fn warnings(told: dahl::tune::Progress) {
-    if let dahl::tune::Progress::Warning(text) = told {
+pub fn warnings(progress: dahl::tune::Progress) {
+    if let dahl::tune::Progress::Warning(text) = progress {
         warning(&text);
     }
 }
@@ -141,44 +188,6 @@ pub fn die_with_the_pipe() {
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
-}
-
-/// Aligns some columns of numbers to the right.
-pub fn align_right(table: &mut Table, columns: RangeInclusive<usize>) {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
-        }
-    }
-}
-
-/// The most memory this process ever had resident, as far as the system says.
-pub fn peak_resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"));
-    let kib = line
-        .and_then(|l| l.split_whitespace().nth(1))
-        .and_then(|v| v.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-/// A curve as tall as a letter; of many values, about forty are drawn.
-pub fn curve(values: &[f64]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let known = || values.iter().copied().filter(|v| v.is_finite());
-    let low = known().fold(f64::INFINITY, f64::min);
-    let high = known().fold(f64::NEG_INFINITY, f64::max);
-    let step = values.len().div_ceil(40).max(1);
-    let bar = |v: &f64| match v.is_finite() {
-        true => BARS[((v - low) / (high - low).max(1e-12) * 7.0).round() as usize],
-        false => '?',
-    };
-    values.iter().step_by(step).map(bar).collect()
-}
-
-/// An accuracy as a line about a loss goes on; nothing where the loss has no classes.
-pub fn accuracy(word: &str, share: Option<f64>) -> String {
-    share.map_or(String::new(), |a| format!(", {word}{:.2} %", 100.0 * a))
 }
 
 #[cfg(test)]
@@ -195,14 +204,5 @@ mod tests {
         // A word that fits nowhere stays whole.
         assert_eq!(fold("a abcdefgh", 2, 4), "a abcdefgh");
         assert_eq!(fold("ab abcdefgh c", 2, 4), "ab abcdefgh\n  c");
-    }
-
-    #[test]
-    fn curves_span_from_low_to_high_and_mark_what_is_no_number() {
-        assert_eq!(curve(&[0.0, 1.0, 0.5]), "▁█▅");
-        assert_eq!(curve(&[2.0, 2.0]), "▁▁");
-        assert_eq!(curve(&[1.0, f64::NAN, 3.0]), "▁?█");
-        assert_eq!(curve(&[]), "");
-        assert!(curve(&vec![1.0; 1000]).chars().count() <= 40);
     }
 }

@@ -27,10 +27,10 @@ fn normalisation_is_kept_with_the_weights() {
     // The last epoch's validation of another run with the same numbers says the same.
     let metrics = ["--normalise", "measured", "--metrics", "-"];
     let train = ["train", "first", "--epochs", "2"];
-    let told = dahl(&[&train[..], &DATA, &metrics].concat());
-    let told: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let printed = dahl(&[&train[..], &DATA, &metrics].concat());
+    let printed: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
     let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
-    assert_eq!(told["val_loss"], kept["loss"]);
+    assert_eq!(printed["val_loss"], kept["loss"]);
 }
 
 #[test]
@@ -119,12 +119,35 @@ fn a_batch_is_shown_as_a_picture() {
     let picture = image::open(file).unwrap();
     assert_eq!(
         (picture.width(), picture.height()),
-        (6 * 30 + 2, 2 * 30 + 2)
+        (2 * (6 * 30 + 2), 2 * (2 * 30 + 2)),
+        "each pixel is four"
     );
     assert!(dahl_with(&["data", "show", "--data", "nothing"], "").code == Some(1));
     // Without a model images are as large as they are; transforms are read with or without a picture.
     let own = ["data", "show", "--data", "synthetic:3x8x6:30:12"];
     assert!(dahl(&own).contains("30 images of 3×8×6 for train, 12 classes"));
+    let row = folder.join("row");
+    std::fs::create_dir_all(&row).unwrap();
+    let header = |text: &str| format!("\u{1}\0v\0{text:<117}\n");
+    let array =
+        |text: &str, bytes: &[u8]| [&b"\x93NUMPY"[..], header(text).as_bytes(), bytes].concat();
+    let x = "{'descr': '|u1', 'fortran_order': False, 'shape': (20, 5, 4), }";
+    let y = "{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }";
+    std::fs::write(row.join("x.npy"), array(x, &[7; 400])).unwrap();
+    std::fs::write(row.join("y.npy"), array(y, &[1; 20])).unwrap();
+    let rows = format!("npy:{}", row.display());
+    assert!(dahl(&["data", "show", "--data", &rows]).contains("18 images of 1×5×4 for train"));
+    // Values to be predicted have no classes, and floats are not normalised here.
+    let values = "{'descr': '<f4', 'fortran_order': False, 'shape': (20,), }";
+    std::fs::write(row.join("y.npy"), array(values, &[0; 80])).unwrap();
+    let said = dahl(&["data", "show", "--data", &rows]);
+    assert!(said.contains("for train, labelled with values\n"), "{said}");
+    refuse(
+        &["data", "show", "--out", "batch.jpg"],
+        "",
+        1,
+        &["must end with .png"],
+    );
     refuse(
         &[&own[..], &["--augment", "spin"]].concat(),
         "",

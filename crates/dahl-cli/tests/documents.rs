@@ -2,9 +2,9 @@
 //! come out so; commands in running text must exist, with their options.
 //!
 //! Commands are lines of `sh` blocks, and lines after `$ ` in `text` blocks; lines below a command are what it prints, and
-//! those of a `text` block without a command what the last one before it prints. A fence may have attributes:
+//! those of a `text` block without a command what the last one before it prints. A block is left out if the document
+//! says so below it: `*Not run by the tests: why.*` A fence may have attributes:
 //!
-//! - `skip="why it is not run here"`;
 //! - `exact`: every line must be printed, in this order;
 //! - `like`: the same, but for figures that a machine decides on ([`figures::alike`]);
 //! - `level="avx2"`: what is learnt is compared, too; it is run at that instruction level, where the processor has it;
@@ -29,7 +29,12 @@ struct Block {
     /// What follows the backticks: the language and attributes.
     info: String,
     text: String,
+    /// Why its commands are not run.
+    skip: Option<String>,
 }
+
+/// How the paragraph below a block begins whose commands are not run, so that readers see it, too.
+const NOT_RUN: &str = "*Not run by the tests: ";
 
 /// A command, and what the document says it prints.
 struct Shown {
@@ -39,7 +44,7 @@ struct Shown {
 
 fn blocks(text: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut just_closed) = (false, false);
     for (i, line) in text.lines().enumerate() {
         match line.trim_start().strip_prefix("```") {
             Some(info) if !inside => {
@@ -48,15 +53,26 @@ fn blocks(text: &str) -> Vec<Block> {
                     line: i + 1,
                     info: info.to_owned(),
                     text: String::new(),
+                    skip: None,
                 });
             }
-            Some(_) => inside = false,
+            Some(_) => (inside, just_closed) = (false, true),
             None if inside => {
                 let block = found.last_mut().expect("a block is open");
                 block.text += line;
                 block.text.push('\n');
             }
-            None => {}
+            None if line.trim().is_empty() => {}
+            None => {
+                let why = line.trim().strip_prefix(NOT_RUN);
+                assert!(why.is_none() || just_closed, "{}: of which block?", i + 1);
+                if let Some(why) = why {
+                    let why = why.strip_suffix(".*");
+                    let why = why.unwrap_or_else(|| panic!("{}: ends with `.*`", i + 1));
+                    found.last_mut().expect("a block").skip = Some(why.to_owned());
+                }
+                just_closed = false;
+            }
         }
     }
     found
@@ -82,13 +98,6 @@ impl Block {
             }
         }
         all
-    }
-
-    fn skip(&self) -> Option<&str> {
-        let reason = self.info.split_once("skip=\"")?.1;
-        let reason = reason.split('"').next().expect("the first part");
-        assert!(reason.len() > 5, "line {}: say why", self.line);
-        Some(reason)
     }
 
     fn file(&self) -> Option<&str> {
@@ -159,7 +168,7 @@ fn run(document: &str) {
             let lines: Vec<String> = block.text.lines().map(str::to_owned).collect();
             block.compare(&format!("{document}:{}", block.line), &lines, &last);
         }
-        if block.skip().is_some() {
+        if block.skip.is_some() {
             continue;
         }
         if let Some(name) = block.file() {
@@ -392,7 +401,9 @@ fn documents() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_document_with_commands_is_run() {
+fn every_document_with_commands_or_programs_is_run() {
+    let programs =
+        std::fs::read_to_string(in_repository("crates/dahl/src/lib.rs")).expect("a file");
     for path in documents() {
         let text = std::fs::read_to_string(&path).expect("a document");
         let name = path
@@ -408,6 +419,11 @@ fn every_document_with_commands_is_run() {
         assert!(
             !has || known,
             "{name} has commands: add a test that runs it"
+        );
+        let has = blocks(&text).iter().any(|b| b.info.starts_with("rust"));
+        assert!(
+            !(has && known) || programs.contains(&format!("/{name}\")]")),
+            "{name} has programs: name it in crates/dahl/src/lib.rs, whose documentation tests run them"
         );
     }
 }

@@ -23,6 +23,7 @@ fn experiments_ship_and_each_can_be_checked() {
         "policies",
         "cpu-gpu",
         "float-types",
+        "arena",
         "plans",
         "simulator",
         "overheads",
@@ -160,7 +161,7 @@ fn twenty_kills_lose_and_double_no_row() {
     let want = measured(&whole);
     assert_eq!(want.0.len(), 48, "twelve blocks of four cells");
     // Sessions, one after the other, until twenty kills have hit one that ran; then the last may end.
-    let (mut kills, mut sessions, mut turn) = (0, 0, 0u64);
+    let (mut kills, mut sessions, mut turn, mut start_takes) = (0, 0, 0u64, 40);
     while kills < 20 {
         let out = here.join(format!("session-{sessions}"));
         sessions += 1;
@@ -169,7 +170,7 @@ fn twenty_kills_lose_and_double_no_row() {
             if kills < 20 {
                 // Times that are spread over a start and several runs, as the hash of the turn says.
                 turn += 1;
-                let wait = 40 + turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 160;
+                let wait = start_takes + turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 160;
                 std::thread::sleep(Duration::from_millis(wait));
                 let _ = child.kill();
             }
@@ -177,8 +178,11 @@ fn twenty_kills_lose_and_double_no_row() {
                 // One engine is missing.
                 Some(code) => break assert_eq!(code, 3),
                 None if out.join("rows.jsonl").exists() => kills += 1,
-                // A folder of which only a part was made is begun again.
-                None => drop(fs::remove_dir_all(&out)),
+                // A folder of which only a part was made is begun again, and given longer: the machine may be busy.
+                None => {
+                    start_takes += 20;
+                    let _ = fs::remove_dir_all(&out);
+                }
             }
         }
         let mut got = measured(&out);
@@ -197,9 +201,85 @@ fn twenty_kills_lose_and_double_no_row() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_signal_keeps_rows_and_says_how_to_go_on() {
+    let here = folder("signal");
+    let (file, out) = (file(&here, 10_000), here.join("session"));
+    let text = out.display().to_string();
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+        command.arg("experiment");
+        let rows = || fs::read(out.join("rows.jsonl")).map_or(0, |b| b.len());
+        let before = rows();
+        match before {
+            0 => command.args(["run", &file, "-o", &text, "--allow-dirty", "--noisy"]),
+            _ => command.args(["run", "--resume", &text]),
+        };
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("it starts");
+        while rows() == before {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut kill = Command::new("kill");
+        kill.args(["-s", signal, &child.id().to_string()]);
+        assert!(kill.status().expect("kill").success());
+        let said = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{err}");
+        assert!(
+            err.contains(&format!("go on with: dahl experiment run --resume {text}")),
+            "{err}"
+        );
+        let status = dahl(&["experiment", "status", &text]);
+        assert!(status.contains("of 40000 runs done"), "{status}");
+    }
+}
+
+/// A terminal's Ctrl-C reaches the engine, too, which has nothing to say of it.
+#[cfg(unix)]
+#[test]
+fn a_terminals_interrupt_is_answered_by_the_session_alone() {
+    use std::os::unix::process::CommandExt;
+
+    let here = folder("terminal");
+    let (file, out) = (here.join("steps.toml"), here.join("session"));
+    let text = "version = 1\nname = \"steps\"\nquestion = \"?\"\n[design]\nblocks = 10000\nwindow = \"50 ms\"\n\
+        [factors]\nmodel = \"small-cnn\"\nthreads = 1\n";
+    fs::write(&file, text).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+    command.args(["experiment", "run", "--allow-dirty", "--noisy", "-o"]);
+    let command = command.args([&out, &file]).process_group(0);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("it starts");
+    while fs::read(out.join("rows.jsonl")).map_or(0, |b| b.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let group = format!("-{}", child.id());
+    let mut kill = Command::new("kill");
+    assert!(
+        kill.args(["-s", "INT", "--", &group])
+            .status()
+            .expect("kill")
+            .success()
+    );
+    let said = child.wait_with_output().expect("it ends");
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(130), "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(
+        matches!(lines[..], [line] if line.contains("go on with: dahl experiment run --resume")),
+        "{err}"
+    );
+}
+
 /// The shipped experiments that need nothing but DAHL, as small as they get.
 #[test]
 fn shipped_experiments_run_in_a_tiny_form() {
+    let engines = match cfg!(feature = "starpu") {
+        true => "engine=dahl,starpu",
+        false => "engine=dahl",
+    };
     for (name, only) in [
         (
             "granularity",
@@ -207,7 +287,7 @@ fn shipped_experiments_run_in_a_tiny_form() {
         ),
         ("batch-size", &["model=small-cnn", "batch=8,16"]),
         ("cores", &["model=small-cnn", "threads=1"]),
-        ("policies", &["model=small-cnn", "threads=1"]),
+        ("policies", &["model=small-cnn", "threads=1", engines]),
         (
             "float-types",
             &["model=small-cnn", "threads=1", "engine=dahl"],
@@ -275,16 +355,14 @@ fn the_cluster_experiment_runs_on_one_node_and_on_two() {
     }
     let only = [
         "--only",
-        "engine=dahl",
+        "engine=dahl,dahl-even",
         "--only",
         "model=small-cnn",
-        "--only",
-        "shares=auto",
     ];
     let out = tiny_form("cluster", &only);
     let runs = fs::read_to_string(out.join("runs.csv")).expect("rows");
     assert!(
-        runs.contains("DAHL on 1 nodes") && runs.contains("DAHL on 2 nodes"),
+        runs.contains("DAHL on 1 node,") && runs.contains("DAHL on 2 nodes"),
         "{runs}"
     );
 }

@@ -490,7 +490,7 @@ fn from_calibration_to_a_followed_plan() {
     std::fs::write(&path, hungry).expect("the build folder can be written");
     let plan = path.with_file_name("plan.json");
     let plan = plan.to_str().expect("a UTF-8 path");
-    dahl(&[&["plan", "first", "-o", plan], &on[..]].concat());
+    dahl(&[&["plan", "first", "--fixed", "-o", plan], &on[..]].concat());
     let (_, trace) = place("chain-trace", "run.trace");
     let args = [
         "bench",

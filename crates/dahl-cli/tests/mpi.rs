@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::nodes::{
-    MPICH, OPEN, TRAIN, alone_and, alone_with, folder, is_there, on_nodes, process_of,
+    MPICH, OPEN, TRAIN, alone_and, alone_with, folder, is_there, on_nodes, process_of, program_in,
     program_on_nodes, run, signal,
 };
 use common::{Said, dahl};
@@ -45,6 +45,200 @@ fn mpich_gives_the_bits_of_one() {
         skip!("no MPICH", MPICH.1);
     }
     any_nodes_give_the_bits_of_one("mpich", MPICH.0);
+}
+
+/// Weights are judged on nodes as on one computer, and the first node alone says so.
+#[test]
+fn nodes_evaluate_and_predict_together() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("judge");
+    let trained = run(on_nodes(OPEN.0, &[&TRAIN, &TRAIN], &folder));
+    assert_eq!(trained.code, Some(0), "{}", trained.err);
+    for command in ["eval", "predict"] {
+        let judge = [
+            command,
+            "model.toml",
+            "--weights=nodes.safetensors",
+            "--val-limit=64",
+            "--profile=none",
+            "--grain=sample=8",
+            "--json",
+        ];
+        let mut one = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+        one.args(judge);
+        let alone = run(one);
+        assert_eq!(alone.code, Some(0), "{}", alone.err);
+        let said = run(on_nodes(OPEN.0, &[&judge, &judge], &folder));
+        assert_eq!(said.code, Some(0), "{command}: {}", said.err);
+        assert_eq!(said.out, alone.out, "{command}");
+    }
+}
+
+/// Two equal nodes whose network costs next to nothing, so that both are used.
+fn pair() -> String {
+    let node = |name: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\nbase_watts = 1.0\nport = {{ bandwidth = 1e12, latency = 1e-9 }}\n\
+             [[memory]]\nname = \"{name}\"\nnode = \"{name}\"\ncapacity = \"4 GiB\"\n\
+             [[unit]]\nname = \"{name}-cpu\"\nkind = \"cpu\"\nmemory = \"{name}\"\nidle_watts = 1.0\n\
+             busy_watts = 2.0\nflops = 1e8\nbandwidth = 1e8\n"
+        )
+    };
+    format!(
+        "version = 1\nname = \"pair\"\n{}{}[[switch]]\nname = \"rack\"\nnodes = [\"a\", \"b\"]\n",
+        node("a"),
+        node("b")
+    )
+}
+
+/// A plan for several nodes says shares, grain and policy of a run, which has the bits of one node with that grain.
+#[test]
+fn a_plan_for_nodes_is_followed_by_them() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("plan-of-nodes");
+    fs::write(folder.join("pair.toml"), pair()).unwrap();
+    let step = [TRAIN[1], TRAIN[5], TRAIN[6], TRAIN[7], TRAIN[8]];
+    let to = ["--machine=pair.toml", "--objective=time", "--time-limit=1s"];
+    let mut one = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+    one.arg("plan").args(step).args(to).arg("--output=two.json");
+    let said = run(one);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let hint = "mpirun -n 2 --host a,b dahl train model.toml";
+    assert!(
+        said.out.contains(hint) && said.out.contains("--plan two.json"),
+        "{}",
+        said.out
+    );
+    let text = fs::read_to_string(folder.join("two.json")).unwrap();
+    let mut plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // Micro-batches of a pipeline have sums of their own: shares are what is compared here.
+    assert_eq!(plan["stages"], serde_json::Value::Null, "{text}");
+    let grain = format!("--grain={}", plan["grain"].as_str().unwrap());
+    let mut alone = TRAIN.to_vec();
+    (alone[9], alone[11]) = (&grain, "--save=one.safetensors");
+    let mut one = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+    one.args(alone);
+    let said = run(one);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let want = fs::read(folder.join("one.safetensors")).unwrap();
+    let follow = |file: &str, more: &[&str]| {
+        let plan = format!("--plan={file}");
+        let mut args = TRAIN.to_vec();
+        args[9] = &plan;
+        let mut two = program_in(OPEN.0, &folder);
+        two.args(["-n", "2", env!("CARGO_BIN_EXE_dahl")]);
+        two.args(args).args(more);
+        run(two)
+    };
+    let said = follow("two.json", &[]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let got = fs::read(folder.join("nodes.safetensors")).unwrap();
+    assert!(got == want, "other weights with {grain}");
+
+    // Refused: what it decides said again, one node, another version, a state, a share that is none.
+    let refused = |said: Said, says: &str| {
+        assert!(
+            said.code != Some(0) && said.err.contains(says),
+            "{}",
+            said.err
+        );
+    };
+    let says = "two.json decides shares, policy and stages";
+    refused(follow("two.json", &["--shares=3:1"]), says);
+    let mut one = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+    one.args(["train", "model.toml", "--plan=two.json"])
+        .args(&step[1..]);
+    let says = "two.json is for 2 nodes (a, b), and this run has 1: start it with mpirun -n 2";
+    refused(run(one), says);
+    let mut simulated = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+    simulated.args([
+        "simulate",
+        "model.toml",
+        "--machine=pair.toml",
+        "--plan=two.json",
+    ]);
+    refused(run(simulated), "a plan for several nodes");
+    let mut other = |change: &dyn Fn(&mut serde_json::Value), says: &str| {
+        let kept = plan.clone();
+        change(&mut plan);
+        fs::write(folder.join("other.json"), plan.to_string()).unwrap();
+        refused(follow("other.json", &[]), says);
+        plan = kept;
+    };
+    other(&|p| p["cluster"] = 9.into(), "version 9");
+    other(&|p| p["nodes"][0]["state"] = 1.into(), "frequency state 1");
+    other(&|p| p["nodes"][0]["share"] = (-1).into(), "share of -1");
+    other(&|p| p["step"]["seed"] = 4.into(), "made for seed 4");
+}
+
+/// A plan that leaves order and unit to a policy has units on each node; one with an order is for one computer.
+#[test]
+fn plans_run_on_nodes_where_a_policy_decides() {
+    if !is_there(OPEN.0) {
+        skip!("no Open MPI", OPEN.1);
+    }
+    let folder = folder("planned");
+    let want = alone_with(&folder, TRAIN[2]);
+    let here = |args: &[&str]| {
+        let mut one = program_in(env!("CARGO_BIN_EXE_dahl"), &folder);
+        one.args(args);
+        let said = run(one);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+    };
+    here(&["machine", "--describe", "-o", "here.toml"]);
+    let machine = folder.join("here.toml");
+    let text = fs::read_to_string(&machine).unwrap();
+    let rated = ["idle_watts", "busy_watts", "flops", "bandwidth"];
+    let own = |line: &&str| !rated.iter().any(|key| line.starts_with(key));
+    let lines: Vec<&str> = text.lines().filter(own).collect();
+    let speeds =
+        "kind = \"cpu\"\nidle_watts = 0.1\nbusy_watts = 10.0\nflops = 1e10\nbandwidth = 1e10";
+    fs::write(&machine, lines.join("\n").replace("kind = \"cpu\"", speeds)).unwrap();
+    // What training is given, but for what it alone has.
+    let step = [TRAIN[1], TRAIN[5], TRAIN[6], TRAIN[7], TRAIN[8], TRAIN[9]];
+    let to = [
+        "--machine=here.toml",
+        "--fixed",
+        "--time-limit=10ms",
+        "--output=order.json",
+    ];
+    here(&[&["plan"], &step[..], &to].concat());
+    let kept = fs::read_to_string(folder.join("order.json")).unwrap();
+    let mut plan: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let tasks = plan["tasks"].as_array_mut().unwrap();
+    tasks.iter_mut().for_each(|task| task["unit"] = 0.into());
+    let all: Vec<usize> = (0..tasks.len()).collect();
+    for (u, unit) in plan["units"].as_array_mut().unwrap().iter_mut().enumerate() {
+        let own: &[usize] = if u == 0 { &all } else { &[] };
+        unit["order"] = own.into();
+    }
+    plan["policy"] = serde_json::json!({"name": "ws", "units": [{"name": "cpu:0", "state": 0}]});
+    fs::write(folder.join("left.json"), plan.to_string()).unwrap();
+    // The grain is the plan's.
+    let on_two = |plan: &str| {
+        let plan = format!("--plan={plan}");
+        let mut args = TRAIN.to_vec();
+        args[9] = &plan;
+        // Units are the plan's.
+        let mut two = program_in(OPEN.0, &folder);
+        two.args(["-n", "2", env!("CARGO_BIN_EXE_dahl")]).args(args);
+        run(two)
+    };
+    let said = on_two("left.json");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let got = fs::read(folder.join("nodes.safetensors")).unwrap();
+    assert!(got == want, "other weights");
+    let said = on_two("order.json");
+    let says = "order.json, which gives every task its unit, is for one";
+    assert!(
+        said.code != Some(0) && said.err.contains(says),
+        "{}",
+        said.err
+    );
 }
 
 /// Stages on nodes, replicas of one of them, and stages that never wait for a batch: each as on one computer.

@@ -38,8 +38,8 @@ fn a_run_stops_early_and_keeps_its_best_checkpoint() {
         "--metrics-every",
         "1",
     ];
-    let told = dahl(&[&line[..], &DATA, &more].concat());
-    let rows: Vec<Value> = told.lines().map(json).collect();
+    let printed = dahl(&[&line[..], &DATA, &more].concat());
+    let rows: Vec<Value> = printed.lines().map(json).collect();
     let epochs: Vec<&Value> = rows.iter().filter(|r| r["event"] == "epoch").collect();
     let done = rows.last().unwrap();
     assert_eq!(
@@ -55,6 +55,12 @@ fn a_run_stops_early_and_keeps_its_best_checkpoint() {
         steps
             .iter()
             .all(|s| s["lr"] == 0.05 && s["epoch"].as_u64() >= Some(1))
+    );
+    // Going on with the same patience has nothing to do, and says why.
+    let again = dahl(&[&line[..], &DATA, &["--resume", points]].concat());
+    assert!(
+        again.contains("better for as many as --patience"),
+        "{again}"
     );
     let eval = ["eval", "first", "--val-limit", "12", "--json", "--weights"];
     let kept = json(&dahl(
@@ -101,18 +107,20 @@ fn learning_rates_are_tried_and_scheduled() {
         "adamw",
         "--no-bias-decay",
     ];
-    let told = dahl(&[&line[..], &DATA, &more].concat());
-    let rates: Vec<f64> = told
+    let printed = dahl(&[&line[..], &DATA, &more].concat());
+    let rates: Vec<f64> = printed
         .lines()
         .map(json)
         .filter_map(|r| r["lr"].as_f64())
         .collect();
     assert_eq!(rates.len(), 6);
     // Every third of six steps, though epochs have two.
-    let told = dahl(&[&line[..8], &["3"], &DATA, &more].concat());
-    let rows = told.lines().map(json).filter(|r| r["event"] == "step");
-    let at: Vec<Value> = rows.map(|r| r["epoch"].clone()).collect();
-    assert_eq!(at, [2, 3]);
+    let printed = dahl(&[&line[..8], &["3"], &DATA, &more].concat());
+    let rows = printed.lines().map(json).filter(|r| r["event"] == "step");
+    let at: Vec<_> = rows
+        .map(|r| (r["epoch"].as_u64(), r["step"].as_u64()))
+        .collect();
+    assert_eq!(at, [(Some(2), Some(3)), (Some(3), Some(6))]);
     assert!(rates[0] == 0.01 && rates[1] == 0.005 && rates[2] == 0.01 && rates[3] > rates[4]);
 }
 

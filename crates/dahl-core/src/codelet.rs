@@ -172,6 +172,9 @@ pub struct Codelet {
     pub cost: fn(&Call) -> Cost,
     /// How its results come together where tasks reduce into one region.
     pub merge: Merge,
+    /// Whether each element that it writes follows from those at the same place of the operands that are as large, and from
+    /// the other ones: a task may then be cut into several, with the same bits.
+    pub elementwise: bool,
     /// The ways to execute it.
     pub implementations: Vec<Implementation>,
 }
@@ -190,6 +193,7 @@ impl Codelet {
                 bytes: call.bytes(),
             },
             merge: Merge::Add,
+            elementwise: false,
             implementations: Vec::new(),
         }
     }
@@ -245,6 +249,12 @@ impl Codelet {
     /// Sets how its results come together where tasks reduce into one region; they add unless set.
     pub fn merge(mut self, merge: Merge) -> Self {
         self.merge = merge;
+        self
+    }
+
+    /// Says that it computes element by element: see [`Codelet::elementwise`](Self#structfield.elementwise).
+    pub fn elementwise(mut self) -> Self {
+        self.elementwise = true;
         self
     }
 

@@ -5,7 +5,8 @@
 //! whatever it is given. Extents are the rule's business, not the declaration's.
 
 use crate::access::Mode;
-use crate::codelet::{Call, Param};
+use crate::codelet::{Call, Codelet, Param};
+use crate::report::Table;
 use crate::shape::MAX_RANK;
 
 /// One operand of a codelet.
@@ -139,6 +140,59 @@ impl Declaration {
             }
         }
         Ok(())
+    }
+}
+
+impl Codelet {
+    /// Name, modes, rank and meaning of each operand; brackets mark those that may be left out.
+    pub fn operand_table(&self) -> Table {
+        let mut table = Table::new("operand|modes|rank|");
+        let declared = self.declaration.map_or(&[][..], |d| d.operands);
+        let row = |o: &OperandDecl| {
+            let modes: Vec<&str> = o.modes.iter().map(|m| m.name()).collect();
+            [
+                if o.optional {
+                    format!("[{}]", o.name)
+                } else {
+                    o.name.to_string()
+                },
+                modes.join(", "),
+                o.rank.map_or("any".into(), |r| r.to_string()),
+                o.about.to_string(),
+            ]
+        };
+        table
+            .rows
+            .extend(declared.iter().map(|decl| row(decl).to_vec()));
+        table
+    }
+
+    /// Name, count of numbers, kind and meaning of each parameter.
+    pub fn param_table(&self) -> Table {
+        let mut table = Table::new("parameter|numbers|kind|");
+        let declared = self.declaration.map_or(&[][..], |d| d.params);
+        let row = |p: &ParamDecl| {
+            let numbers = match p.count {
+                (a, b) if a == b => a.to_string(),
+                (a, usize::MAX) => format!("{a} or more"),
+                (a, b) => format!("{a} to {b}"),
+            };
+            let kind = match p.kind {
+                ParamKind::Int => "whole",
+                ParamKind::Float => "number",
+                ParamKind::Flag => "0 or 1",
+            };
+            [
+                p.name.to_string(),
+                numbers,
+                kind.to_string(),
+                p.about.to_string(),
+            ]
+        };
+        table
+            .rows
+            .extend(declared.iter().map(|decl| row(decl).to_vec()));
+        table
     }
 }
 

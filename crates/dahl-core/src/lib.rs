@@ -20,6 +20,7 @@ mod panics;
 pub mod random;
 pub mod region;
 pub mod region_set;
+pub mod report;
 pub mod shape;
 pub mod split;
 pub mod stop;

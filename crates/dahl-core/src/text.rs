@@ -21,7 +21,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         } else {
             distance(&letters, &other)
         };
-        (edits <= allowed || begun).then_some((edits, name))
+        // What shares no letter with a name is no misspelling of it.
+        (edits <= allowed && edits < letters.len() || begun).then_some((edits, name))
     });
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
@@ -97,7 +98,14 @@ mod tests {
 
     #[test]
     fn misspelt_names_are_found_and_others_are_not() {
-        let known = ["relu", "conv2d", "kernel", "lenet5", "fashion-mnist-small"];
+        let known = [
+            "relu",
+            "conv2d",
+            "kernel",
+            "lenet5",
+            "fashion-mnist-small",
+            "1",
+        ];
         for (word, meant) in [
             ("rleu", Some("relu")),
             ("kernal", Some("kernel")),
@@ -105,6 +113,7 @@ mod tests {
             ("Conv2D", Some("conv2d")),
             ("fashion", Some("fashion-mnist-small")),
             ("nope", None),
+            ("7", None),
             ("", None),
         ] {
             assert_eq!(nearest(word, known), meant, "{word}");

@@ -91,8 +91,9 @@ impl<T: Element> Batches<T> {
         let channels = self.source.shape()[0];
         if by.mean().len() != channels {
             return Err(DataError::Usage(format!(
-                "{} has {channels} channels, but {} means and deviations are given",
+                "{} has {}, but {} means and deviations are given",
                 self.source.name(),
+                dahl_core::several(channels, "channel"),
                 by.mean().len(),
             )));
         }

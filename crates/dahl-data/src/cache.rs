@@ -44,9 +44,13 @@ pub fn cached(
     let header = header(identity, data.len(), size);
     if !path.is_file() {
         let result = dahl_core::file::write_atomically(&path, |out| {
-            fill(&*data, &header, size, threads, out).map_err(std::io::Error::other)
+            fill(&*data, &header, size, threads, out)
         });
-        result.map_err(DataError::io(&path, "write the decoded images to it"))?;
+        // What is wrong with a picture is not the file's fault.
+        result.map_err(|why| match why.downcast::<DataError>() {
+            Ok(of_picture) => of_picture,
+            Err(why) => DataError::io(&path, "write the decoded images to it")(why),
+        })?;
     }
     let bytes = map(&path)?;
     let expected = HEADER + data.len() * (size + 4);
@@ -81,9 +85,8 @@ fn fill(
     size: usize,
     threads: usize,
     out: &mut dyn Write,
-) -> Result<(), DataError> {
-    let wrong = |e: std::io::Error| DataError::Usage(e.to_string());
-    out.write_all(header).map_err(wrong)?;
+) -> std::io::Result<()> {
+    out.write_all(header)?;
     let threads = threads.clamp(1, 64);
     let mut round = vec![0; ROUND * (size + 4)];
     for first in (0..data.len()).step_by(ROUND) {
@@ -107,8 +110,9 @@ fn fill(
             let panicked = || DataError::Usage("a thread that decodes images panicked".into());
             let results = work.into_iter().map(|t| t.join().map_err(|_| panicked())?);
             results.collect::<Result<(), DataError>>()
-        })?;
-        out.write_all(&round[..count * (size + 4)]).map_err(wrong)?;
+        })
+        .map_err(std::io::Error::other)?;
+        out.write_all(&round[..count * (size + 4)])?;
     }
     Ok(())
 }

@@ -63,6 +63,7 @@ mod cache;
 mod cifar;
 #[cfg(feature = "images")]
 mod class_folders;
+mod describe;
 mod error;
 #[cfg(feature = "images")]
 mod folder;
@@ -103,6 +104,7 @@ use std::sync::Arc;
 pub use augment::{Augment, Transform};
 pub use batches::Batches;
 pub use cache::cached;
+pub use describe::describe;
 pub use error::DataError;
 pub use identity::Identity;
 pub use memory::InMemory;
@@ -304,15 +306,6 @@ pub fn check_classes(data: &dyn Dataset, outputs: usize) -> Result<(), DataError
         data: data.classes(),
         model: outputs,
     })
-}
-
-/// How many samples of each class there are. Sets that must decode a sample to know its class take as long as an epoch.
-pub fn class_counts(data: &dyn Dataset) -> Result<Vec<usize>, DataError> {
-    let mut counts = vec![0; data.classes()];
-    for index in 0..data.len() {
-        counts[data.label(index)?] += 1;
-    }
-    Ok(counts)
 }
 
 /// What to say where a model has more outputs than a data set has classes. It can train (the outputs may be for classes

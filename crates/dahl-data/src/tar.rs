@@ -48,6 +48,14 @@ pub(crate) struct Member<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// Why there is no member where one should begin.
+fn damaged(at: usize) -> String {
+    match at {
+        0 => "it does not begin as a tar archive does, or is damaged".into(),
+        _ => format!("no header at byte {at}, or a damaged one"),
+    }
+}
+
 /// The regular files of an archive (ustar, GNU or pax; long names of GNU and pax are known).
 pub(crate) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
     if archive.starts_with(GZIP) {
@@ -60,11 +68,11 @@ pub(crate) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
         if header.iter().all(|&b| b == 0) {
             return Ok(all);
         }
-        let size = octal(&header[124..136]).ok_or(format!("no header at byte {at}"))?;
+        let size = octal(&header[124..136]).ok_or_else(|| damaged(at))?;
         let sum: u64 = header.iter().map(|&b| u64::from(b)).sum();
         let own: u64 = header[148..156].iter().map(|&b| u64::from(b)).sum();
         if octal(&header[148..156]) != Some(sum - own + 8 * 32) {
-            return Err(format!("no header at byte {at}, or a damaged one"));
+            return Err(damaged(at));
         }
         let start = at + BLOCK;
         let size = usize::try_from(size).map_err(|_| "a member is too large")?;

@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
+use image::imageops::{self, FilterType};
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::augment::Augment;
@@ -13,6 +14,8 @@ use super::{Batches, Dataset};
 
 /// Pixels between images.
 const GAP: usize = 2;
+/// Smaller images are enlarged, to about so many pixels.
+const SEEN: usize = 64;
 
 /// Which batch, and how it is made.
 #[derive(Clone, Debug)]
@@ -48,11 +51,12 @@ impl BatchView {
         let columns = columns.min(n);
         let [high, wide] = [(n.div_ceil(columns), height), (columns, width)]
             .map(|(n, side)| n.saturating_mul(side + GAP) + GAP);
+        let scale = (SEEN / height.max(width).max(1)).max(1) as u64;
         let too_large =
             || DataError::Usage("the picture would be too large; show fewer images".into());
         let sides = u32::try_from(wide).ok().zip(u32::try_from(high).ok());
         let (wide, high) = sides
-            .filter(|(w, h)| u64::from(*w) * u64::from(*h) < 1 << 28)
+            .filter(|(w, h)| u64::from(*w) * u64::from(*h) * scale * scale < 1 << 28)
             .ok_or_else(too_large)?;
         let mut canvas = RgbImage::from_pixel(wide, high, Rgb([32, 64, 160]));
         let plane = height * width;
@@ -68,6 +72,10 @@ impl BatchView {
                 let (x, y) = (left + at % width, top + at / width);
                 canvas.put_pixel(x as u32, y as u32, Rgb(colour));
             }
+        }
+        if scale > 1 {
+            let (wide, high) = (wide * scale as u32, high * scale as u32);
+            canvas = imageops::resize(&canvas, wide, high, FilterType::Nearest);
         }
         let mut bytes = Cursor::new(Vec::new());
         let encoded = canvas.write_to(&mut bytes, ImageFormat::Png);

@@ -13,7 +13,6 @@ const MAX_RATIO: u64 = 1032;
 /// A member of an archive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
-    /// Its name.
     pub(crate) name: String,
     start: usize,
     packed: usize,

@@ -7,7 +7,7 @@
 //! - If a whole `R` more would still fit under `C · dt`, it may have wrapped unseen: the figure is kept
 //!   and called uncertain.
 //! - If the difference is more than `C · (dt + 1 s)`, or there is no `R` and `b < a`, the counter was
-//!   reset or lied: that stretch is left out, the figure is called incomplete, and counting goes on
+//!   reset or lied: that interval is left out, the figure is called incomplete, and counting goes on
 //!   from `b`. The second of slack is for counters that are updated in steps.
 //!
 //! Power is integrated by the trapezium rule.
@@ -25,7 +25,7 @@ const SLACK: Seconds = Seconds(1.0);
 /// Samples kept of a domain; beyond, pairs of them are merged: memory stays flat, however long a run.
 const MOST_SAMPLES: usize = 1 << 16;
 
-/// A kind of doubt; each is told once, with how often it arose.
+/// A kind of doubt; each is reported once, with how often it arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// A counter may have wrapped more than once between two readings.
@@ -58,7 +58,7 @@ pub(crate) struct Account {
     samples: Vec<Span>,
 }
 
-/// Energy of a stretch of time.
+/// Energy of an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     /// Its beginning.

@@ -151,7 +151,7 @@ impl DomainEnergy {
     }
 }
 
-/// Power of a domain over a stretch of time.
+/// Power of a domain over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PowerSample {
     /// The beginning of that time: the end of the domain's last sample, unless it was gone since.

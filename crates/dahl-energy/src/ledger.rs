@@ -1,7 +1,7 @@
 //! The ledger of a run: all meters, an account per domain, and the total.
 //!
 //! Driven by a caller with a clock: the sampler's thread, or a test. It never fails: what cannot be read
-//! is told in the report.
+//! is in the report.
 
 use std::time::Instant;
 

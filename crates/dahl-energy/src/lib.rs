@@ -35,6 +35,7 @@ mod nvml;
 mod perf_event;
 mod program;
 mod rapl;
+mod readable;
 mod sampler;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ pub use files::Tree;
 pub use ledger::{Ledger, Meters};
 pub use model::{BUSY, Clock, IDLE, WattsModel};
 pub use program::{ProgramError, ProgramRun, run_program};
+pub use readable::Readable;
 pub use sampler::{Options, Sampler, measure};
 pub use wall::WallMeter;
 

@@ -147,7 +147,7 @@ pub enum Clock {
 
 impl Clock {
     /// Busy time so far, all units together.
-    pub(crate) fn busy(&self) -> Result<Seconds, Trouble> {
+    pub fn busy(&self) -> Result<Seconds, Trouble> {
         match self {
             Clock::Given(tell) => Ok(tell()),
             #[cfg(unix)]

@@ -4,6 +4,7 @@
 //! those that somebody sends to us are passed on. Exit codes are the shells': the program's own, 128 +
 //! the signal that ended it, 127 if it was not found, 126 if it cannot be run.
 
+mod report;
 #[cfg(unix)]
 mod signals;
 

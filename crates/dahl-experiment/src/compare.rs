@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use dahl_core::report::{Report, Table};
+
 use crate::ExperimentError;
 use crate::design::name;
 use crate::report::text::number;
@@ -45,6 +47,31 @@ pub struct Comparison {
     pub cells: Vec<Compared>,
     /// Facts of the environments that differ: name, first, second.
     pub differences: Vec<(String, String, String)>,
+}
+
+impl Comparison {
+    /// The cells, how many of them overlap, and what differs between the environments.
+    pub fn report(&self, measure: &str) -> Report {
+        let mut out = Report::default();
+        let mut table = Table::new("cell|first|second|second / first|intervals");
+        for c in &self.cells {
+            let overlap = if c.overlap() { "overlap" } else { "apart" };
+            let [first, second] = c.medians();
+            table.row([c.cell.clone(), first, second, c.text(), overlap.into()]);
+        }
+        out.table(table);
+        let overlapping = self.cells.iter().filter(|c| c.overlap()).count();
+        let all = self.cells.len();
+        out.line(format!(
+            "{}: intervals overlap in {overlapping} of {all} cells ({:.1} %)",
+            measure,
+            100.0 * overlapping as f64 / all as f64
+        ));
+        for (name, first, second) in &self.differences {
+            out.line(format!("{name}: {first} | {second}"));
+        }
+        out
+    }
 }
 
 /// Compares a measure of two sessions, cell by cell.

@@ -5,14 +5,20 @@
 //! down before the first run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use dahl_core::random::Random;
+use dahl_core::report::Report;
+use dahl_core::{Seconds, several};
 
 use crate::file::{Condition, Experiment};
 use crate::level::Level;
 
 /// A cell: a level for each factor that it has.
 pub type Cell = BTreeMap<String, Level>;
+
+/// Factors with levels that some machines do not have.
+const MACHINES: [&str; 3] = ["threads", "units", "nodes"];
 
 /// Whether a cell has these levels; a factor that it lacks has none.
 pub(crate) fn holds(cell: &Cell, when: &Condition) -> bool {
@@ -50,10 +56,62 @@ impl Experiment {
         cells
     }
 
+    /// The cells to try before a session: of each engine one for every level of the factors that a machine may not have.
+    /// Others, models above all, take long to load and rarely fail by themselves.
+    pub fn probes(&self) -> Vec<Cell> {
+        let mut seen = std::collections::HashSet::new();
+        let mut cells = self.cells();
+        cells.retain(|cell| {
+            let level = |factor: &str| cell.get(factor).map(Level::to_string);
+            let found =
+                MACHINES.map(|factor| seen.insert((level("engine"), factor, level(factor))));
+            found.contains(&true)
+        });
+        cells
+    }
+
     /// The most blocks that may run.
     pub fn most_blocks(&self) -> u32 {
         let until = self.design.until.as_ref();
         until.map_or(self.design.blocks, |u| u.at_most)
+    }
+
+    /// What a run would be, before it is one: cells, blocks, the least time, what comes first.
+    pub fn outline(&self) -> Report {
+        let (mut report, cells, design) = (Report::default(), self.cells(), &self.design);
+        report.line(format!("{}: {}", self.name, self.question));
+        let runs = cells.len() as u32 * design.blocks;
+        let each = design.warmup + design.window;
+        let time = each.as_secs_f64() * f64::from(runs)
+            + 2.0 * design.idle.as_secs_f64() * f64::from(design.blocks);
+        report.line(format!(
+            "{}, {}, {}: at least {}, and what engines take to start",
+            several(cells.len(), "cell"),
+            several(design.blocks, "block"),
+            several(runs, "run"),
+            Seconds(time)
+        ));
+        if self.most_blocks() > design.blocks {
+            report.line(format!(
+                "up to {} blocks until intervals are narrow: at most {}",
+                self.most_blocks(),
+                Seconds(time / f64::from(design.blocks) * f64::from(self.most_blocks()))
+            ));
+        }
+        let order = self.order(0, cells.len());
+        let first: Vec<String> = order.iter().take(3).map(|&c| name(&cells[c])).collect();
+        report.line(format!("first: {}", first.join("; ")));
+        for words in &self.prepare {
+            report.line(format!("before: {}", words.join(" ")));
+        }
+        report
+    }
+
+    /// A folder for a session of it that is not there yet: its name and a number.
+    pub fn free_folder(&self) -> PathBuf {
+        let numbered = |n: u32| PathBuf::from(format!("{}-{n}", self.name));
+        let mut numbers = (1..).map(numbered);
+        numbers.find(|f| !f.exists()).expect("a number is free")
     }
 
     /// The order of a block, as places in [`Experiment::cells`].
@@ -91,16 +149,26 @@ impl Experiment {
         self
     }
 
-    /// Windows, warm-up and idle time divided by a number, for trials.
-    pub fn shortened(mut self, by: f64) -> Experiment {
+    /// Windows, warm-up and idle time divided by a number, 1 or more, for trials.
+    pub fn shortened(mut self, by: f64) -> Result<Experiment, String> {
+        if !(1.0..=1e6).contains(&by) {
+            return Err("write how many times shorter, 1 or more".into());
+        }
         for time in [
             &mut self.design.window,
             &mut self.design.warmup,
             &mut self.design.idle,
         ] {
-            *time = time.div_f64(by.max(1.0));
+            *time = time.div_f64(by);
         }
-        self
+        Ok(self)
+    }
+
+    /// With so many cores that others may use before a run counts as disturbed.
+    pub fn allowing(mut self, others: f64) -> Result<Experiment, String> {
+        self.design.others = others;
+        self.check_design()?;
+        Ok(self)
     }
 
     /// Keeps only these levels of a factor.

@@ -6,7 +6,7 @@ use crate::level::Level;
 use crate::measure;
 use crate::plot::{Panel, Picture, Point, Series};
 use crate::session::Session;
-use crate::summary::{distinct, estimate, level, varying};
+use crate::summary::{NO_LEVEL, distinct, estimate, level, varying};
 
 /// The picture of a figure; none if no cell has a value. `measure` is its own, or the one that stands beside it.
 pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Option<Picture> {
@@ -16,7 +16,7 @@ pub(crate) fn picture(session: &Session, figure: &Figure, measure: &str) -> Opti
     let xs = distinct(session.cells.iter(), std::slice::from_ref(&figure.x))
         .into_iter()
         .flatten();
-    let categories: Vec<String> = xs.filter(|x| x != "–").collect();
+    let categories: Vec<String> = xs.filter(|x| x != NO_LEVEL).collect();
     let numbers = numbers(session, &figure.x).filter(|n| {
         let doubling = figure.log.contains('x') && is_geometric(n);
         figure.kind == FigureKind::Line && !doubling
@@ -111,15 +111,18 @@ pub(crate) fn panels(
     })
 }
 
-/// Levels as a reader sees them: numbers and truth values say of what they are.
+/// Levels as a reader sees them: numbers and truth values say of what they are, and factors without a level nothing.
 fn titled(factors: &[String], levels: &[String]) -> String {
     let word = |level: &str| level.parse::<f64>().is_err() && level.parse::<bool>().is_err();
     let one = |(factor, level): (&String, &String)| match word(level) {
         true => level.clone(),
         false => format!("{factor} = {level}"),
     };
-    let all: Vec<String> = factors.iter().zip(levels).map(one).collect();
-    all.join(", ")
+    let all = factors
+        .iter()
+        .zip(levels)
+        .filter(|(_, level)| *level != NO_LEVEL);
+    all.map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether each number is the same multiple of the one before: on a logarithmic axis they then stand at equal distances, and

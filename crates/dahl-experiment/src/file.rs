@@ -17,6 +17,7 @@ use crate::level::Level;
 
 mod check;
 mod time;
+mod words;
 
 /// The most cells an experiment may have.
 pub(crate) const MOST_CELLS: usize = 10_000;
@@ -281,17 +282,42 @@ impl Lines<'_> {
 impl Experiment {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Experiment, ExperimentError> {
-        let text = std::fs::read_to_string(path).map_err(ExperimentError::io(path))?;
-        Experiment::from_toml(&text, &path.display().to_string())
+        let bytes = std::fs::read(path).map_err(ExperimentError::io(path))?;
+        let file = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let why = "is no text: an experiment is a TOML file, such as the shipped ones";
+            ExperimentError::refused(format!("{file} {why}"))
+        })?;
+        Experiment::from_toml(&text, &file)
+    }
+
+    /// The experiment of a file, or of a shipped name where there is no such file.
+    pub fn find(path: &Path) -> Result<Experiment, ExperimentError> {
+        let name = path.to_string_lossy();
+        let refused = |why: &str| Err(ExperimentError::refused(format!("{name} {why}")));
+        match path.exists() || name.contains(['/', '.']) {
+            true if path.join("session.json").exists() => refused(
+                "is the folder of a session: `dahl experiment run --resume` goes on with it, and its experiment.toml begins another",
+            ),
+            true if path.is_dir() => refused("is a folder: name the file of an experiment in it"),
+            true if !path.exists() => {
+                refused("is not there: name a file, or one of `dahl experiment list`")
+            }
+            true => Experiment::load(path),
+            false => crate::shipped::find(&name),
+        }
+    }
+
+    /// Refuses numbers that the design cannot have.
+    pub(crate) fn check_design(&self) -> Result<(), String> {
+        check::design(&self.design)
     }
 
     /// Reads a text; `file` is its name in errors.
     pub fn from_toml(text: &str, file: &str) -> Result<Experiment, ExperimentError> {
         let lines = Lines { file, text };
-        let raw: Raw = toml::from_str(text).map_err(|e| {
-            let message = e.message().to_owned();
-            lines.error(e.span().unwrap_or(0..0), message)
-        })?;
+        let raw: Raw = toml::from_str(text)
+            .map_err(|e| lines.error(e.span().unwrap_or(0..0), words::said(e.message())))?;
         let version = *raw.version.get_ref();
         if version != 1 {
             let message = format!("version {version} is not known here: write version = 1");
@@ -321,7 +347,9 @@ impl Experiment {
             text: text.into(),
         };
         check::name(&experiment.name).map_err(|m| lines.error(raw.name.span(), m))?;
-        check::design(&experiment.design).map_err(|m| lines.error(raw.design.span(), m))?;
+        experiment
+            .check_design()
+            .map_err(|m| lines.error(raw.design.span(), m))?;
         let at = raw.factors.span();
         // Tables come sorted by name; the file's order is that of places.
         let mut factors: Vec<_> = raw.factors.into_inner().into_iter().collect();
@@ -353,7 +381,8 @@ impl Experiment {
             experiment.prepare = prepare.into_inner();
         }
         for (name, engine) in raw.engine {
-            check::engine(engine.get_ref()).map_err(|m| lines.error(engine.span(), m))?;
+            check::engine(&experiment.factors, engine.get_ref())
+                .map_err(|m| lines.error(engine.span(), m))?;
             experiment.engines.insert(name, engine.into_inner());
         }
         for figure in raw.figure {

@@ -206,8 +206,14 @@ impl Machine {
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn();
-        let child =
-            child.map_err(|e| ExperimentError::Peer(format!("cannot start {name}: {e}")))?;
+        let looked_for = match name.contains('/') && !Path::new(&name).exists() {
+            true => {
+                "; it is looked for in the folder of the experiment and in those above it: go to its repository"
+            }
+            false => "",
+        };
+        let child = child
+            .map_err(|e| ExperimentError::Peer(format!("cannot start {name}: {e}{looked_for}")))?;
         Ok((child, name))
     }
 

@@ -4,7 +4,6 @@
 
 use crate::row::{Run, Source};
 
-/// A measure.
 pub(crate) struct Measure {
     pub name: &'static str,
     /// For axes and heads of columns.
@@ -163,10 +162,17 @@ pub(crate) fn value(name: &str, run: &Run, idle_watts: Option<f64>) -> Option<f6
 
 /// How axes and heads call a measure.
 pub(crate) fn label(name: &str) -> String {
-    find(name).map_or_else(|| name.replace('_', " "), |m| m.label.into())
+    find(name).map_or_else(
+        || match name.rsplit_once('_') {
+            Some((of, unit @ ("ns" | "bytes" | "seconds"))) => {
+                format!("{} ({unit})", of.replace('_', " "))
+            }
+            _ => name.replace('_', " "),
+        },
+        |m| m.label.into(),
+    )
 }
 
-/// Whether less of it is better.
 pub(crate) fn less_is_better(name: &str) -> bool {
     find(name).is_none_or(|m| m.less)
 }

@@ -15,9 +15,9 @@ use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 use kuva::render::theme::Theme;
 
+use crate::report::text::prefix;
 use crate::stats::Estimate;
 
-/// A picture.
 pub(crate) struct Picture {
     pub panels: Vec<Panel>,
     pub x: String,
@@ -31,7 +31,6 @@ pub(crate) struct Picture {
     pub marks: bool,
 }
 
-/// A panel.
 pub(crate) struct Panel {
     pub title: String,
     pub series: Vec<Series>,
@@ -57,7 +56,7 @@ pub(crate) struct Point {
 
 /// Okabe and Ito's colours, without black, which the text has, and yellow, which white swallows; then a grey and a wine red.
 pub(crate) const COLOURS: &[&str] = &[
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8f8f8f", "#882255",
+    BLUE.0, "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8f8f8f", WINE.0,
 ];
 
 const MARKS: &[MarkerShape] = &[
@@ -74,21 +73,33 @@ const BACKGROUND: (&str, &str) = ("#fefefe", "#16181d");
 const TEXT: (&str, &str) = ("#1c1d21", "#e4e6eb");
 const GRID: (&str, &str) = ("#dddfe4", "#33363f");
 const AXIS: (&str, &str) = ("#6a6d75", "#9a9da6");
+/// The first and the last of the colours are too dark for that background, as thin lines above all.
+const BLUE: (&str, &str) = ("#0072b2", "#1c84c6");
+const WINE: (&str, &str) = ("#882255", "#b8447c");
 
 /// Width and height of a panel.
 const PANEL: (f64, f64) = (340.0, 280.0);
 /// Width of a page: wider pictures would shrink.
 const PAGE: f64 = 1050.0;
+/// So many bars, gaps counted as bars, fill a panel; on narrow pages they stand closer.
+pub(crate) const BARS: f64 = 18.0;
+const NARROW_BARS: f64 = 34.0;
 
 impl Picture {
     /// The picture as SVG, with names of its own, so that one page can hold several.
     pub(crate) fn svg(&self, name: &str) -> String {
-        self.sized(name, PANEL)
+        self.sized(name, PANEL, 3, BARS)
     }
 
-    /// The same with panels of this width and height.
-    fn sized(&self, name: &str, panel: (f64, f64)) -> String {
-        let (columns, width) = self.columns(panel.0, PAGE);
+    /// The same with panels below each other, for narrow pages.
+    pub(crate) fn narrow_svg(&self, name: &str) -> String {
+        self.sized(name, PANEL, 1, NARROW_BARS)
+    }
+
+    /// The same with panels of this width and height, at most so many beside each other, each filled by so many bars.
+    fn sized(&self, name: &str, panel: (f64, f64), most: usize, bars: f64) -> String {
+        let (columns, width) = self.columns(panel.0, PAGE, bars);
+        let columns = columns.min(most);
         let rows = self.panels.len().div_ceil(columns);
         let plots: Vec<Vec<Plot>> = self.panels.iter().map(|p| self.plots(p)).collect();
         let layouts = self
@@ -114,16 +125,15 @@ impl Picture {
         dark(&scalable(&renamed(&svg, name)))
     }
 
-    /// How many panels stand beside each other, three at most, and how wide each is, where one without many bars has
-    /// this width and all of them together have the page's.
-    pub(crate) fn columns(&self, width: f64, page: f64) -> (usize, f64) {
+    /// How many panels stand beside each other, three at most, and how wide each is, where one with no more bars than
+    /// `fill` has this width and all of them together have the page's.
+    pub(crate) fn columns(&self, width: f64, page: f64, fill: f64) -> (usize, f64) {
         let places = self.categories.as_ref().map_or(0, Vec::len);
-        // So many bars, gaps counted as bars, fill a panel.
         let bars = match self.bars {
             true => places as f64 * (self.most_series() as f64 + 1.0),
             false => 0.0,
         };
-        let wanted = (width * bars / 18.0).clamp(width, page);
+        let wanted = (width * bars / fill).clamp(width, page);
         let columns = ((page / wanted + 0.2) as usize).clamp(1, 3);
         (
             columns.min(self.panels.len().max(1)),
@@ -156,20 +166,21 @@ impl Picture {
         let mut plot = BarPlot::new();
         let mut errors = Vec::new();
         for (place, category) in categories.iter().enumerate() {
-            let mut values = Vec::new();
-            for series in &panel.series {
-                let point = series.points.iter().find(|p| p.place == place);
-                values.push((
-                    point.map_or(0.0, |p| p.estimate.median),
-                    colour(series.colour),
-                ));
-                errors.push(point.map_or((0.0, 0.0), |p| arms(&p.estimate)));
-            }
+            let bar = |series: &Series| {
+                let point = series.points.iter().find(|p| p.place == place)?;
+                let estimate = &point.estimate;
+                Some((estimate.median, arms(estimate), series.colour))
+            };
+            let all = middle(panel.series.iter().map(bar).collect());
+            let all = all.into_iter().map(Option::unwrap_or_default);
+            let (values, arms): (Vec<_>, Vec<_>) =
+                all.map(|(v, arms, at)| ((v, colour(at)), arms)).unzip();
+            errors.extend(arms);
             plot = plot.with_group(category.clone(), values);
         }
         Plot::Bar(
             plot.with_asymmetric_error(errors)
-                .with_error_color(AXIS.0)
+                .with_error_color(TEXT.0)
                 .with_width(0.7),
         )
     }
@@ -178,16 +189,14 @@ impl Picture {
         let mut layout = Layout::auto_from_plots(plots)
             .with_x_label(self.x.clone())
             .with_y_label(self.y.clone())
+            // Ticks are written longer here than the room that is kept for them.
+            .with_y_label_offset(-5.0, 0.0)
             .with_theme(theme())
             .with_title_size(14)
             .with_label_size(12)
             .with_tick_size(11)
-            .with_y_tick_format(TickFormat::Custom(Arc::new(if self.is_plain() {
-                plain
-            } else {
-                tick
-            })))
-            .with_x_tick_format(TickFormat::Custom(Arc::new(tick)))
+            .with_y_tick_format(ticks(self.has_plain_y(panel)))
+            .with_x_tick_format(ticks(self.has_plain_x()))
             .with_ticks(5);
         if !panel.title.is_empty() {
             layout = layout.with_title(panel.title.clone());
@@ -216,11 +225,19 @@ impl Picture {
         layout
     }
 
-    /// Whether all values are about one: ratios, which want no prefix.
-    fn is_plain(&self) -> bool {
+    /// Whether values of a panel are read best as they are: ratios, some seconds.
+    fn has_plain_y(&self, panel: &Panel) -> bool {
+        let points = || panel.series.iter().flat_map(|s| &s.points);
+        let largest = points().map(|p| p.estimate.high).fold(0.0, f64::max);
+        let least = points().map(|p| p.estimate.low).fold(largest, f64::min);
+        (0.5..1e3).contains(&largest) && (!self.log_y || least >= 0.01)
+    }
+
+    /// Whether numbers along the axis, such as batches or seconds, are read best as they are.
+    fn has_plain_x(&self) -> bool {
         let series = self.panels.iter().flat_map(|p| &p.series);
-        let mut points = series.flat_map(|s| &s.points).map(|p| p.estimate);
-        points.all(|e| e.low >= 0.1 && e.high < 10.0)
+        let largest = series.flat_map(|s| &s.points).map(|p| p.x.abs());
+        !self.log_x && (0.1..1e5).contains(&largest.fold(0.0, f64::max))
     }
 
     /// Where bars of a logarithmic axis begin: at a power of ten below the smallest, in all panels alike.
@@ -265,22 +282,14 @@ impl Picture {
     }
 }
 
+/// How an axis writes its numbers.
+fn ticks(is_plain: bool) -> TickFormat {
+    TickFormat::Custom(Arc::new(if is_plain { plain } else { tick }))
+}
+
 /// A number at an axis: three digits and a prefix.
 fn tick(value: f64) -> String {
-    let prefixes = [
-        (1e9, "G"),
-        (1e6, "M"),
-        (1e3, "k"),
-        (1.0, ""),
-        (1e-3, "m"),
-        (1e-6, "µ"),
-        (1e-9, "n"),
-    ];
-    let size = value.abs() * (1.0 + 1e-9);
-    let (scale, prefix) = prefixes
-        .into_iter()
-        .find(|(scale, _)| size >= *scale)
-        .unwrap_or((1.0, ""));
+    let (scale, prefix) = prefix(value.abs());
     let scaled = value / scale;
     let digits = if scaled.abs() >= 100.0 { 0 } else { 2 };
     let text = format!("{scaled:.digits$}");
@@ -292,7 +301,7 @@ fn tick(value: f64) -> String {
     format!("{text}{prefix}")
 }
 
-/// A number about one.
+/// A number without a prefix.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -305,6 +314,15 @@ fn mark(at: usize) -> MarkerShape {
 
 fn colour(at: usize) -> String {
     COLOURS[at % COLOURS.len()].into()
+}
+
+/// What is there stands side by side, as many empty places on its left as on its right: a place of bars lies around its name.
+fn middle<T>(all: Vec<Option<T>>) -> Vec<Option<T>> {
+    let (mut there, mut left): (Vec<_>, Vec<_>) = all.into_iter().partition(Option::is_some);
+    let right = left.split_off(left.len() / 2);
+    left.append(&mut there);
+    left.extend(right);
+    left
 }
 
 /// Lengths of an interval's arms.
@@ -387,7 +405,7 @@ fn renamed(svg: &str, name: &str) -> String {
 /// Adds the style for readers who prefer dark.
 fn dark(svg: &str) -> String {
     let mut rules = String::new();
-    for (light, dark) in [BACKGROUND, TEXT, GRID, AXIS] {
+    for (light, dark) in [BACKGROUND, TEXT, GRID, AXIS, BLUE, WINE] {
         for property in ["fill", "stroke"] {
             rules += &format!("[{property}=\"{light}\"]{{{property}:{dark}}}");
         }
@@ -458,7 +476,7 @@ impl Chart {
             bars: false,
             marks: true,
         };
-        picture.sized("chart", (640.0, 420.0))
+        picture.sized("chart", (640.0, 420.0), 1, BARS)
     }
 }
 
@@ -519,10 +537,26 @@ mod tests {
     }
 
     #[test]
+    fn bars_of_a_place_leave_no_gap_between_them() {
+        let all = middle(vec![Some(1), None, Some(3), None]);
+        assert_eq!(all, [None, Some(1), Some(3), None]);
+        let all = middle(vec![Some(1), None, Some(3)]);
+        assert_eq!(all, [Some(1), Some(3), None]);
+        assert_eq!(middle(vec![Some(1), Some(2)]), [Some(1), Some(2)]);
+    }
+
+    #[test]
     fn pictures_are_the_same_bytes_twice_and_have_a_dark_side() {
         for bars in [true, false] {
             let svg = picture(bars).svg("f");
             assert_eq!(svg, picture(bars).svg("f"));
+            // Two panels: below each other where a page is narrow.
+            let width = |svg: &str| -> f64 {
+                let rest = svg.split_once("viewBox=\"0 0 ").expect("a view box").1;
+                let width = rest.split(' ').next().expect("a width");
+                width.parse().expect("a number")
+            };
+            assert!(width(&picture(bars).narrow_svg("f")) < 0.6 * width(&svg));
             assert!(
                 svg.starts_with("<svg ")
                     && svg.contains("viewBox")

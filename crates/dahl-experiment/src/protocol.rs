@@ -131,12 +131,14 @@ fn window(steps: &mut dyn Steps, seconds: f64) -> Result<Ended, String> {
         let left = (end - now).as_secs_f64();
         piece = ((left.min(seconds / 12.0) / each.max(1e-9)) as u64).clamp(1, 1_000_000);
     }
+    let took = ("seconds".to_owned(), start.elapsed().as_secs_f64());
     let (loss, measures) = steps.after();
+    let measures = measures.into_iter().chain([took]);
     Ok(Ended {
         steps: done,
         images: done * steps.images(),
         loss: loss.filter(|l| l.is_finite()),
-        measures: measures.into_iter().map(|(k, v)| (k, Some(v))).collect(),
+        measures: measures.map(|(k, v)| (k, Some(v))).collect(),
     })
 }
 

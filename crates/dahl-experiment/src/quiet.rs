@@ -1,7 +1,7 @@
 //! What else went on while something was measured: other processes, the hypervisor, frequency, temperature.
 //!
-//! Reads `/proc` and `/sys`; where a file is missing the figure is. Judges against limits, and changes nothing: whoever
-//! measures decides what to do with a disturbed run.
+//! Reads `/proc` and `/sys`; where a file is missing the figure is. Judges against limits, and changes nothing: the
+//! caller decides what to do with a disturbed run.
 
 use std::fs;
 
@@ -185,6 +185,11 @@ impl Stat {
             faults: own_faults + number(8) + number(10),
         })
     }
+}
+
+/// The most memory that this process ever had resident, as far as the system says.
+pub fn peak_resident() -> u64 {
+    peak_bytes(std::process::id()).unwrap_or(0)
 }
 
 /// Most memory that a process had resident.

@@ -9,6 +9,8 @@ pub(crate) mod text;
 
 use std::path::PathBuf;
 
+use dahl_core::{report, several};
+
 use crate::ExperimentError;
 use crate::design::csv;
 use crate::figure::picture;
@@ -56,12 +58,12 @@ impl std::str::FromStr for Format {
 
 /// A table as texts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TextTable {
+pub(crate) struct TextTable {
     /// What it shows.
     pub title: String,
     /// Heads of the columns.
     pub heads: Vec<String>,
-    /// Rows of as many texts.
+    /// Rows of as many texts; none if no cell has a value.
     pub rows: Vec<Vec<String>>,
     /// What a reader must know: the best peer, why a cell is empty.
     pub notes: Vec<String>,
@@ -109,19 +111,27 @@ impl Session {
         }
     }
 
-    /// The tables as texts, for terminals.
-    pub fn tables(&self) -> Vec<TextTable> {
-        let filled = self.filled().into_iter();
-        filled.map(|(_, filled)| text::table(&filled)).collect()
-    }
-
-    /// The figures as lines of text, for terminals: a title, then each series by its name and its course.
-    pub fn sparklines(&self) -> Vec<String> {
-        let pictures = self.pictures();
-        pictures
+    /// The tables, and the figures as lines: a title, then each series by its name and its course.
+    pub fn shown(&self) -> report::Report {
+        let mut shown = report::Report::default();
+        for (_, filled) in self.filled() {
+            let table = text::table(&filled);
+            shown.line(table.title);
+            if !table.rows.is_empty() {
+                let heads = table.heads.into_iter().map(|head| (head, false)).collect();
+                let rows = table.rows;
+                shown.table(report::Table { heads, rows });
+            }
+            table.notes.into_iter().for_each(|note| shown.line(note));
+            shown.line("");
+        }
+        let figures = self.pictures();
+        let lines = figures
             .iter()
-            .flat_map(|(_, p)| text::sparklines(p))
-            .collect()
+            .flat_map(|(_, figure)| text::sparklines(figure));
+        lines.for_each(|line| shown.line(line));
+        shown.line("");
+        shown
     }
 
     /// The tables with values, each by its file's name; beside energy stands CPU time.
@@ -170,8 +180,11 @@ impl Session {
     fn notes(&self) -> Vec<String> {
         let status = self.status();
         let mut notes = vec![format!(
-            "{} of {} runs; {} were disturbed and left out, {} failed.",
-            status.done, status.planned, status.disturbed, status.failed
+            "{} of {} runs; {} disturbed and left out, {} failed.",
+            status.done,
+            status.planned,
+            several(status.disturbed, "attempt"),
+            status.failed
         )];
         if self.experiment.design.noisy {
             notes.push(
@@ -203,17 +216,24 @@ impl Session {
                 crate::world::FEW_READINGS
             ));
         }
-        let blocks = counted
-            .iter()
-            .map(|r| r.block)
-            .collect::<std::collections::BTreeSet<_>>()
-            .len();
-        if blocks < 6 {
+        if !self.has_intervals() {
             notes.push(format!(
-                "{blocks} blocks are too few for 95 % intervals of medians: the range of the values stands in their place."
+                "There are no 95 % intervals of medians of {}: the range of the values stands in their place.",
+                several(self.blocks(), "block")
             ));
         }
         notes
+    }
+
+    /// Blocks with a run that counts.
+    fn blocks(&self) -> usize {
+        let counted = self.runs().filter(|r| r.counts()).map(|r| r.block);
+        counted.collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    /// Whether there are values enough to bound a median with 95 %.
+    fn has_intervals(&self) -> bool {
+        self.blocks() >= 6
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dahl_core::Seconds;
 use dahl_core::file::{Lock, write_atomically};
+use dahl_core::report::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::ExperimentError;
@@ -22,6 +24,9 @@ use crate::world::{self, World};
 
 /// A disturbed run is repeated at most so often.
 const REPEATS: u32 = 2;
+
+/// The part of a window that must have been seen: what a peer did is divided by the time that was seen.
+const SEEN: f64 = 0.95;
 
 /// What a command line changes of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,6 +62,28 @@ impl Changes {
         })
     }
 
+    /// The same as options of a command line, each with a space before it.
+    pub(crate) fn options(&self) -> String {
+        let mut text = String::new();
+        for (factor, levels) in &self.only {
+            text += &format!(" --only {factor}={}", levels.join(","));
+        }
+        let numbers = [
+            ("blocks", self.blocks.map(|n| n.to_string())),
+            ("shorter", self.shorter.map(|x| x.to_string())),
+            ("others", self.others.map(|x| x.to_string())),
+        ];
+        for (name, number) in numbers {
+            text += &number.map_or(String::new(), |n| format!(" --{name} {n}"));
+        }
+        text += if self.noisy { " --noisy" } else { "" };
+        text + &self
+            .meters
+            .iter()
+            .map(|m| format!(" --meter {m}"))
+            .collect::<String>()
+    }
+
     /// The experiment with these changes.
     pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, ExperimentError> {
         for (factor, levels) in &self.only {
@@ -69,10 +96,14 @@ impl Changes {
             experiment = experiment.with_blocks(blocks);
         }
         if let Some(by) = self.shorter {
-            experiment = experiment.shortened(by);
+            experiment = experiment
+                .shortened(by)
+                .map_err(|e| ExperimentError::refused(format!("--shorter {by}: {e}")))?;
         }
         if let Some(others) = self.others {
-            experiment.design.others = others;
+            experiment = experiment
+                .allowing(others)
+                .map_err(|e| ExperimentError::refused(format!("--others {others}: {e}")))?;
         }
         experiment.design.noisy = self.noisy;
         if experiment.cells().is_empty() {
@@ -142,7 +173,12 @@ impl Session {
             )));
         }
         let experiment = changes.apply(experiment)?;
-        fs::create_dir_all(folder).map_err(ExperimentError::io(folder))?;
+        fs::create_dir_all(folder).map_err(|e| {
+            ExperimentError::refused(format!(
+                "cannot make the folder {}: {e}; name another with -o",
+                folder.display()
+            ))
+        })?;
         let cells = experiment.cells();
         put(folder, "experiment.toml", &experiment.text)?;
         put(folder, "session.json", &json(changes))?;
@@ -164,6 +200,16 @@ impl Session {
 
     /// Opens the folder of a session, to look at it.
     pub fn open(folder: &Path) -> Result<Session, ExperimentError> {
+        if !folder.join("session.json").is_file() {
+            let what = match folder.exists() {
+                true => "is not the folder of a session",
+                false => "is not there",
+            };
+            return Err(ExperimentError::refused(format!(
+                "{} {what}: `dahl experiment run FILE -o DIR` makes one",
+                folder.display()
+            )));
+        }
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(ExperimentError::io(&path))
@@ -274,6 +320,31 @@ impl Session {
         }
     }
 
+    /// The same in words, with the command that goes on.
+    pub fn progress(&self) -> Report {
+        let (mut report, s) = (Report::default(), self.status());
+        report.line(format!(
+            "{}: {} of {} runs done, {} disturbed, {} failed",
+            self.experiment.name, s.done, s.planned, s.disturbed, s.failed
+        ));
+        report.line(match s.done < s.planned {
+            true => format!(
+                "about {} left; go on with: dahl experiment run --resume {}",
+                Seconds(s.left),
+                self.folder.display()
+            ),
+            false => "complete".into(),
+        });
+        report
+    }
+
+    /// Where the archive of a session lies unless somebody says otherwise: beside its folder.
+    pub fn archive_path(&self) -> PathBuf {
+        let whole = self.folder.canonicalize();
+        let whole = whole.unwrap_or_else(|_| self.folder.clone());
+        PathBuf::from(format!("{}.tar.gz", whole.display()))
+    }
+
     /// Cells and blocks without a measurement that counts, each with the reason.
     pub fn unmeasured(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
@@ -320,7 +391,7 @@ impl Session {
         let lock = Lock::take(&path).map_err(ExperimentError::io(&path))?;
         let Some(_lock) = lock else {
             return Err(ExperimentError::refused(format!(
-                "another process writes {}",
+                "another process writes {}: wait until it has ended, or stop it",
                 self.folder.display()
             )));
         };
@@ -404,9 +475,11 @@ impl Session {
             .filter_map(|r| r.surroundings.megahertz)
             .collect();
         if run.failed.is_none() && !design.noisy {
-            run.disturbed = run
+            let around = run
                 .surroundings
                 .disturbance(design.others, stats::median(&usual));
+            let reasons: Vec<String> = around.into_iter().chain(unseen(&run)).collect();
+            run.disturbed = (!reasons.is_empty()).then(|| reasons.join("; "));
         }
         run = Run {
             block,
@@ -432,6 +505,15 @@ impl Session {
     ) -> Result<(), ExperimentError> {
         self.run_in(machine, on_event)
     }
+}
+
+/// That less was seen of a window than it lasted, as the peer says, because this process was kept from running.
+fn unseen(run: &Run) -> Option<String> {
+    let lasted = *run.measures.get("own_seconds")?;
+    (run.seconds < SEEN * lasted).then(|| {
+        let (seen, lasted) = (dahl_core::Seconds(run.seconds), dahl_core::Seconds(lasted));
+        format!("{seen} were seen of a window of {lasted}")
+    })
 }
 
 /// Writes a file of a session.

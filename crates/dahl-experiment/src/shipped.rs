@@ -30,6 +30,17 @@ pub fn shipped() -> Vec<crate::Experiment> {
     SHIPPED.iter().filter_map(|s| read(s).ok()).collect()
 }
 
+/// The one of this name.
+pub(crate) fn find(name: &str) -> Result<crate::Experiment, crate::ExperimentError> {
+    let all = shipped();
+    let names: Vec<&str> = all.iter().map(|e| e.name.as_str()).collect();
+    let unknown = dahl_core::text::unknown("experiment", name, &names);
+    let found = all.iter().find(|e| e.name == name).cloned();
+    found.ok_or_else(|| {
+        crate::ExperimentError::Refused(format!("{unknown} (nor is there a file of that name)"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +55,8 @@ mod tests {
             assert!(e.figures.len() + e.tables.len() > 0, "{name}");
         }
         assert_eq!(shipped().len(), SHIPPED.len());
+        assert_eq!(find("cores").expect("it ships").name, "cores");
+        let error = find("core").expect_err("none").to_string();
+        assert!(error.contains("did you mean \"cores\"?"), "{error}");
     }
 }

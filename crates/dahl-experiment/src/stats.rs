@@ -14,6 +14,9 @@ const RESAMPLES: u64 = 2000;
 /// Fewer values than this cannot bound a median with 95 % (2 · 2⁻ⁿ > 5 %).
 const FEW: usize = 6;
 
+/// Differences of clocks and counters are off by so much of them, where they are equal.
+const ROUNDING: f64 = 1e-9;
+
 /// A median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -41,9 +44,10 @@ impl Estimate {
         self.n < FEW
     }
 
-    /// Whether the interval contains a value.
+    /// Whether the interval contains a value; an end that differs from it by rounding alone is the value.
     pub fn contains(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
+        let rounding = ROUNDING * value.abs();
+        self.low <= value + rounding && value - rounding <= self.high
     }
 
     /// Whether two intervals have a value in common.
@@ -152,7 +156,7 @@ fn finish(values: &mut [f64], n: usize, median: f64, range: (f64, f64)) -> Optio
         .then_some(estimate)
 }
 
-/// A ratio in words: `1.32 (1.29–1.35)`, or that no difference was seen.
+/// A ratio in words: `× 1.32 (1.29–1.35)`, or that no difference was seen.
 pub(crate) fn ratio_text(ratio: &Estimate) -> String {
     let Estimate {
         median,
@@ -162,7 +166,7 @@ pub(crate) fn ratio_text(ratio: &Estimate) -> String {
     } = ratio;
     match ratio.contains(1.0) {
         true => format!("no difference seen ({low:.3}–{high:.3}, n = {n})"),
-        false => format!("{median:.3} ({low:.3}–{high:.3}, n = {n})"),
+        false => format!("× {median:.3} ({low:.3}–{high:.3}, n = {n})"),
     }
 }
 

@@ -88,14 +88,19 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Rows and columns whose engines know nothing of the measure go, if others stay.
-    fn trimmed(mut self) -> Filled {
+    /// Rows and columns whose engines know nothing of the measure go, if others stay; otherwise nobody knows it.
+    fn trimmed(mut self, nobody: &str) -> Filled {
         let silent = |e: &Entry| match e {
             Entry::Empty => true,
             Entry::Missing(why) => why == SAYS_NOTHING,
             Entry::Value(..) => false,
         };
         if self.entries().all(silent) {
+            for entry in self.rows.iter_mut().flat_map(|(_, entries)| entries) {
+                if let Entry::Missing(why) = entry {
+                    *why = nobody.to_owned();
+                }
+            }
             return self;
         }
         self.rows.retain(|(_, entries)| !entries.iter().all(silent));
@@ -106,6 +111,29 @@ impl Filled {
                     entries.remove(at);
                 }
             }
+        }
+        self
+    }
+
+    /// A factor that has one level in all rows is said once, below the table, and one that no row has is not said.
+    fn without_constants(mut self) -> Filled {
+        let mut same = Vec::new();
+        for at in (0..self.keys.len()).rev() {
+            let levels: BTreeSet<&str> = self.rows.iter().map(|(key, _)| &key[at][..]).collect();
+            if levels.len() != 1 || self.keys.len() == 1 {
+                continue;
+            }
+            let factor = self.keys.remove(at);
+            let level = self.rows.iter_mut().map(|(key, _)| key.remove(at)).last();
+            same.extend(
+                level
+                    .filter(|l| l != NO_LEVEL)
+                    .map(|l| format!("{factor} is {l}")),
+            );
+        }
+        same.reverse();
+        if !same.is_empty() {
+            self.notes.push(format!("In all rows {}.", same.join(", ")));
         }
         self
     }
@@ -147,9 +175,12 @@ pub(crate) fn varying(session: &Session) -> Vec<String> {
     names.filter(varies).cloned().collect()
 }
 
+/// What stands for a level that a cell does not have.
+pub(crate) const NO_LEVEL: &str = "–";
+
 /// A level's text in a cell; a dash where the cell has none.
 pub(crate) fn level(cell: &Cell, factor: &str) -> String {
-    cell.get(factor).map_or("–".into(), Level::to_string)
+    cell.get(factor).map_or(NO_LEVEL.into(), Level::to_string)
 }
 
 /// Distinct texts of some factors over the cells, in the order of cells.
@@ -178,19 +209,22 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
     let columns: Vec<String> = distinct(session.cells.iter(), std::slice::from_ref(&table.columns))
         .into_iter()
         .flatten()
-        .filter(|c| c != "–")
+        .filter(|c| c != NO_LEVEL)
         .collect();
     let mut best: Vec<(String, Vec<String>)> = Vec::new();
     let mut rows = Vec::new();
-    let at = |key: &[String], column: &str| {
+    let find = |column: &str, key: &[String], same: fn(&str, &str) -> bool| {
         session.cells.iter().position(|cell| {
-            level(cell, &table.columns) == column
-                && keys.iter().zip(key).all(|(f, k)| level(cell, f) == *k)
+            let mut levels = keys.iter().map(|f| level(cell, f)).zip(key);
+            level(cell, &table.columns) == column && levels.all(|(l, k)| same(&l, k))
         })
     };
+    let at = |key: &[String], column: &str| find(column, key, |level, key| level == key);
     for key in distinct(session.cells.iter(), &keys) {
+        // A peer that lacks a factor, as one node has no shares, is the peer for all its levels.
         let peer = peer(session, table, measure, &columns, &|column| {
             at(&key, column)
+                .or_else(|| find(column, &key, |level, key| level == key || level == NO_LEVEL))
         });
         // Which of several was the best is not to be seen in the table.
         if let Some((name, _, true)) = &peer {
@@ -230,7 +264,11 @@ pub(crate) fn fill(session: &Session, table: &crate::file::Table, measure: &str)
         rows,
         notes,
     };
-    filled.trimmed()
+    let nobody = format!(
+        "no engine says {measure}; there are {}",
+        measures(session).join(", ")
+    );
+    filled.trimmed(&nobody).without_constants()
 }
 
 /// The level that ratios are to, its cell, and whether it is the best of several.

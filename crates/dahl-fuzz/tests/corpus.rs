@@ -122,6 +122,7 @@ tests! {
     rows: "rows",
     frequencies: "frequencies",
     plan: "plan",
+    nodes: "nodes",
     step: "step",
     trace: "trace",
     checkpoint: "checkpoint",

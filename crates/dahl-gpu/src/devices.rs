@@ -141,7 +141,6 @@ fn of_opencl((number, info): (usize, opencl::Info)) -> Found {
 }
 
 impl Found {
-    /// Opens it.
     pub(crate) fn open(&self, settings: Settings) -> Result<Arc<dyn Device>, GpuError> {
         Ok(match self.library {
             Library::Cuda => CudaDevice::open(self.number, settings)?,

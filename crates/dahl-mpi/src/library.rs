@@ -35,7 +35,10 @@ pub(crate) fn load(launched: &Launched) -> Result<libloading::Library, MpiError>
     for file in files {
         match open(file) {
             Ok(library) => return Ok(library),
-            Err(error) => tried.push(error.to_string()),
+            Err(error) => tried.push(match std::error::Error::source(&error) {
+                Some(why) => why.to_string(),
+                None => format!("{file}: {error}"),
+            }),
         }
     }
     Err(MpiError::NotFound {

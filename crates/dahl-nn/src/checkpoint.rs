@@ -23,8 +23,8 @@ mod folder;
 #[cfg(test)]
 mod tests;
 
+pub use folder::CheckpointFolder;
 pub(crate) use folder::OpenFolder;
-pub use folder::{BEST, CheckpointFolder};
 
 /// The file in a checkpoint's directory.
 pub const FILE: &str = "checkpoint.safetensors";
@@ -292,11 +292,14 @@ impl Checkpoint {
         let name = toml::from_str::<toml::Table>(&self.model_toml).ok();
         let name = name.and_then(|t| Some(t.get("name")?.as_str()?.to_owned()));
         let data = self.data.as_ref().map_or("no data", |d| &d.name);
+        let at = match self.batch_in_epoch {
+            0 => format!("at the end of epoch {}", self.epoch),
+            _ => format!("in epoch {}", self.epoch + 1),
+        };
         format!(
-            "{} on {data}, after step {} in epoch {}",
+            "{} on {data}, after step {} {at}",
             name.as_deref().unwrap_or("a model"),
-            self.step,
-            self.epoch + 1
+            self.step
         )
     }
 
@@ -388,12 +391,20 @@ fn compare(saved: &Value, given: &Value, path: &str, differences: &mut Vec<Strin
             } else {
                 format!("{path}.{key}")
             };
-            let nothing = Value::String("nothing".into());
-            let [x, y] = [a, b].map(|side| side.get(key).unwrap_or(&nothing));
+            let [x, y] = [a, b].map(|side| side.get(key).unwrap_or(&Value::Null));
             compare(x, y, &path, differences);
         }
     } else if saved != given {
-        let key = if path.is_empty() { "settings" } else { path };
+        let key = match path {
+            "" => "settings",
+            "delays" => "delays (of --pipeline)",
+            other => other,
+        };
+        let text = |value: &Value| match value {
+            Value::Null => "nothing".to_string(),
+            other => other.to_string(),
+        };
+        let (saved, given) = (text(saved), text(given));
         differences.push(format!("{key} = {saved}, this run has {given}"));
     }
 }

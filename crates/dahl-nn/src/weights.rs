@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::checkpoint;
 use crate::model::{Model, Param, Role};
 
-pub use diff::{TensorDiff, Worst, diff};
+pub use diff::{TensorDiff, Worst, diff, diff_report};
 pub(crate) use fit::fit_partly;
 pub use fit::{Fitted, fit};
 
@@ -122,7 +122,7 @@ impl Data {
     }
 
     /// All elements in single precision, rounded to nearest.
-    pub fn to_f32(&self) -> Vec<f32> {
+    pub(crate) fn to_f32(&self) -> Vec<f32> {
         match self {
             Data::F32(v) => v.clone(),
             Data::F64(v) => v.iter().map(|&x| x as f32).collect(),

@@ -73,41 +73,19 @@ fn any_shares_give_the_bits_of_one_node() {
 const BLOCKS: &str = r#"
 name = "blocks"
 input = [3, 8, 8]
-[[layers]]
-type = "conv2d"
-out_channels = 32
-kernel = 3
-padding = 1
-[[layers]]
-type = "batch_norm2d"
-[[layers]]
-type = "relu"
-[[layers]]
-type = "conv2d"
-out_channels = 32
-kernel = 3
-padding = 1
-[[layers]]
-type = "conv2d"
-out_channels = 256
-kernel = 3
-padding = 1
-[[layers]]
-type = "relu"
-[[layers]]
-type = "max_pool2d"
-kernel = 2
-[[layers]]
-type = "flatten"
-[[layers]]
-type = "linear"
-out_features = 16
-[[layers]]
-type = "dropout"
-p = 0.3
-[[layers]]
-type = "linear"
-out_features = 8
+layers = [
+    { type = "conv2d", out_channels = 32, kernel = 3, padding = 1 },
+    { type = "batch_norm2d" },
+    { type = "relu" },
+    { type = "conv2d", out_channels = 32, kernel = 3, padding = 1 },
+    { type = "conv2d", out_channels = 256, kernel = 3, padding = 1 },
+    { type = "relu" },
+    { type = "max_pool2d", kernel = 2 },
+    { type = "flatten" },
+    { type = "linear", out_features = 16 },
+    { type = "dropout", p = 0.3 },
+    { type = "linear", out_features = 8 },
+]
 "#;
 
 #[test]

@@ -21,7 +21,8 @@ use dahl_nn::optim::{Optimizer, UpdateRule};
 use dahl_nn::step::Step;
 use dahl_nn::train::{Event, Progress, Session, Training};
 use dahl_runtime::Runtime;
-use probe::{Probe, read, write};
+use dahl_test_support::arrays::{read, write};
+use probe::Probe;
 use serde::{Deserialize, Serialize};
 
 type Lazy = LazyLock<Arc<Codelet>>;

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use dahl_core::{DType, Executor, Handle};
+use dahl_core::DType;
 use dahl_nn::losses::{LOSSES, Loss, Targets};
 use dahl_nn::model::Model;
 use dahl_nn::optim::Sgd;
 use dahl_nn::step::Step;
 use dahl_runtime::Runtime;
+use dahl_test_support::arrays::{read, write};
 use dahl_test_support::runs::{first_weights, fixtures, noise};
 
 #[derive(serde::Deserialize)]
@@ -36,19 +37,6 @@ fn number(stream: u64, i: usize) -> f64 {
     (noise(stream, i as u64) >> 40) as f64 / 16_777_216.0
 }
 
-fn write(runtime: &mut Runtime, array: &Handle, value: impl Fn(usize) -> f64) {
-    let mut change =
-        |mut v: dahl_core::ValuesMut<'_>| (0..v.len()).for_each(|i| v.set(i, value(i)));
-    Executor::write(runtime, array, &mut change).unwrap();
-}
-
-fn read(runtime: &mut Runtime, array: &Handle) -> Vec<f64> {
-    let mut values = Vec::new();
-    let mut see = |v: dahl_core::Values<'_>| values.extend((0..v.len()).map(|i| v.get(i)));
-    Executor::read(runtime, array, &mut see).unwrap();
-    values
-}
-
 fn check(case: &Case) {
     let name = format!("{} {}", case.name, case.dtype);
     let tolerance = match case.dtype {
@@ -72,18 +60,20 @@ fn check(case: &Case) {
     let first = first_weights(&step.model);
     for (param, array) in step.model.params().iter().zip(&lowered.state.params) {
         let values = first[&param.key].data.to_f64();
-        write(&mut runtime, array.first().unwrap(), |i| values[i]);
+        write(&mut runtime, array.first().unwrap(), &values);
     }
     let (io, classes) = (&lowered.io, step.model.classes() as u64);
-    write(&mut runtime, &io.inputs, |i| number(3, i) * 2.0 - 1.0);
-    write(&mut runtime, &io.targets, |i| match step.loss.targets() {
+    let pixel = |i| number(3, i) * 2.0 - 1.0;
+    let pixels: Vec<f64> = (0..io.inputs.shape.len()).map(pixel).collect();
+    write(&mut runtime, &io.inputs, &pixels);
+    let target = |i| match step.loss.targets() {
         Targets::Classes => ((noise(1, i as u64) >> 8) % classes) as f64,
         Targets::Values | Targets::Shares => number(4, i),
-    });
+    };
+    let targets: Vec<f64> = (0..io.targets.shape.len()).map(target).collect();
+    write(&mut runtime, &io.targets, &targets);
     let values = step.optimizer.values(case.rate, 1);
-    write(&mut runtime, &io.values, |i| {
-        values.get(i).copied().unwrap_or(0.0)
-    });
+    write(&mut runtime, &io.values, &values);
     for (i, &want) in case.losses.iter().enumerate() {
         runtime.launch(&lowered.graph).unwrap();
         runtime.wait().unwrap();

@@ -137,7 +137,9 @@ fn every_other_option_is_refused_by_name() {
                 ..Adam::default()
             })
         }),
-        ("clip_norm = null, this run has 1.0", |s| s.clip_norm(1.0)),
+        ("clip_norm = nothing, this run has 1.0", |s| {
+            s.clip_norm(1.0)
+        }),
         ("accumulate", |s| s.accumulate(2)),
         ("ema", |s| s.ema(0.5)),
         ("seed = 5, this run has 6", |s| s.seed(6)),

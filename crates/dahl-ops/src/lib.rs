@@ -6,6 +6,7 @@ pub mod activation;
 pub mod api;
 pub mod batch_norm;
 pub mod channelwise;
+mod choices;
 pub mod codelets;
 pub mod compare;
 pub mod conv2d;
@@ -31,4 +32,5 @@ mod tests;
 pub mod upsample;
 pub mod window;
 
+pub use choices::Choices;
 pub use identity::KernelIdentity;

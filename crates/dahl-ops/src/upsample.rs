@@ -14,25 +14,10 @@
 use dahl_core::view::for_rows;
 use dahl_core::{Call, Codelet, Cost, Operands, Recorder, Tensor, View, ViewMut};
 
-use crate::declare::{Shaped, operands, params};
+use crate::declare::params;
 use crate::op::{Done, Op, by_type, cpu, elements, extents};
 use crate::simd::Lane;
-
-operands! {
-    /// Operands of [`UPSAMPLE`].
-    Upsample {
-        x: one [Read] 4 "the input: samples × channels × height × width",
-        y: one [Write] 4 "the same samples and channels, of another height and width",
-    }
-}
-
-operands! {
-    /// Operands of [`UPSAMPLE_GRAD`].
-    UpsampleGrad {
-        dy: one [Read] 4 "the gradient by the output",
-        dx: one [Write] 4 "the gradient by the input",
-    }
-}
+use crate::window::{Planes, PlanesGrad, expect_channels};
 
 params! {
     /// How pixels are made.
@@ -75,19 +60,13 @@ fn cost(call: &Call) -> Cost {
     }
 }
 
-/// The same samples and channels, and planes that are not empty.
-fn expect_channels(x: &Shaped, y: &Shaped) -> Result<(), String> {
-    let ([n, c, ..], [.., h, w]) = (x.dims(), y.dims());
-    y.expect([n, c, h, w])
-}
-
 /// Each output pixel from the input.
-pub static UPSAMPLE: Op<Upsample, Resampling> = Op::new(|| {
+pub static UPSAMPLE: Op<Planes, Resampling> = Op::new(|| {
     let rule = |call: &Call| {
-        let Upsample { x, y } = Upsample::shapes(call);
+        let Planes { x, y } = Planes::shapes(call);
         expect_channels(&x, &y)
     };
-    let scratch = |call: &Call| elements(call, 2 * Upsample::shapes(call).y.dims()[3]);
+    let scratch = |call: &Call| elements(call, 2 * Planes::shapes(call).y.dims()[3]);
     Codelet::new("upsample")
         .rule(rule)
         .cost(cost)
@@ -96,12 +75,12 @@ pub static UPSAMPLE: Op<Upsample, Resampling> = Op::new(|| {
 });
 
 /// Each output's gradient goes where its value came from.
-pub static UPSAMPLE_GRAD: Op<UpsampleGrad, Resampling> = Op::new(|| {
+pub static UPSAMPLE_GRAD: Op<PlanesGrad, Resampling> = Op::new(|| {
     let rule = |call: &Call| {
-        let UpsampleGrad { dy, dx } = UpsampleGrad::shapes(call);
+        let PlanesGrad { dy, dx } = PlanesGrad::shapes(call);
         expect_channels(&dx, &dy)
     };
-    let scratch = |call: &Call| elements(call, 2 * UpsampleGrad::shapes(call).dy.dims()[3]);
+    let scratch = |call: &Call| elements(call, 2 * PlanesGrad::shapes(call).dy.dims()[3]);
     Codelet::new("upsample_grad")
         .rule(rule)
         .cost(cost)
@@ -109,7 +88,7 @@ pub static UPSAMPLE_GRAD: Op<UpsampleGrad, Resampling> = Op::new(|| {
 });
 
 fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let (at, how) = (Upsample::at(ops.len()), Resampling::of(ops.params()));
+    let (at, how) = (Planes::at(ops.len()), Resampling::of(ops.params()));
     let (x, y) = (ops.read::<T>(at.x), ops.write::<T>(at.y));
     let columns = ops.scratch(2 * y.dims()[3]);
     resample(x, y, &how, columns);
@@ -117,7 +96,7 @@ fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn backward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let (at, how) = (UpsampleGrad::at(ops.len()), Resampling::of(ops.params()));
+    let (at, how) = (PlanesGrad::at(ops.len()), Resampling::of(ops.params()));
     let (dy, dx) = (ops.read::<T>(at.dy), ops.write::<T>(at.dx));
     let columns = ops.scratch(2 * dy.dims()[3]);
     spread(dy, dx, &how, columns);
@@ -209,7 +188,7 @@ pub fn upsample_into<T: Lane>(
     y: &mut Tensor<'_, T>,
 ) {
     let (x, y) = (x.read(), y.write());
-    UPSAMPLE.submit(recorder, Upsample { x, y }, how);
+    UPSAMPLE.submit(recorder, Planes { x, y }, how);
 }
 
 /// The gradient of [`upsample`] by its input, which has this height and width.
@@ -235,7 +214,7 @@ pub fn upsample_grad_into<T: Lane>(
     dx: &mut Tensor<'_, T>,
 ) {
     let (dy, dx) = (dy.read(), dx.write());
-    UPSAMPLE_GRAD.submit(recorder, UpsampleGrad { dy, dx }, how);
+    UPSAMPLE_GRAD.submit(recorder, PlanesGrad { dy, dx }, how);
 }
 
 #[cfg(test)]

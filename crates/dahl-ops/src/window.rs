@@ -12,7 +12,29 @@
 //! for a tile whose output view starts at `y0` and whose input view starts at `h0` it is
 //! `h0 + padding − y0 · stride`. The same equation read backwards serves input gradients.
 
-use crate::declare::Shaped;
+use crate::declare::{Shaped, operands};
+
+operands! {
+    /// Operands of what makes planes of planes, each of a sample and a channel: pooling, resampling.
+    Planes {
+        x: one [Read] 4 "the input: samples × channels × height × width",
+        y: one [Write] 4 "the output: as many samples and channels, of a height and width of its own",
+    }
+}
+
+operands! {
+    /// Operands of the gradients of what [`Planes`] has.
+    PlanesGrad {
+        dy: one [Read] 4 "the gradient by the output",
+        dx: one [Write] 4 "the gradient by the input",
+    }
+}
+
+/// Refuses an output that has other samples or channels than its input.
+pub(crate) fn expect_channels(x: &Shaped, y: &Shaped) -> Result<(), String> {
+    let ([n, c, ..], [.., h, w]) = (x.dims(), y.dims());
+    y.expect([n, c, h, w])
+}
 
 /// Kernel, stride and shift along height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

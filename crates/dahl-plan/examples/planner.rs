@@ -1,6 +1,6 @@
 //! How near to the optimum plans are proven to be, and how long that takes.
 //!
-//! `cargo run --release -p dahl-sched --example planner [small|large] [seconds] [words]` prints one line per
+//! `cargo run --release -p dahl-plan --example planner [small|large] [seconds] [words]` prints one line per
 //! problem, those whose line contains all the words if there are any, with the seconds computed (Linux): graphs shaped like training steps and random ones, on four kinds of machine.
 
 use std::time::Duration;

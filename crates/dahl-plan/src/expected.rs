@@ -5,7 +5,8 @@
 //! have done, durations vary and others wait for the unlucky one, the next step begins before this one has ended.
 //! The simulator knows all that, as far as the machine's description and the noise it is given say so; it follows
 //! the plan, tasks and transfers, for as many steps as it takes for what varies to even out. Where neither says
-//! anything, a step alone takes what the equations say.
+//! anything, a step alone takes what the equations say. Where durations vary, units that are alike stand in for the unlucky
+//! one, as they do in a run.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use dahl_core::{Graph, Joules, Machine, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::file::PlanFile;
-use dahl_sched::policy::{Fixed, ScheduleError};
+use dahl_sched::policy::{ScheduleError, UnknownPolicy};
 use dahl_sched::transfers::TransferError;
 use dahl_sim::{Options, Prediction, SimError, Times, simulate};
 
@@ -26,7 +27,7 @@ const FIRST: usize = 4;
 /// Steps that count where nothing varies.
 const STEADY: usize = 8;
 
-/// See the module.
+/// Time and energy of a step in a run that follows a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// From the end of one step of a run to the end of the next.
@@ -51,11 +52,29 @@ pub enum FollowError {
     /// The simulator refuses.
     #[error(transparent)]
     Refused(#[from] SimError),
+    /// There is no policy of the name that it gives.
+    #[error(transparent)]
+    Policy(#[from] UnknownPolicy),
+    /// A unit that takes part is not there.
+    #[error("the plan is for unit {0:?}, which is not there: plan again for this machine")]
+    Unit(String),
+    /// A unit has not the state that it is to be in.
+    #[error(
+        "the plan is for unit {unit:?} in frequency state {state}, and it has {has} of them: plan again for this machine"
+    )]
+    State {
+        /// The unit.
+        unit: String,
+        /// The state.
+        state: u8,
+        /// How many it has beside the usual one.
+        has: usize,
+    },
 }
 
 impl Expected {
-    /// Of a plan followed on a machine with tasks as long as `times` says. `run` says how many steps are in
-    /// flight, who launches and how durations vary; the rest of it is the plan's.
+    /// Of a plan followed on a machine with tasks as long as `times` says: its orders, or its policy on its units. `run`
+    /// says how many steps are in flight, who launches and how durations vary; the rest of it is the plan's.
     pub fn of(
         plan: &PlanFile,
         graph: &Graph,
@@ -63,9 +82,14 @@ impl Expected {
         times: &Times,
         run: &Options,
     ) -> Result<Expected, FollowError> {
+        if let Some(policy) = &plan.policy {
+            let (mut machine, mut times) = (machine.clone(), times.clone());
+            policy.set_states(&mut machine, &mut times)?;
+            return policy.expected(graph, &machine, &times, run);
+        }
         let transfers = Arc::new(plan.checked_transfers(graph, machine)?);
         let mut simulated = |steps, in_flight| -> Result<Prediction, FollowError> {
-            let fixed = Fixed::new(graph.len(), plan.orders())?;
+            let fixed = plan.deciding(graph, machine, run.noise.is_some())?;
             let transfers = Some(transfers.clone());
             let options = Options {
                 steps,
@@ -76,7 +100,7 @@ impl Expected {
                 record: false,
                 ..run.clone()
             };
-            Ok(simulate(graph, machine, times, &fixed, &options)?)
+            Ok(simulate(graph, machine, times, &*fixed, &options)?)
         };
         Expected::of_runs(graph, machine, run, &mut simulated)
     }

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use dahl_core::report::{Report, Table};
 use dahl_core::{Joules, Seconds};
 use serde::Serialize;
 
 use super::file::PlanFile;
+use super::policy::PlanPolicy;
 use super::problem::Objective;
 
 /// What units of one kind do.
@@ -27,6 +29,56 @@ pub struct UnitSummary {
     pub states: Vec<(u8, f64)>,
     /// What takes most of their time: codelets with their parts.
     pub mostly: Vec<(String, f64)>,
+}
+
+/// A plan for people: its units, its memories, its sentences.
+pub fn report(plan: &PlanFile) -> Report {
+    let mut out = Report::default();
+    let mut table = Table::new("units|>used|>tasks|>busy|states|mostly");
+    for d in unit_summaries(plan) {
+        table.row([
+            d.units.clone(),
+            format!("{} of {}", d.used, d.count),
+            d.tasks.to_string(),
+            format!("{:.1} %", 100.0 * d.busy),
+            states(&d),
+            shares(&d.mostly),
+        ]);
+    }
+    out.paragraph(table);
+    let mut memories = Table::new("memory|>peak|>capacity");
+    for p in &plan.peaks {
+        let capacity = p.capacity.map_or("unlimited".into(), |c| c.to_string());
+        memories.row([p.memory.clone(), p.bytes.to_string(), capacity]);
+    }
+    out.paragraph(memories);
+    for sentence in sentences(plan) {
+        out.line(sentence);
+    }
+    out
+}
+
+fn states(does: &UnitSummary) -> String {
+    let all: Vec<(String, f64)> = does
+        .states
+        .iter()
+        .map(|&(s, p)| {
+            (
+                if s == 0 {
+                    "usual".into()
+                } else {
+                    format!("state {s}")
+                },
+                p,
+            )
+        })
+        .collect();
+    shares(&all)
+}
+
+fn shares(list: &[(String, f64)]) -> String {
+    let one = |(name, part): &(String, f64)| format!("{name} {:.0} %", 100.0 * part);
+    list.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The name of a unit without its number.
@@ -49,14 +101,12 @@ pub fn unit_summaries(plan: &PlanFile) -> Vec<UnitSummary> {
         list
     };
     let one = |&name: &&str| {
-        let mine: Vec<_> = plan
-            .units
-            .iter()
-            .filter(|u| stem(&u.name) == name)
+        let mine: Vec<_> = (plan.units.iter().enumerate())
+            .filter(|(_, u)| stem(&u.name) == name)
             .collect();
         let (mut states, mut codelets) = (BTreeMap::new(), BTreeMap::new());
         let mut work = 0.0;
-        for &t in mine.iter().flat_map(|u| &u.order) {
+        for &t in mine.iter().flat_map(|(_, u)| &u.order) {
             let task = &plan.tasks[t as usize];
             let time = task.end.0 - task.start.0;
             *states.entry(task.state.to_string()).or_insert(0.0) += time;
@@ -71,9 +121,12 @@ pub fn unit_summaries(plan: &PlanFile) -> Vec<UnitSummary> {
             } else {
                 format!("{name} ({})", mine.len())
             },
-            used: mine.iter().filter(|u| !u.order.is_empty()).count(),
+            used: mine
+                .iter()
+                .filter(|(u, _)| !plan.states_of(*u).is_empty())
+                .count(),
             count: mine.len(),
-            tasks: mine.iter().map(|u| u.order.len()).sum(),
+            tasks: mine.iter().map(|(_, u)| u.order.len()).sum(),
             busy: if whole > 0.0 { work / whole } else { 0.0 },
             states: parts(states, all)
                 .into_iter()
@@ -99,6 +152,14 @@ pub fn sentences(plan: &PlanFile) -> Vec<String> {
         plan.joules.busy,
         plan.joules.transfers
     )];
+    out.extend(plan.policy.as_ref().map(|policy| {
+        format!(
+            "{} decides order and unit of every task at run time, on {}: the tasks of each unit, above, and the step \
+             alone are those of one simulated step.",
+            policy.name,
+            units(policy)
+        )
+    }));
     out.extend(plan.expected.as_ref().map(|e| {
         // Where nothing is known of runs there is nothing to explain.
         let why = match e.seconds.0 / plan.seconds.0 - 1.0 {
@@ -143,6 +204,30 @@ pub fn sentences(plan: &PlanFile) -> Vec<String> {
     }
     out.extend(limits(plan));
     out
+}
+
+/// The units of a policy: `cpu (28) in state 1`.
+fn units(policy: &PlanPolicy) -> String {
+    let mut kinds: Vec<(&str, u8, Vec<&str>)> = Vec::new();
+    for unit in &policy.units {
+        let kind = (stem(&unit.name), unit.state);
+        match kinds.iter_mut().find(|k| (k.0, k.1) == kind) {
+            Some(known) => known.2.push(&unit.name),
+            None => kinds.push((kind.0, kind.1, vec![&unit.name])),
+        }
+    }
+    let one = |(stem, state, names): &(&str, u8, Vec<&str>)| {
+        let name = match &names[..] {
+            [one] => one.to_string(),
+            many => format!("{stem} ({})", many.len()),
+        };
+        match state {
+            0 => name,
+            state => format!("{name} in state {state}"),
+        }
+    };
+    let all: Vec<String> = kinds.iter().map(one).collect();
+    all.join(", ")
 }
 
 fn against(plan: &PlanFile, name: &str, seconds: Seconds, joules: Joules) -> String {

@@ -7,19 +7,20 @@
 use std::hash::Hasher;
 
 use dahl_core::hash::StableHasher;
-use dahl_core::{Bytes, Graph, Joules, Machine, Seconds};
+use dahl_core::{Bytes, Graph, Joules, Machine, Seconds, Unit};
 use dahl_sched::policy::check_orders;
 use serde::{Deserialize, Serialize};
 
 use super::expected::Expected;
 use super::graph_problem::GraphProblem;
+use super::policy::PlanPolicy;
 use super::problem::{Goal, Objective};
 use super::solve::Plan;
 use super::steady::SteadyBound;
 use super::transfers::{self, TransferEntry};
 
 /// The version that is written, and the only one that is read.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// Times, joules and costs of one step are below this.
 const MOST: f64 = 1e18;
@@ -97,6 +98,34 @@ pub struct UnitEntry {
     /// The clock of the frequency state that all of its tasks are in, where it is not the usual one and is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hertz: Option<f64>,
+    /// The first unit of the machine that is like it in all but its name; none where data is in several memories, or
+    /// where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<u16>,
+}
+
+impl UnitEntry {
+    /// What a machine says of a unit, without tasks.
+    pub(crate) fn new(machine: &Machine, unit: &Unit) -> UnitEntry {
+        let alike = |other: &Unit| {
+            let name = unit.name.clone();
+            *unit
+                == Unit {
+                    name,
+                    ..other.clone()
+                }
+        };
+        let first = machine.units.iter().position(alike);
+        UnitEntry {
+            name: unit.name.clone(),
+            order: Vec::new(),
+            busy: Seconds(0.0),
+            hertz: None,
+            like: first
+                .filter(|_| machine.memories.len() == 1)
+                .map(|u| u as u16),
+        }
+    }
 }
 
 /// Joules by part.
@@ -143,6 +172,10 @@ pub struct PlanFile {
     pub version: u32,
     /// What it is for.
     pub target: PlanTarget,
+    /// Who decides order and unit at run time; none where tasks have theirs. Units' orders and tasks' times are then those
+    /// of one simulated step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PlanPolicy>,
     /// Time of a step alone, by the plan's equations.
     pub seconds: Seconds,
     /// Joules of a step alone, by the same equations.
@@ -185,6 +218,9 @@ pub enum FileError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The policy cannot decide.
+    #[error("policy.{0}")]
+    Policy(String),
     /// A figure that no plan can have.
     #[error("{key} is {value:e}: it must be a number from 0 to {MOST:e}")]
     Figure {
@@ -227,12 +263,7 @@ impl PlanFile {
         let mut units: Vec<UnitEntry> = machine
             .units
             .iter()
-            .map(|u| UnitEntry {
-                name: u.name.clone(),
-                order: Vec::new(),
-                busy: Seconds(0.0),
-                hertz: None,
-            })
+            .map(|u| UnitEntry::new(machine, u))
             .collect();
         let mut by_start: Vec<u32> = (0..s.runs.len() as u32).collect();
         by_start.sort_by(|&a, &b| {
@@ -278,6 +309,7 @@ impl PlanFile {
                 transfers: sum(&s.energy.links),
                 total: Joules(s.energy.total()),
             },
+            policy: None,
             expected: None,
             peaks: p
                 .memories
@@ -366,6 +398,23 @@ impl PlanFile {
         if let Some(t) = seen.iter().position(|s| !s) {
             return wrong(t, "is in no unit's order");
         }
+        if let Some(policy) = &self.policy {
+            policy.check(&self.units)?;
+            for (u, unit) in self.units.iter().enumerate() {
+                let states = self.states_of(u);
+                let other = |t: &&u32| !states.contains(&self.tasks[**t as usize].state);
+                if let Some(&t) = unit.order.iter().find(other) {
+                    let text =
+                        "is not on a unit of the plan's policy, in the state that it has there";
+                    return wrong(t as usize, text);
+                }
+            }
+            if !self.transfers.is_empty() {
+                let text =
+                    "transfers: a policy brings the data itself: leave them out, or the policy";
+                return Err(FileError::Policy(text.into()));
+            }
+        }
         for (i, transfer) in self.transfers.iter().enumerate() {
             let mut ends = [&transfer.from, &transfer.to].into_iter();
             if let Some(name) = ends.find(|name| self.memory(name).is_none()) {
@@ -392,6 +441,20 @@ impl PlanFile {
     /// For each unit, its tasks in order: what [`Fixed`](dahl_sched::policy::Fixed) follows.
     pub fn orders(&self) -> Vec<Vec<u32>> {
         self.units.iter().map(|u| u.order.clone()).collect()
+    }
+
+    /// For each unit a class: those of one are alike and in the same frequency state, so any of them runs a task at the
+    /// plan's price. Where data moves, each has its own.
+    pub fn classes(&self) -> Vec<u16> {
+        let like = |u: usize| self.units[u].like;
+        let same = |u: usize, v: usize| {
+            like(u).is_some() && like(u) == like(v) && self.states_of(u) == self.states_of(v)
+        };
+        let own = |u: usize| {
+            let first = (0..self.units.len()).find(|&v| same(u, v));
+            first.filter(|_| self.transfers.is_empty()).unwrap_or(u) as u16
+        };
+        (0..self.units.len()).map(own).collect()
     }
 
     /// The frequency state of every task.

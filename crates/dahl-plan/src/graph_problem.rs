@@ -31,7 +31,6 @@ pub struct GraphProblem {
 pub struct Atom {
     /// The storage, in the graph.
     pub storage: u32,
-    /// Its cells.
     pub(super) cells: Vec<u32>,
 }
 

@@ -21,6 +21,7 @@
 //! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
 //! | `orders` | plans from runs: what a simulation did |
 //! | `steady` | the bound of a step in the middle of a run |
+//! | `policy` | plans that leave order and unit to a policy |
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
 //! | [`placement`] | published placement problems of others, solved exactly |
@@ -47,6 +48,7 @@ mod orders;
 mod pareto;
 pub mod pipeline;
 pub mod placement;
+mod policy;
 mod problem;
 mod progress;
 mod prove;
@@ -72,6 +74,7 @@ pub use file::{Alternative, FileError, PlanFile, PlanTarget, fingerprint};
 pub use frontier::frontier;
 pub use graph_problem::GraphProblem;
 pub use orders::Orders;
+pub use policy::PlanPolicy;
 pub use problem::{
     Class, Datum, Goal, Group, Link, Memory, Objective, Origin, PlanError, Problem, Shared,
 };

@@ -70,13 +70,12 @@ impl PlanFile {
         let mut tasks: Vec<TaskEntry> = (0..graph.len()).map(entry).collect();
         let mut units: Vec<UnitEntry> = (machine.units.iter().zip(&orders.units))
             .map(|(unit, order)| UnitEntry {
-                name: unit.name.clone(),
                 order: order.clone(),
-                busy: Seconds(0.0),
                 hertz: order.first().and_then(|&t| {
                     let state = usize::from(*orders.states.get(t as usize)?);
                     unit.states.get(state.checked_sub(1)?)?.hertz
                 }),
+                ..UnitEntry::new(machine, unit)
             })
             .collect();
         for (u, order) in orders.units.iter().enumerate() {
@@ -114,6 +113,7 @@ impl PlanFile {
                 transfers: Joules(links),
                 total: Joules(base + of_units + links),
             },
+            policy: None,
             expected: None,
             peaks: (machine.memories.iter().zip(&run.memories))
                 .map(|(m, used)| MemoryPeak {

@@ -6,7 +6,7 @@
 
 use super::problem::Problem;
 
-/// See the module. Resources are groups of units, then links, then what links share.
+/// Resources are groups of units, then links, then what links share.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
     /// For each resource that activities name, what they occupy with it.

@@ -17,7 +17,7 @@ use super::network::{Frame, Network};
 use super::problem::{Goal, Objective, Origin, PlanError, Problem};
 use super::why;
 
-/// See the module.
+/// Lower bounds of a step in a long run, and why they hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SteadyBound {
     /// No plan costs less per step, in the unit of the objective.

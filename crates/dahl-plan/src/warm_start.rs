@@ -10,7 +10,7 @@ use super::list::{self, Choice};
 use super::network::Frame;
 use dahl_sim::TaskSpan;
 
-/// See the module.
+/// Where each task ran, and when, for a search to begin with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarmStart {
     /// Each task's group of units.

@@ -8,7 +8,7 @@ use dahl_core::{Bytes, Graph, Link, Machine, Memory, MemoryId, Seconds, Unit, Un
 use dahl_sched::policy::{self, Fixed, Order, Orders, Policy};
 use dahl_sched::transfers::PlannedTransfer;
 
-use crate::driver::{CpuDriver, Driver, NullDriver, Pace, PacedDriver};
+use crate::driver::{CpuDriver, Driver, NullDriver, TaskTime, TimedDriver};
 use crate::engine::{Engine, EngineDecides};
 use crate::error::RunError;
 use crate::heap::Temporaries;
@@ -28,7 +28,7 @@ pub struct Builder {
     main_works: bool,
     pin: bool,
     null: bool,
-    pace: Option<Pace>,
+    task_time: Option<TaskTime>,
     ring: usize,
     devices: Vec<HostDeviceSpec>,
     others: Vec<DeviceSpec>,
@@ -36,6 +36,7 @@ pub struct Builder {
     store: Option<PerfStore>,
     events: Option<usize>,
     schedule: Option<Schedule>,
+    alike: Vec<u16>,
     orders: Option<(Orders, MakeOrder)>,
     on_loss: Option<OnLoss>,
     on_no_room: Option<OnNoRoom>,
@@ -106,7 +107,7 @@ impl Default for Builder {
             main_works: true,
             pin: true,
             null: false,
-            pace: None,
+            task_time: None,
             ring: 2,
             devices: Vec::new(),
             others: Vec::new(),
@@ -114,6 +115,7 @@ impl Default for Builder {
             store: None,
             events: None,
             schedule: None,
+            alike: Vec::new(),
             orders: None,
             on_loss: None,
             on_no_room: None,
@@ -229,13 +231,13 @@ impl Builder {
         self
     }
 
-    /// Executes nothing: a task takes the time that `pace` says. For timing networks and schedules without the noise of
+    /// Executes nothing: a task takes the time that `time` says. For timing networks and schedules without the noise of
     /// computing, and with more workers than cores.
-    pub fn paced(
+    pub fn timed(
         mut self,
-        pace: impl Fn(&dahl_core::graph::Class) -> Duration + Send + Sync + 'static,
+        time: impl Fn(&dahl_core::graph::Class) -> Duration + Send + Sync + 'static,
     ) -> Self {
-        self.pace = Some(Arc::new(pace));
+        self.task_time = Some(Arc::new(time));
         self
     }
 
@@ -281,6 +283,13 @@ impl Builder {
     /// graphs run on units that have nothing planned to do.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = Some(schedule);
+        self
+    }
+
+    /// Units of one class stand in for each other when they follow a schedule and one is late
+    /// ([`Fixed::among`]): every unit's class. Only where all data is in the host's memory.
+    pub fn alike(mut self, class: Vec<u16>) -> Self {
+        self.alike = class;
         self
     }
 
@@ -353,8 +362,8 @@ impl Builder {
     }
 
     fn driver(&self) -> Box<dyn Driver> {
-        match &self.pace {
-            Some(pace) => Box::new(PacedDriver(pace.clone())),
+        match &self.task_time {
+            Some(time) => Box::new(TimedDriver(time.clone())),
             None if self.null => Box::new(NullDriver),
             None => Box::new(CpuDriver),
         }
@@ -428,7 +437,7 @@ impl Builder {
                 (policy.map_err(|e| RunError::Start(e.to_string()))?, None)
             }
             (Some(schedule), _) => {
-                let (follow, planned) = schedule.check(&machine)?;
+                let (follow, planned) = schedule.check(&machine, &self.alike)?;
                 (follow, Some(planned))
             }
         };
@@ -474,7 +483,11 @@ impl Builder {
 
 impl Schedule {
     /// The policy that follows it on a machine, if it is for one like this.
-    fn check(self, machine: &Machine) -> Result<(Box<dyn Policy>, Planned), RunError> {
+    fn check(
+        self,
+        machine: &Machine,
+        alike: &[u16],
+    ) -> Result<(Box<dyn Policy>, Planned), RunError> {
         let Schedule {
             graph,
             order,
@@ -486,6 +499,10 @@ impl Schedule {
             return Err(RunError::Start(message));
         }
         let memories = machine.memories.len();
+        if memories > 1 && !alike.is_empty() {
+            let message = "units stand in for each other only where all data is in one memory";
+            return Err(RunError::Start(message.into()));
+        }
         let outside = |t: &PlannedTransfer| usize::from(t.from.max(t.to)) >= memories;
         if let Some(i) = transfers.iter().position(outside) {
             let message = format!("transfer {i} of the schedule: there are {memories} memories");
@@ -493,7 +510,9 @@ impl Schedule {
         }
         let tasks = order.iter().map(Vec::len).sum();
         let fixed = Fixed::new(tasks, order.clone());
-        let fixed = fixed.map_err(|e| RunError::Start(e.to_string()))?;
+        let fixed = fixed
+            .map_err(|e| RunError::Start(e.to_string()))?
+            .among(alike);
         let planned = Planned {
             fingerprint: graph,
             tasks,

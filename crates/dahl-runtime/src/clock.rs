@@ -7,7 +7,6 @@
 
 use std::time::Instant;
 
-/// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,

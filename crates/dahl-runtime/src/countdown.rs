@@ -10,7 +10,6 @@
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Countdown(AtomicU32);
 

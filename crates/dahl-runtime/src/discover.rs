@@ -19,7 +19,7 @@ pub struct Host {
     pub system: &'static str,
     /// Vector instruction sets that kernels may use.
     pub features: Vec<&'static str>,
-    /// Cores that this process may use.
+    /// Cores that this process may use, in the order in which workers are pinned to them.
     pub cores: Vec<usize>,
     /// Workers that a runtime has unless told: as many as these cores, or fewer if control groups grant less time.
     pub workers: usize,
@@ -67,7 +67,7 @@ pub fn host() -> Host {
         architecture: std::env::consts::ARCH,
         system: std::env::consts::OS,
         features: features(),
-        cores: crate::pin::allowed_cores(),
+        cores: crate::topology::order(root, &crate::pin::allowed_cores()),
         workers: default_workers(),
         memory_total: meminfo(root, "MemTotal:"),
         memory_available: meminfo(root, "MemAvailable:"),
@@ -81,7 +81,7 @@ pub(crate) fn default_workers() -> usize {
     crate::topology::workers(Path::new("/"), crate::pin::allowed_cores().len())
 }
 
-/// Cores that are switched on, whoever may use them; 0 if the system does not say.
+/// Cores that are switched on, for any process; 0 if the system does not say.
 pub fn cores_online() -> usize {
     let info = read(Path::new("/"), "proc/cpuinfo").unwrap_or_default();
     let is_core = |l: &&str| l.starts_with("processor") && l.contains(':');

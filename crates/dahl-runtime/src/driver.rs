@@ -135,18 +135,29 @@ impl Driver for NullDriver {
     }
 }
 
-/// Executes nothing, and takes the time that it is told for it: for networks and schedules that are to be timed without the
+/// Executes nothing, and takes the time that a task would: for networks and schedules that are to be timed without the
 /// noise of computing, and on more units than there are cores.
 #[derive(Clone)]
-pub(crate) struct PacedDriver(pub(crate) Pace);
+pub(crate) struct TimedDriver(pub(crate) TaskTime);
 
 /// How long tasks of a class take.
-pub(crate) type Pace = Arc<dyn Fn(&Class) -> Duration + Send + Sync>;
+pub(crate) type TaskTime = Arc<dyn Fn(&Class) -> Duration + Send + Sync>;
 
 /// What a sleep may take longer than it should.
 const OVERSLEPT: Duration = Duration::from_micros(100);
 
-impl Driver for PacedDriver {
+/// Tasks of a thread that are no further apart follow each other at once.
+const AT_ONCE: Duration = Duration::from_micros(50);
+
+/// The most that a task makes up for.
+const MOST_LATE: Duration = Duration::from_millis(2);
+
+thread_local! {
+    /// When this thread's last task ended, and how much later than it should have: the next one makes up for it.
+    static LATE: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+}
+
+impl Driver for TimedDriver {
     fn kind(&self) -> UnitKind {
         UnitKind::CPU
     }
@@ -156,7 +167,10 @@ impl Driver for PacedDriver {
     }
 
     fn pass(&self, class: &Class) {
-        let until = Instant::now() + (self.0)(class);
+        let (begin, length) = (Instant::now(), (self.0)(class));
+        let late = LATE.take().filter(|(end, _)| begin - *end < AT_ONCE);
+        let late = late.map_or(Duration::ZERO, |(_, late)| late);
+        let until = begin + length.saturating_sub(late);
         let left = || until.saturating_duration_since(Instant::now());
         if let Some(most) = left().checked_sub(OVERSLEPT) {
             std::thread::sleep(most);
@@ -164,6 +178,9 @@ impl Driver for PacedDriver {
         while !left().is_zero() {
             std::thread::yield_now();
         }
+        let end = Instant::now();
+        let still = late.saturating_sub(length) + (end - until);
+        LATE.set(Some((end, still.min(MOST_LATE))));
     }
 
     unsafe fn execute(&self, _: &Job<'_>, _: &mut [u8]) -> Result<(), DriverError> {

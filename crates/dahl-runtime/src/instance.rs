@@ -221,7 +221,9 @@ pub(crate) struct Instance {
     /// Tasks not accounted for yet; on a line of its own, since all workers count here and read the rest.
     remaining: CachePadded<AtomicUsize>,
     /// The number of the launch under way, or of the last one.
-    serial: AtomicU64,
+    /// Of the standard library also under the model checker: policies ask for it under their locks, where a checker must
+    /// not let others run, and it does not change while a launch is under way.
+    serial: std::sync::atomic::AtomicU64,
     /// The number of the last launch that ended.
     finished: AtomicU64,
     /// Identifies storages in the coherence directory: persistent ones by their own id, temporaries by
@@ -292,7 +294,7 @@ impl Instance {
             heap,
             block_bytes,
             remaining: CachePadded::new(AtomicUsize::new(0)),
-            serial: AtomicU64::new(0),
+            serial: std::sync::atomic::AtomicU64::new(0),
             finished: AtomicU64::new(0),
             keys: graph.storages.iter().map(key).collect(),
             stages: (0..stages).map(|_| Default::default()).collect(),

@@ -29,7 +29,6 @@ const THEN_EVERY: u64 = 16;
 /// Samples of one class on one kind of unit that are taken in at a time; more would say little new.
 const ENOUGH: u32 = 32;
 
-/// See the module.
 pub(crate) struct Learner {
     knowledge: Knowledge,
     keys: Keys,
@@ -67,7 +66,6 @@ impl Learner {
         }
     }
 
-    /// The model.
     pub(crate) fn model(&self) -> &PerfModel {
         match &self.knowledge {
             Knowledge::Stored(store) => store.model(),

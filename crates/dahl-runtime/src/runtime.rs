@@ -542,6 +542,10 @@ impl Drop for Runtime {
         if let Some(memories) = &self.shared.memories {
             memories.flush();
         }
+        // A canceller may keep what is shared until the process ends: others wait for this node to leave.
+        if let Some(network) = &self.shared.network {
+            network.leave();
+        }
         if let Some(engine) = &self.engine {
             engine.stop();
         }

@@ -48,7 +48,6 @@ pub(crate) struct Waiter {
 /// A message whose `what` is this is for a [`Waiter`], not for an instance.
 pub(crate) const FOR_WAITER: u32 = u32::MAX;
 
-/// See the module.
 pub(crate) struct Shared {
     /// The machine.
     pub machine: Machine,
@@ -326,6 +325,16 @@ impl World for Shared {
         // SAFETY: as above.
         let instance = unsafe { Instance::of(task) };
         (instance.graph().id, instance.serial())
+    }
+
+    fn has_dues(&self) -> bool {
+        self.network.is_some()
+    }
+
+    fn due(&self, task: TaskRef) -> i64 {
+        // SAFETY: as above.
+        let instance = unsafe { Instance::of(task) };
+        instance.graph().due_of(task.task, instance.serial())
     }
 
     fn priority(&self, task: TaskRef) -> i32 {

@@ -26,7 +26,7 @@ const LOOKS: u32 = 400;
 /// How long a worker looks for messages that are under way before it sleeps, if the last wait was shorter than that.
 const SOON: Duration = Duration::from_micros(400);
 
-/// The same if it was longer: whoever waits for a slower node does not keep its core busy.
+/// The same if it was longer: a worker that waits for a slower node does not keep its core busy.
 const BRIEFLY: Duration = Duration::from_micros(20);
 
 /// Samples kept between two collections; more are dropped, they would say nothing new.
@@ -110,7 +110,7 @@ impl Worker {
     }
 
     /// Runs tasks until there is none, and notes how long that took: two looks at the clock for a
-    /// stretch of work, not for a task.
+    /// busy period, not for a task.
     fn busy(&mut self, shared: &Shared, task: TaskRef, until: &impl Fn() -> bool) {
         let start = std::time::Instant::now();
         let mut next = Some(task);

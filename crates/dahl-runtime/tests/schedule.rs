@@ -57,6 +57,38 @@ fn tasks_run_where_and_in_the_order_that_was_decided() {
     }
 }
 
+/// Of three units the first two stand in for each other: values are those of the sequential program, and the third runs its
+/// own tasks in its order.
+#[test]
+fn units_that_stand_in_change_no_value() {
+    for seed in 0..60 {
+        let program = Program::random(seed, seed % 2 == 0);
+        let arena = Arena::new();
+        let (graph, handles) = program.record(&arena);
+        let order = random(graph.len(), 3, seed);
+        let schedule = Schedule {
+            graph: graph.fingerprint(),
+            transfers: Vec::new(),
+            order: order.clone(),
+        };
+        let builder = Runtime::builder()
+            .workers(3)
+            .pin(false)
+            .alike(vec![0, 0, 1]);
+        let builder = builder.watchdog(Duration::from_secs(30));
+        let mut runtime = builder.trace(1 << 12).schedule(schedule).build().unwrap();
+        let what = format!("seed {seed}");
+        check(&program, &graph, &handles, &mut runtime, 3, &what);
+        let trace = runtime.take_trace().unwrap();
+        for launch in 0..3 {
+            let on = trace.tasks.iter();
+            let on = on.filter(|t| t.id.launch == launch && t.unit == 2);
+            let ran: Vec<u32> = on.map(|t| t.id.task).collect();
+            assert_eq!(ran, order[2], "{what}, launch {launch}");
+        }
+    }
+}
+
 #[test]
 fn schedules_that_cannot_be_followed_are_refused() {
     let build = |order: Vec<Vec<u32>>| {

@@ -251,6 +251,32 @@ fn devices_share_and_evict() {
     }
 }
 
+/// A schedule followed by units that stand in for each other, and to the letter.
+#[test]
+fn replays_of_a_schedule() {
+    for (alike, main_works) in [(vec![0, 0], true), (vec![0, 0], false), (vec![], true)] {
+        explore(3000, move || {
+            let arena = Arena::new();
+            let mut arrays = arrays(&arena);
+            let graph = diamond(&mut arrays, false);
+            let schedule = Schedule {
+                graph: graph.fingerprint(),
+                order: vec![vec![0, 2], vec![1, 3]],
+                transfers: Vec::new(),
+            };
+            let builder = Runtime::builder().workers(2).schedule(schedule);
+            let builder = builder.alike(alike.clone()).main_works(main_works);
+            let mut runtime = builder.pin(false).build().unwrap();
+            for _ in 0..3 {
+                runtime.launch(&graph).unwrap();
+            }
+            assert_eq!(runtime.read(&arrays[1]).unwrap()[0], expected(3)[1]);
+            runtime.wait().unwrap();
+            check(&runtime, &arrays, 3);
+        });
+    }
+}
+
 /// A schedule of the diamond with its transfers, both ways over the link of a device: the arrays that are
 /// made in the middle cross over, or the first one does, there and back, or both.
 fn crossing(graph: &Graph, which: usize) -> Schedule {

@@ -1,6 +1,6 @@
 //! Edges of a graph by where they begin: flat, made once, and looked up without a search.
 
-/// See the module.
+/// Edges by the node that they begin at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edges {
     start: Vec<u32>,

@@ -1,6 +1,6 @@
 //! How fast the simulator is: tasks per second of its own time, on graphs of the usual shapes.
 //!
-//! `cargo run --release -p dahl-sched --example sim_speed`. Best of several runs; building the graph and
+//! `cargo run --release -p dahl-sim --example sim_speed`. Best of several runs; building the graph and
 //! the policy is not counted. Words after `--` choose the lines that contain them all: `-- dmda memories`.
 
 use std::sync::Arc;

@@ -3,9 +3,6 @@
 //! Events at the same moment happen in the order in which they were put down, so that a run is the same
 //! every time.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -30,33 +27,17 @@ struct Entry {
     event: Event,
 }
 
-/// A heap gives the greatest first: the earliest is the greatest.
-impl Ord for Entry {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.turn.cmp(&self.turn)
+impl Entry {
+    fn at(&self) -> f64 {
+        f64::from_bits((self.turn >> 64) as u64)
     }
 }
 
-impl PartialOrd for Entry {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.turn == other.turn
-    }
-}
-
-impl Eq for Entry {}
-
-/// See the module.
+/// Events by their turn, in a heap. Below place `p` are `2p + 1` and `2p + 2`, both later. It is not the standard library's since
+/// that one reads back what it has just written, in a width for which the processor has to wait.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    heap: BinaryHeap<Entry>,
+    heap: Vec<Entry>,
     serial: u64,
 }
 
@@ -66,20 +47,48 @@ impl Agenda {
     pub(crate) fn add(&mut self, at: f64, event: Event) {
         self.serial += 1;
         let turn = turn(at, self.serial);
-        self.heap.push(Entry { turn, event });
+        let entry = Entry { turn, event };
+        self.heap.push(entry);
+        self.rise(self.heap.len() - 1, entry);
+    }
+
+    /// Puts an entry at a place or above it, in its order.
+    #[inline]
+    fn rise(&mut self, mut place: usize, entry: Entry) {
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if self.heap[above].turn < entry.turn {
+                break;
+            }
+            self.heap[place] = self.heap[above];
+            place = above;
+        }
+        self.heap[place] = entry;
     }
 
     /// When the next event happens.
     #[inline]
     pub(crate) fn peek(&self) -> Option<f64> {
-        let next = self.heap.peek()?;
-        Some(f64::from_bits((next.turn >> 64) as u64))
+        Some(self.heap.first()?.at())
     }
 
     /// The next event and when it happens.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(f64, Event)> {
-        let Entry { turn, event } = self.heap.pop()?;
-        Some((f64::from_bits((turn >> 64) as u64), event))
+        let next = *self.heap.first()?;
+        let last = self.heap.pop()?;
+        // The gap goes down to the bottom, since the last belongs near there.
+        let (mut gap, mut child) = (0, 1);
+        while child < self.heap.len() {
+            let other = (child + 1).min(self.heap.len() - 1);
+            child += usize::from(self.heap[other].turn < self.heap[child].turn);
+            self.heap[gap] = self.heap[child];
+            gap = child;
+            child = 2 * gap + 1;
+        }
+        if gap < self.heap.len() {
+            self.rise(gap, last);
+        }
+        Some((next.at(), next.event))
     }
 }

@@ -128,6 +128,7 @@ impl Cluster<'_> {
     fn post(&mut self, node: usize) -> Result<(), SimError> {
         let mut ready = std::mem::take(&mut self.engines[node].outbox);
         let (graph, now) = (self.engines[node].graph, self.engines[node].now);
+        ready.sort_by_key(|t| graph.due_of(t.task, t.launch as u64));
         for task in ready.drain(..) {
             let message = graph.message(task.task).expect("only messages are posted");
             let here = node as u16;

@@ -32,7 +32,6 @@ struct Held {
     uses_left: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Copies {
     memories: usize,

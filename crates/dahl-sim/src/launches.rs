@@ -13,7 +13,6 @@ use dahl_sched::policy::TaskRef;
 /// Marks a task that has ended.
 const ENDED: u32 = u32::MAX;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Launches<'g> {
     graph: &'g Graph,
@@ -23,8 +22,9 @@ pub(super) struct Launches<'g> {
     pending: Vec<u32>,
     /// For every place in the ring, tasks that have not ended.
     left: Vec<usize>,
-    /// Launches begun so far.
+    /// Launches begun so far, and the place of the next one in the ring.
     begun: usize,
+    place: usize,
     /// To the next launch.
     near: Edges,
     /// To launches after the next: what the next one does not overwrite.
@@ -54,14 +54,22 @@ impl<'g> Launches<'g> {
             pending: vec![ENDED; graph.len() * ring],
             left: vec![0; ring],
             begun: 0,
+            place: 0,
             near: Edges::new(graph.len(), near),
             far: Edges::new(graph.len(), far),
         }
     }
 
-    /// The place of a launch in the ring.
+    /// The place in the ring of the next launch or of one in flight: counted back from the next one's, since this is asked
+    /// several times for each task and a division takes as long as all the rest of it.
+    #[inline]
     pub(crate) fn slot(&self, launch: usize) -> usize {
-        launch % self.ring
+        let back = self.begun - launch;
+        debug_assert!(back <= self.ring, "neither the next nor in flight");
+        match self.place.checked_sub(back) {
+            Some(slot) => slot,
+            None => self.place + self.ring - back,
+        }
     }
 
     /// Launches that can be in flight.
@@ -71,7 +79,7 @@ impl<'g> Launches<'g> {
 
     /// Whether another launch is wanted and has a place.
     pub(crate) fn may_begin(&self) -> bool {
-        self.begun < self.steps && self.left[self.slot(self.begun)] == 0
+        self.begun < self.steps && self.left[self.place] == 0
     }
 
     /// Whether all launches have begun and ended.
@@ -82,10 +90,12 @@ impl<'g> Launches<'g> {
     /// Begins the next launch and collects the tasks that wait for nobody.
     pub(crate) fn begin(&mut self, ready: &mut Vec<TaskRef>) -> usize {
         let (launch, n) = (self.begun, self.graph.len());
-        let base = self.slot(launch) * n;
+        let slot = self.place;
+        let base = slot * n;
         self.pending[base..base + n].copy_from_slice(&self.graph.in_degree);
-        self.left[launch % self.ring] = n;
+        self.left[slot] = n;
         self.begun += 1;
+        self.place = if slot + 1 == self.ring { 0 } else { slot + 1 };
         for distance in 1..self.ring.min(launch + 1) {
             let before = self.slot(launch - distance);
             if self.left[before] == 0 {

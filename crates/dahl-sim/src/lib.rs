@@ -131,7 +131,7 @@ pub enum SimError {
     },
     /// Nothing says how long a task takes.
     #[error(
-        "nobody measured {codelet} on unit {unit:?}, and its speed is unknown: add flops and bandwidth to the machine file"
+        "nobody measured {codelet} on unit {unit:?}, and its speed is unknown: run `dahl calibrate` there, or add flops and bandwidth to the machine file"
     )]
     Unrated {
         /// The unit.

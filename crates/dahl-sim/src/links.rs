@@ -74,8 +74,11 @@ impl Lanes {
     pub(crate) fn leave(&mut self, link: u16, begin: &mut Vec<(u32, u16)>) {
         let (lanes, of_link) = (&mut self.lanes, &self.channels.of_link);
         for &c in &of_link[usize::from(link)] {
-            lanes[c as usize].room += 1;
-            self.look.push(c);
+            let lane = &mut lanes[c as usize];
+            lane.room += 1;
+            if !lane.queue.is_empty() {
+                self.look.push(c);
+            }
         }
         while let Some(c) = self.look.pop() {
             while let Some(&first) = lanes[c as usize].queue.front() {

@@ -6,7 +6,6 @@ use super::prediction::TaskSpan;
 use super::turn::UnitState;
 use dahl_sched::policy::TaskRef;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Marks {
     tasks: usize,

@@ -40,7 +40,6 @@ pub(super) struct Want {
     pub evicting: Option<Key>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Memories<'a> {
     pub graph: &'a Graph,

@@ -22,10 +22,15 @@ pub(super) struct Client {
 
 impl Engine<'_> {
     /// Takes the messages out of tasks that became ready.
+    #[inline]
     pub(super) fn take_messages(&mut self, released: &mut Vec<TaskRef>) -> Result<(), SimError> {
-        if self.graph.messages.is_empty() {
-            return Ok(());
+        match self.graph.messages.is_empty() {
+            true => Ok(()),
+            false => self.take_some(released),
         }
+    }
+
+    fn take_some(&mut self, released: &mut Vec<TaskRef>) -> Result<(), SimError> {
         let mut found = Vec::new();
         released.retain(|task| {
             let is_message = self.graph.message(task.task).is_some();

@@ -24,7 +24,6 @@ pub(super) struct Need {
     raise: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Needs<'a> {
     graph: &'a Graph,

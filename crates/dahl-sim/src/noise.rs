@@ -20,7 +20,7 @@ use dahl_sched::policy::TaskRef;
 const BEYOND: u64 = 1 << 40;
 const UNITS: u64 = 1 << 42;
 
-/// See the module.
+/// How durations vary: a seed and the spread around what is usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     /// Of the random numbers.

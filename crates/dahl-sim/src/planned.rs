@@ -18,7 +18,6 @@ use dahl_sched::transfers::{PlannedTransfer, TransferQueues, Transfers};
 /// The host's memory, which has room for everything.
 const HOST: usize = 0;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Planned {
     lines: TransferQueues,

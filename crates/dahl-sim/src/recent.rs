@@ -11,7 +11,6 @@ struct Links {
     after: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Recent {
     memories: usize,

@@ -50,7 +50,7 @@ fn part(amount: f64, rate: f64) -> f64 {
     }
 }
 
-/// See the module; all in seconds.
+/// All in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Roofline {
     /// In the usual state; infinite where a task cannot run.

@@ -265,7 +265,7 @@ impl Times {
     }
 
     /// Makes every task take so many times as long on a unit.
-    pub fn stretch(&mut self, unit: UnitId, factor: f64) {
+    pub fn scale(&mut self, unit: UnitId, factor: f64) {
         self.change(unit, |r| r.times(factor));
         let units = self.units.max(1);
         let own = |place: &usize| place % units == usize::from(unit.0);
@@ -275,7 +275,7 @@ impl Times {
     }
 
     /// Makes a unit run at this part of its usual speed, as if that were its usual one.
-    pub fn slow(&mut self, unit: UnitId, speed: f64) {
+    fn slow(&mut self, unit: UnitId, speed: f64) {
         let classes = self.roofline.len() / self.units.max(1);
         let taken: Vec<f64> = (0..classes as u32)
             .map(|class| self.at_speed(class, unit, speed).0)
@@ -289,9 +289,16 @@ impl Times {
         }
     }
 
-    /// Lets a unit run nothing.
-    pub fn exclude(&mut self, unit: UnitId) {
-        self.change(unit, |_| Roofline::compute(f64::INFINITY));
+    /// Makes a frequency state of a unit its usual one, here and in the machine; nothing where it has no such state.
+    pub fn settle(&mut self, machine: &mut Machine, unit: UnitId, state: usize) {
+        let of = &mut machine.units[usize::from(unit.0)];
+        let Some((speed, busy)) = of.state(state).filter(|_| state > 0) else {
+            return;
+        };
+        if let (Some(power), Some(busy)) = (&mut of.power, busy) {
+            power.busy = busy;
+        }
+        self.slow(unit, speed);
     }
 
     fn change(&mut self, unit: UnitId, to: impl Fn(&Roofline) -> Roofline) {

@@ -139,7 +139,9 @@ impl Engine<'_> {
         used.waited.0 += self.now - self.units[u].taken;
         used.joules += watts.unwrap_or(Watts(0.0)) * Seconds(seconds);
         self.out.known[self.times.known(class, UnitId(unit)) as usize] += 1;
-        self.units[u].begun = [self.now, self.now + late];
+        if self.marks.is_some() {
+            self.units[u].begun = [self.now, self.now + late];
+        }
         self.units[u].start = self.now + late + before;
         self.agenda.add(self.now + late + seconds, Event::End(unit));
         Ok(())
@@ -147,12 +149,12 @@ impl Engine<'_> {
 
     /// A unit's task has ended.
     pub(super) fn end(&mut self, unit: u16) -> Result<(), SimError> {
-        let state = self.units[usize::from(unit)];
-        let (task, now) = (state.task, Seconds(self.now));
+        let state = &mut self.units[usize::from(unit)];
+        let now = Seconds(self.now);
         if let Some(marks) = &mut self.marks {
-            marks.ran(unit, &state, now);
+            marks.ran(unit, state, now);
         }
-        self.units[usize::from(unit)].task = NONE;
+        let task = std::mem::replace(&mut state.task, NONE);
         let mut again = std::mem::take(&mut self.again);
         if let Some(memories) = &self.facts.memories {
             let slot = self.launches.slot(task.launch);

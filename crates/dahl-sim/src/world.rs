@@ -12,7 +12,6 @@ use super::memories::Memories;
 use super::times::Times;
 use dahl_sched::policy::{TaskRef, World};
 
-/// See the module.
 pub(super) struct Facts<'a> {
     graph: &'a Graph,
     times: &'a Times,
@@ -141,6 +140,14 @@ impl World for Facts<'_> {
 
     fn priority(&self, task: TaskRef) -> i32 {
         self.graph.tasks[task.task as usize].priority
+    }
+
+    fn has_dues(&self) -> bool {
+        !self.graph.due.is_empty()
+    }
+
+    fn due(&self, task: TaskRef) -> i64 {
+        self.graph.due_of(task.task, task.launch as u64)
     }
 
     fn origin(&self, task: TaskRef) -> (u64, u64) {

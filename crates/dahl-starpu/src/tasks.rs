@@ -142,7 +142,7 @@ impl Submit for Tasks {
     }
 
     fn submit(&self, task: u32) {
-        // Whoever releases a task has seen the launch begin, and with it this.
+        // The thread that releases a task has seen the launch begin, and with it this.
         let task = self.slots[task as usize].task.load(Ordering::Relaxed);
         // SAFETY: declared for this launch and submitted once.
         let code = unsafe { shim::dahl_starpu_submit(task) };

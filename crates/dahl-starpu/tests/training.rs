@@ -6,6 +6,7 @@ use common::{alone, starpu};
 use dahl_core::{DType, Executor, Handle};
 use dahl_nn::{Step, models};
 use dahl_runtime::Runtime;
+use dahl_test_support::arrays::read;
 use dahl_test_support::runs::{How, case, run, run_on, session};
 
 /// The bits of all weights and of the losses, after some steps.
@@ -14,12 +15,7 @@ fn bits(step: &Step, steps: usize, runtime: &mut Runtime) -> Vec<u64> {
     step.rehearse(runtime, &lowered).expect("first values");
     (0..steps).for_each(|_| Executor::launch(runtime, &lowered.graph).expect("a launch"));
     let mut bits = Vec::new();
-    let mut keep = |array: &Handle| {
-        let mut see = |v: dahl_core::Values<'_>| {
-            bits.extend((0..v.len()).map(|i| v.get(i).to_bits()));
-        };
-        Executor::read(runtime, array, &mut see).expect("values");
-    };
+    let mut keep = |array: &Handle| bits.extend(read(runtime, array).into_iter().map(f64::to_bits));
     lowered.state.params.iter().flatten().for_each(&mut keep);
     keep(&lowered.io.losses);
     runtime.wait().expect("no failure");

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dahl_core::Seconds;
+use dahl_core::report::{Report, Table};
 use serde::Serialize;
 
 use crate::Summary;
@@ -28,6 +30,39 @@ pub struct Comparison {
     pub steps: [u64; 2],
     /// By how much they changed, most first.
     pub rows: Vec<Change>,
+}
+
+impl Comparison {
+    /// For people: the parts of the time that changed most, so many of them.
+    pub fn report(&self, top: usize) -> Report {
+        let mut report = Report::default();
+        let [a, b] = self.step_seconds;
+        report.line(format!(
+            "{} per step before, {} now: {:+.1} % ({} and {} steps)\n",
+            Seconds(a),
+            Seconds(b),
+            100.0 * (b / a.max(1e-12) - 1.0),
+            self.steps[0],
+            self.steps[1]
+        ));
+        let mut table =
+            Table::new("units' time per step|>before|>now|>difference|>one task, median");
+        for row in self.rows.iter().take(top) {
+            let sign = if row.new < row.old { "-" } else { "+" };
+            let one = row
+                .medians
+                .map(|[a, b]| format!("{} → {}", Seconds(a), Seconds(b)));
+            table.row([
+                row.what.clone(),
+                Seconds(row.old).to_string(),
+                Seconds(row.new).to_string(),
+                format!("{sign}{}", Seconds((row.new - row.old).abs())),
+                one.unwrap_or_default(),
+            ]);
+        }
+        report.table(table);
+        report
+    }
 }
 
 /// Compares the summaries of two runs.

@@ -355,7 +355,7 @@ fn perfetto_slices_nest_flows_meet_and_sums_agree() {
 fn dot_draws_one_launch_with_its_critical_path() {
     let trace = synthetic(700, 3, 2);
     let index = Index::of(&trace);
-    let launch = dot::fullest_launch(&trace, &index).expect("tasks");
+    let launch = dot::launch(&trace, None, 700).expect("tasks");
     let text = text(|out| dot::write(&trace, launch, out));
     let tasks = index.of_launch(launch).len();
     assert_eq!(text.matches("fillcolor").count(), tasks);
@@ -366,5 +366,14 @@ fn dot_draws_one_launch_with_its_critical_path() {
         nodes > 1 && text.matches(" [penwidth=3]").count() == nodes - 1,
         "{text}"
     );
-    assert!(dot::fullest_launch(&synthetic(0, 1, 1), &Index::of(&synthetic(0, 1, 1))).is_none());
+    let step = trace.launches[launch as usize].step;
+    assert_eq!(dot::launch(&trace, Some(step), tasks), Ok(launch));
+    for (trace, step, limit, why) in [
+        (&synthetic(0, 1, 1), None, 9, "no tasks"),
+        (&trace, Some(u64::MAX), 9, "no step"),
+        (&trace, None, tasks - 1, "--limit"),
+    ] {
+        let told = dot::launch(trace, step, limit).unwrap_err();
+        assert!(told.contains(why), "{told}");
+    }
 }

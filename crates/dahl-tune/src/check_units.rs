@@ -3,7 +3,8 @@
 //! How an implementation is checked is [`dahl_check`]'s business; here devices are opened and outcomes put together.
 
 use dahl_check::Outcome;
-use dahl_core::{Codelet, DType, Seconds};
+use dahl_core::report::{Report, Table};
+use dahl_core::{Bytes, Codelet, DType, Seconds};
 use dahl_ops::KernelIdentity;
 use serde::Serialize;
 
@@ -171,12 +172,12 @@ fn rows(
 
 impl UnitReport {
     /// How many implementations did not pass.
-    pub fn failed(&self) -> usize {
+    pub(crate) fn failed(&self) -> usize {
         self.rows.iter().filter(|r| r.failure.is_some()).count()
     }
 
     /// A device on which nothing could be run has not passed; one without double precision may.
-    pub fn passed(&self) -> bool {
+    pub(crate) fn passed(&self) -> bool {
         let broken = self.device.as_ref();
         let broken = broken.is_some_and(|d| matches!(d.state, GpuState::Failure(_)));
         !broken && !self.rows.is_empty() && self.failed() == 0
@@ -194,5 +195,109 @@ impl CheckReport {
             })
             .collect();
         bad.join("; ")
+    }
+    /// All of it for people.
+    pub fn report(&self) -> Report {
+        let mut out = Report::default();
+        out.line(format!(
+            "dahl {} on {} ({}; {}), CPU kernels {}, seed {}\n",
+            self.version,
+            self.processor,
+            self.system,
+            self.features.join(" "),
+            self.kernels,
+            self.seed
+        ));
+        for unit in &self.units {
+            show_unit(unit, &mut out);
+        }
+        out.line(
+            "worst: the largest error, in units of the last place of the larger of the expected value and \
+             the root mean square of all, then case, operand and element. Every case ran twice with the same \
+             bits unless FAILED says otherwise; \"same bits\" has no other implementation to be compared with, \
+             and \"no case\" was fit for none. time: the largest case, once warm.",
+        );
+        out
+    }
+}
+
+fn show_unit(unit: &UnitReport, out: &mut Report) {
+    match &unit.device {
+        None => out.line(format!(
+            "{}: implementations beside the reference",
+            unit.unit
+        )),
+        Some(d) => show_device(d, out),
+    }
+    for why in &unit.skipped {
+        out.line(format!("not checked: {why}"));
+    }
+    let mut table = Table::new("codelet|by|type||>cases|>worst|>at|>time");
+    let mut rows: Vec<_> = unit.rows.iter().collect();
+    rows.sort_by(|a, b| a.codelet.cmp(&b.codelet));
+    for r in rows {
+        let result = match (&r.failure, r.cases) {
+            (Some(_), _) => "FAILED",
+            (None, 0) => "no case",
+            (None, _) if r.only_one => "same bits",
+            (None, _) => "ok",
+        };
+        table.row([
+            r.codelet.clone(),
+            r.implementation.clone(),
+            r.dtype.to_string(),
+            result.into(),
+            r.cases.to_string(),
+            format!("{:.1} ulp", r.worst_ulps),
+            r.worst_at
+                .map_or(String::new(), |[c, o, e]| format!("{c}, {o}, {e}")),
+            r.seconds.to_string(),
+        ]);
+    }
+    out.table(table);
+    for why in unit.rows.iter().filter_map(|r| r.failure.as_ref()) {
+        out.line(format!("FAILED {why}"));
+    }
+    let (n, cases) = (
+        unit.rows.len(),
+        unit.rows.iter().map(|r| r.cases).sum::<usize>(),
+    );
+    out.line(format!(
+        "{}: {} of {n} ok, {cases} cases\n",
+        unit.unit,
+        n - unit.failed()
+    ));
+}
+
+fn show_device(d: &Gpu, out: &mut Report) {
+    out.line(format!(
+        "{}: {}, {}, {}",
+        d.unit, d.name, d.library, d.driver
+    ));
+    out.line(format!(
+        "{} of memory, {} compute units, {} MHz, {}",
+        Bytes(d.memory_bytes),
+        d.compute_units,
+        d.clock_mhz,
+        if d.f64 { "f64" } else { "no f64" }
+    ));
+    match &d.state {
+        GpuState::Failure(why) => out.line(format!("FAILED to open: {why}")),
+        GpuState::Measured(m) => {
+            let mut text = format!(
+                "{:.1} GB/s to it, {:.1} GB/s back, launch {}",
+                m.to_device.bytes_per_second * 1e-9,
+                m.from_device.bytes_per_second * 1e-9,
+                m.launch_seconds
+            );
+            if let Some(r) = m.rated {
+                text += &format!(", products {:.1} GFLOP/s f32", r.flops * 1e-9);
+                if d.f64 {
+                    text += &format!(" and {:.1} f64", r.flops_f64 * 1e-9);
+                }
+                text += &format!(", copies {:.1} GB/s", r.bandwidth * 1e-9);
+            }
+            out.line(text);
+        }
     }
 }

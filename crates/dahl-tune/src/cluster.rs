@@ -15,11 +15,12 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::{Executor, Graph};
+use dahl_core::{Executor, Graph, Joules};
+use dahl_energy::Energy;
 use dahl_ops::KernelIdentity;
 use dahl_ops::simd::{self, Level};
-use dahl_runtime::Builder;
-use dahl_runtime::network::{Launched, Member, Transport, launched};
+use dahl_runtime::network::{Launched, Member, Talk, Transport, launched};
+use dahl_runtime::{Builder, RunError};
 
 use crate::error::TuneError;
 use crate::run::ResolvedRun;
@@ -27,15 +28,19 @@ use crate::units::{Cpus, arithmetic};
 
 pub use check::{ClusterReport, NodeFacts, check_alone, check_cluster, check_hosts};
 pub use describe::describe_cluster;
+pub(crate) use describe::one_machine;
 pub use mpirun::{MpiKind, Mpirun, parse_hosts};
 pub use reach::Unreachable;
 pub use supervise::{NODE_LOST, Supervised, Supervision};
 
+/// Seconds for measuring what joins the first node and another.
+const LINK_SECONDS: f64 = 0.02;
+
 /// Told the shares of all nodes when they change.
-pub type OnShares = Arc<dyn Fn(&[f64]) + Send + Sync>;
+pub(crate) type OnShares = Arc<dyn Fn(&[f64]) + Send + Sync>;
 
 /// Told which instruction level all nodes use, where it is not the best of each.
-pub type OnLevel = Arc<dyn Fn(Level) + Send + Sync>;
+pub(crate) type OnLevel = Arc<dyn Fn(Level) + Send + Sync>;
 
 /// What nodes with different processors do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +128,13 @@ impl ResolvedRun {
                 _ => Ok(Member::alone(builder.build()?)),
             };
         };
-        let transport = connect(&launched, config.patience)?;
+        let mut transport = connect(&launched, config.patience)?;
+        let mut talk = Talk::new(&mut *transport, config.patience);
+        let links = talk.measure_first_links(LINK_SECONDS);
+        let mut links = links.map_err(|lost| RunError::NodeLost(lost.to_string()))?;
+        talk.end();
+        // What else the computers did in these milliseconds is nothing to expect of the run.
+        links.iter_mut().for_each(|l| l.latency = l.clock_error);
         let mut builder = builder.network(transport, config.patience);
         if self.cpus() == Cpus::All && launched.here > 1 {
             builder = builder.share_cores(usize::from(launched.here));
@@ -145,6 +156,7 @@ impl ResolvedRun {
                 Member::with_stages(runtime, Box::new(stager))?
             }
         };
+        member.note_links(links);
         if config.bits == Bits::Strict {
             same_kernels(&mut member, config)?;
         }
@@ -230,6 +242,29 @@ fn without_mpi(launched: &Launched) -> String {
          `cargo build --release --features mpi`",
         launched.by, launched.nodes
     )
+}
+
+/// What every node has used, with where the figure comes from, and the sum; nothing for a computer alone. All nodes must
+/// ask.
+pub fn energy_of_nodes(member: &mut Member, own: &Energy) -> Result<Option<String>, TuneError> {
+    if member.nodes() == 1 {
+        return Ok(None);
+    }
+    let joules = own.joules().map_or(f64::NAN, |j| j.0);
+    let said = [&joules.to_le_bytes()[..], own.to_string().as_bytes()].concat();
+    let all = member.gather(&said).map_err(TuneError::Execution)?;
+    let mut total = 0.0;
+    let mut lines = Vec::new();
+    for (name, said) in member.names().iter().zip(&all) {
+        let (joules, text) = said.split_at(8.min(said.len()));
+        total += joules.try_into().map_or(f64::NAN, f64::from_le_bytes);
+        lines.push(format!("{name}: {}", String::from_utf8_lossy(text)));
+    }
+    let together = match total.is_nan() {
+        true => "not known of all nodes".to_string(),
+        false => format!("{} together", Joules(total)),
+    };
+    Ok(Some(format!("{together}; {}", lines.join("; "))))
 }
 
 #[cfg(test)]

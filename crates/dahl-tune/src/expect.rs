@@ -4,16 +4,21 @@
 //! links are measured. The first node simulates the cluster: placement, messages and ports are those of the run. A node
 //! that was never measured is guessed from what cores of our time usually do, and the answer says so.
 
-use dahl_core::{Bytes, Link, Machine, MemoryId, NodeId, Port, Rated, Seconds};
+use std::sync::Arc;
+use std::time::Instant;
+
+use dahl_core::{Bytes, Machine, NodeId, Rated, Seconds};
 use dahl_nn::Step;
-use dahl_runtime::network::{LinkFigures, Member};
+use dahl_runtime::network::{MeasuredLink, Member};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::one_machine;
 use crate::error::TuneError;
 use crate::machine_model::MachineModel;
 use crate::run::ResolvedRun;
 use crate::simulate::{SimulateOptions, simulate};
 use crate::simulate_cluster::{Nodes, forecast};
+use crate::stages::Staging;
 
 /// What a core does that nobody measured: an order of magnitude.
 const GUESS: Rated = Rated {
@@ -45,7 +50,7 @@ impl Expectation {
     }
 
     /// The same after steps were seen to take so long.
-    pub fn corrected(&self, together: Seconds) -> Expectation {
+    pub(crate) fn corrected(&self, together: Seconds) -> Expectation {
         Expectation { together, ..*self }
     }
 
@@ -81,15 +86,48 @@ impl std::fmt::Display for Expectation {
     }
 }
 
+/// Steps that are timed to correct what was expected: after so many, until so many.
+const TIMED: (u32, u32) = (10, 40);
+
+/// What the first steps take, beside what was expected of them.
+pub struct FirstSteps {
+    expected: Expectation,
+    steps: u32,
+    since: Instant,
+}
+
+impl FirstSteps {
+    /// Before the first step.
+    pub fn new(expected: Expectation) -> FirstSteps {
+        let since = Instant::now();
+        FirstSteps {
+            expected,
+            steps: 0,
+            since,
+        }
+    }
+
+    /// A step was launched; the corrected expectation, once, when enough of them were.
+    pub fn step(&mut self) -> Option<Expectation> {
+        self.steps += 1;
+        if self.steps == TIMED.0 {
+            self.since = Instant::now();
+        }
+        let steps = f64::from(TIMED.1 - TIMED.0);
+        let seen = || Seconds(self.since.elapsed().as_secs_f64() / steps);
+        (self.steps == TIMED.1).then(|| self.expected.corrected(seen()))
+    }
+}
+
 /// What a node says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NodeForecast {
+struct NodeForecast {
     /// What it has.
-    pub machine: Machine,
+    machine: Machine,
     /// Seconds of a step there alone.
-    pub alone: f64,
+    alone: f64,
     /// Whether its tasks were measured.
-    pub measured: bool,
+    measured: bool,
 }
 
 /// Asks all nodes; the first gets the answer, the others none. All must call it at the same place.
@@ -113,8 +151,7 @@ pub fn expect(
         .map(|(_, facts)| serde_json::to_vec(facts));
     let text = text.and_then(Result::ok).unwrap_or_default();
     let all = member.gather(&text).map_err(TuneError::Execution)?;
-    let links = member.measure_links().map_err(TuneError::Execution)?;
-    // What was asked and measured is no part of the run.
+    // What was asked is no part of the run.
     member.runtime_mut().take_trace();
     if member.node() > 0 {
         return Ok(None);
@@ -125,11 +162,12 @@ pub fn expect(
         return Ok(None);
     };
     let given = run.cluster().shares.clone();
-    Ok(expected(step, &model, &all, &links[1..], given, run.policy()).ok())
+    let follows = (run.policy(), run.pipeline());
+    Ok(expected(step, &model, &all, member.links(), given, follows).ok())
 }
 
 /// The node that a model describes.
-pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeForecast, TuneError> {
+fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeForecast, TuneError> {
     let options = SimulateOptions {
         policy: policy.into(),
         steps: STEPS.0,
@@ -146,37 +184,44 @@ pub fn facts(step: &Step, model: &MachineModel, policy: &str) -> Result<NodeFore
     })
 }
 
-/// What a step takes on nodes like these, joined by such links: to the first node, one for each other one. Without
-/// shares each node gets what its speed says. Durations are those of `model`, faster or slower as nodes say.
-pub fn expected(
+/// What a step takes on nodes like these, joined by such links to the first node. Without shares each node gets what its
+/// speed says, or those of a stage share it evenly. Durations are those of `model`, faster or slower as nodes say.
+fn expected(
     step: &Step,
     model: &MachineModel,
     nodes: &[NodeForecast],
-    links: &[LinkFigures],
+    links: &[MeasuredLink],
     shares: Option<Vec<f64>>,
-    policy: &str,
+    (policy, pipeline): (&str, Option<&Arc<Staging>>),
 ) -> Result<Expectation, TuneError> {
-    let speeds = || nodes.iter().map(|n| 1.0 / n.alone.max(1e-12)).collect();
+    let speed = |n: &NodeForecast| match pipeline {
+        Some(_) => 1.0,
+        None => 1.0 / n.alone.max(1e-12),
+    };
+    let speeds = || nodes.iter().map(speed).collect();
     let shares = shares.unwrap_or_else(speeds);
     let options = SimulateOptions {
         policy: policy.into(),
+        pipeline,
         steps: STEPS.0,
         ..SimulateOptions::default()
     };
-    let network = joined(nodes, links);
+    let named = nodes.iter().enumerate();
+    let named = named.map(|(n, node)| (format!("node {n}"), node.machine.clone()));
+    let network = one_machine(named.collect(), &through_first(nodes.len() as u16, links))?;
     let models: Vec<MachineModel> = (0..nodes.len() as u16)
         .map(|n| model.of(network.of_node(NodeId(n))))
         .collect();
-    let stretched = |(model, node): (&MachineModel, &NodeForecast)| -> Result<f64, TuneError> {
+    let slowdown = |(model, node): (&MachineModel, &NodeForecast)| -> Result<f64, TuneError> {
         let by_model = facts(step, model, policy)?.alone;
         Ok(node.alone / by_model.max(1e-12))
     };
-    let stretch = models.iter().zip(nodes).map(stretched);
-    let stretch = stretch.collect::<Result<Vec<f64>, _>>()?;
+    let slowdowns = models.iter().zip(nodes).map(slowdown);
+    let slowdowns = slowdowns.collect::<Result<Vec<f64>, _>>()?;
     let cluster = Nodes {
         network: &network,
         models: &models,
-        stretch: &stretch,
+        slowdown: &slowdowns,
         states: &[],
     };
     let together = forecast(step, &cluster, &shares, &options)?;
@@ -188,61 +233,25 @@ pub fn expected(
     })
 }
 
-/// The nodes as one machine: each has a port as fast as its link to the first node; the first has the fastest of them.
-pub fn joined(nodes: &[NodeForecast], links: &[LinkFigures]) -> Machine {
-    let mut all = Machine::cpus(0);
-    all.nodes.clear();
-    all.memories.clear();
-    let fastest = links.iter().map(|l| l.bandwidth).fold(0.0, f64::max);
-    for (n, node) in nodes.iter().enumerate() {
-        let (base, of) = (all.memories.len() as u16, &node.machine);
-        let link = n.checked_sub(1).and_then(|n| links.get(n));
-        all.nodes.push(dahl_core::Node {
-            name: format!("node {n}"),
-            port: Some(Port {
-                bandwidth: link.map_or(fastest, |l| l.bandwidth),
-                latency: Seconds(0.0),
-                joules_per_byte: None,
-            }),
-            ..dahl_core::Node::new("")
-        });
-        all.memories
-            .extend(of.memories.iter().map(|m| dahl_core::Memory {
-                name: format!("{n}/{}", m.name),
-                node: NodeId(n as u16),
-                ..m.clone()
-            }));
-        let moved = |m: MemoryId| MemoryId(m.0 + base);
-        all.units.extend(of.units.iter().map(|u| dahl_core::Unit {
-            name: format!("{n}/{}", u.name),
-            memory: moved(u.memory),
-            ..u.clone()
-        }));
-        all.links.extend(of.links.iter().map(|l| Link {
-            from: moved(l.from),
-            to: moved(l.to),
-            ..l.clone()
-        }));
-        all.kernels = of.kernels.clone();
-    }
-    let host = |n: usize| {
-        let place = all.memories.iter().position(|m| m.node == NodeId(n as u16));
-        MemoryId(place.unwrap_or(0) as u16)
-    };
-    let mut between = Vec::new();
-    for a in 0..nodes.len() {
-        for b in (0..nodes.len()).filter(|&b| b != a) {
-            let ends = [a, b].map(|n| n.checked_sub(1).and_then(|n| links.get(n)));
-            let ends = ends.iter().flatten();
-            let bandwidth = ends
-                .clone()
-                .map(|l| l.bandwidth)
-                .fold(f64::INFINITY, f64::min);
-            let latency = ends.map(|l| l.latency).fold(0.0, f64::max);
-            between.push(Link::new(host(a), host(b), bandwidth, Seconds(latency)));
+/// Links between all nodes from those of the first: two others are joined as well as both are to it.
+fn through_first(nodes: u16, links: &[MeasuredLink]) -> Vec<MeasuredLink> {
+    let mut all = links.to_vec();
+    let of = |node: u16| links.iter().find(|l| l.to == node);
+    for from in 1..nodes {
+        for to in from + 1..nodes {
+            let (Some(a), Some(b)) = (of(from), of(to)) else {
+                continue;
+            };
+            all.push(MeasuredLink {
+                from,
+                to,
+                latency: a.latency.max(b.latency),
+                bandwidth: a.bandwidth_back.min(b.bandwidth),
+                bandwidth_back: b.bandwidth_back.min(a.bandwidth),
+                ..*a
+            });
         }
     }
-    all.links.extend(between);
     all
 }
 
@@ -283,5 +292,23 @@ mod tests {
             text.contains("the other nodes together pay (a guess"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn nodes_besides_the_first_are_joined_as_well_as_both_are_to_it() {
+        let link = |to, latency, bandwidth| MeasuredLink {
+            from: 0,
+            to,
+            latency,
+            bandwidth,
+            bandwidth_back: bandwidth / 2.0,
+            clock_ahead: 0.0,
+            clock_error: 0.0,
+        };
+        let all = through_first(3, &[link(1, 1e-4, 1e8), link(2, 2e-4, 3e7)]);
+        let between = all[2];
+        assert_eq!((all.len(), between.from, between.to), (3, 1, 2));
+        let figures = (between.latency, between.bandwidth, between.bandwidth_back);
+        assert_eq!(figures, (2e-4, 3e7, 1.5e7));
     }
 }

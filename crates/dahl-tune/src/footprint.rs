@@ -58,13 +58,13 @@ impl Footprint {
     }
 
     /// All that a device needs to hold at once.
-    pub fn on_device(&self) -> Bytes {
+    pub(crate) fn on_device(&self) -> Bytes {
         let temporaries = self.temporaries.0 * self.in_flight as u64;
         Bytes(self.weights.0 + self.optimizer.0 + self.io.0 + temporaries)
     }
 
     /// All that the host needs: the same, and batches prepared ahead.
-    pub fn on_host(&self) -> Bytes {
+    pub(crate) fn on_host(&self) -> Bytes {
         Bytes(self.on_device().0 + self.batches.0)
     }
 }

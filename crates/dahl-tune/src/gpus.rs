@@ -140,6 +140,11 @@ pub fn all() -> Vec<usize> {
     (0..listed().len()).collect()
 }
 
+/// The name of a device.
+pub(crate) fn name(number: usize) -> Option<String> {
+    listed().into_iter().nth(number).map(|d| d.name)
+}
+
 /// Why there are not more of them: libraries that are missing, and what to do.
 pub fn missing() -> Vec<String> {
     let none = "this program was built without GPUs: build it with `--features gpu`";
@@ -155,7 +160,7 @@ pub(crate) fn accelerators() -> Vec<usize> {
 }
 
 /// The numbers of the devices asked for, all of which exist.
-pub fn numbers(gpus: &Gpus) -> Result<Vec<usize>, TuneError> {
+pub(crate) fn numbers(gpus: &Gpus) -> Result<Vec<usize>, TuneError> {
     let none = || format!("there is no GPU here: {}", missing().join("; "));
     let numbers = match gpus {
         Gpus::These(numbers) => numbers.clone(),
@@ -208,7 +213,7 @@ pub fn kernels() -> KernelSet {
 }
 
 /// Calls `f` with a device as conformance checks see it.
-pub fn subject<R>(
+pub(crate) fn subject<R>(
     number: usize,
     dtype: DType,
     this: &ThisMachine,

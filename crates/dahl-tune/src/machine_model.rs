@@ -35,7 +35,7 @@ pub enum TimesFrom {
     File(PathBuf),
 }
 
-/// See the module.
+/// A machine, durations measured on it and what runs add to them.
 #[derive(Clone)]
 pub struct MachineModel {
     /// The machine as described.
@@ -61,15 +61,10 @@ pub(crate) struct Durations {
 impl Durations {
     /// Every unit in this frequency state, or the last it has, as if that were its usual one.
     pub(crate) fn in_state(&mut self, state: usize) {
-        for (u, unit) in self.machine.units.iter_mut().enumerate() {
-            let state = state.min(unit.states.len());
-            let Some((speed, busy)) = unit.state(state).filter(|_| state > 0) else {
-                continue;
-            };
-            self.times.slow(UnitId(u as u16), speed);
-            if let (Some(power), Some(busy)) = (&mut unit.power, busy) {
-                power.busy = busy;
-            }
+        for u in 0..self.machine.units.len() {
+            let state = state.min(self.machine.units[u].states.len());
+            let unit = UnitId(u as u16);
+            self.times.settle(&mut self.machine, unit, state);
         }
     }
 }

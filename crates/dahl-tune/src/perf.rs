@@ -47,12 +47,12 @@ pub struct PerfRow {
 
 impl PerfRow {
     /// Speed.
-    pub fn gflops(&self) -> f64 {
+    pub(crate) fn gflops(&self) -> f64 {
         self.flops / self.median * 1e-9
     }
 
     /// Traffic, if every operand comes from memory once.
-    pub fn gbytes(&self) -> f64 {
+    pub(crate) fn gbytes(&self) -> f64 {
         self.bytes / self.median * 1e-9
     }
 }
@@ -119,7 +119,7 @@ fn chosen(choices: &Choices, key: &Key) -> Option<String> {
 }
 
 /// What durations of the same codelet and shape vary with, in words.
-pub fn variations(rows: &[PerfRow]) -> Vec<String> {
+pub(crate) fn variations(rows: &[PerfRow]) -> Vec<String> {
     let mut lines = Vec::new();
     let same = |a: &&PerfRow, b: &PerfRow| {
         (

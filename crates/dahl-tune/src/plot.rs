@@ -6,7 +6,7 @@ const SIZE: (usize, usize) = (64, 14);
 const MARKS: &[char] = &['o', 'x', '+', '*', '#', '@', '%', '&'];
 
 /// Draws points of (work, seconds, series); none if there is no range to draw.
-pub fn draw_durations(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
+pub(crate) fn draw_durations(points: &[(f64, f64, usize)], names: &[String]) -> Option<String> {
     let good: Vec<(f64, f64, usize)> = points
         .iter()
         .filter(|p| p.0 > 0.0 && p.1 > 0.0)

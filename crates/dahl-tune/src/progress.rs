@@ -14,4 +14,4 @@ pub enum Progress {
 }
 
 /// Who is told.
-pub type Tell<'a> = dyn FnMut(Progress) + 'a;
+pub(crate) type Tell<'a> = dyn FnMut(Progress) + 'a;

@@ -12,7 +12,7 @@ use dahl_runtime::perf_store::Warning;
 use dahl_runtime::{Builder, Runtime, Temporaries};
 use dahl_sched::policy;
 
-use crate::cluster::ClusterConfig;
+use crate::cluster::{ClusterConfig, refuse_cluster};
 use crate::engine::Engine;
 use crate::error::TuneError;
 use crate::follow::StepPlan;
@@ -23,11 +23,11 @@ use crate::units::{Cpus, Units};
 use crate::watts::gpu_watts;
 
 /// Called with the name of a device that failed and was taken out, and why.
-pub type OnDeviceLost = Arc<dyn Fn(&str, &str) + Send + Sync>;
+pub(crate) type OnDeviceLost = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Called with the name of a device that lacks room for some tasks, which run in the host's memory, with the bytes
 /// it would have to hold and those it holds.
-pub type OnNoRoom = Arc<dyn Fn(&str, Bytes, Bytes) + Send + Sync>;
+pub(crate) type OnNoRoom = Arc<dyn Fn(&str, Bytes, Bytes) + Send + Sync>;
 
 /// What was asked for.
 #[derive(Clone, Default)]
@@ -44,6 +44,8 @@ pub struct RunConfig {
     pub policy: Option<String>,
     /// A plan to follow.
     pub follow: Option<Arc<StepPlan>>,
+    /// Whether the plan is followed to the letter; else cores that are alike stand in for one that is late.
+    pub exact: bool,
     /// A pipeline to follow, on the units or on the nodes of a cluster.
     pub pipeline: Option<Arc<Staging>>,
     /// Tasks per unit that a trace keeps; nothing is recorded unless set.
@@ -74,6 +76,13 @@ impl RunConfig {
         let mut config = self;
         if let Some(follow) = &config.follow {
             follow.check_here(this)?;
+            if config.exact {
+                follow.check_exact()?;
+            }
+            let what = format!("{}, which gives every task its unit,", follow.name());
+            if let (None, Some(why)) = (&follow.file.policy, refuse_cluster(&what)) {
+                return Err(TuneError::Option(why));
+            }
             config.units = follow.units()?;
         }
         if let (Some(limit), false) = (config.gpu_memory, config.units.has_gpus()) {
@@ -83,7 +92,7 @@ impl RunConfig {
         }
         config.engine.check(&config)?;
         let policy = match (&config.follow, &config.pipeline, &config.policy) {
-            (Some(_), ..) => "plan".into(),
+            (Some(follow), ..) => follow.file.decides().into(),
             (_, Some(staging), _) => format!("pipeline {}", staging.pipeline()),
             (.., Some(policy)) => policy.clone(),
             _ => config.engine.usual_policy(config.units.has_gpus()).into(),
@@ -107,7 +116,7 @@ pub struct ResolvedRun {
 }
 
 impl ResolvedRun {
-    /// Who decides: a policy's name, or `plan`.
+    /// Who decides: a policy's name, also where a plan names it, or `plan`.
     pub fn policy(&self) -> &str {
         &self.policy
     }
@@ -122,8 +131,11 @@ impl ResolvedRun {
         self.config.temporaries
     }
 
-    /// Who decides, for people: a policy and whose it is, where it is not ours.
+    /// Who decides, for people: a policy and whose it is, where it is not ours; or a plan, and the policy that it names.
     pub fn decides(&self) -> String {
+        if let Some(policy) = self.follow().and_then(|f| f.file.policy.as_ref()) {
+            return format!("plan: {}", policy.name);
+        }
         self.config.engine.decides(&self.policy)
     }
 
@@ -186,7 +198,7 @@ impl ResolvedRun {
     }
 
     /// Whether its policy estimates durations.
-    pub fn needs_times(&self) -> bool {
+    pub(crate) fn needs_times(&self) -> bool {
         // Which units there are does not matter for that. StarPU keeps its own account.
         let policy = policy::by_name(&self.policy, &Machine::cpus(1));
         self.config.engine == Engine::Dahl && policy.is_ok_and(|p| p.needs_time())
@@ -198,17 +210,27 @@ impl ResolvedRun {
         let (config, mut warning) = (&self.config, None);
         let builder = Runtime::builder().temporaries(config.temporaries);
         let mut builder = match (&config.follow, &config.pipeline) {
-            (Some(follow), _) => builder.schedule(follow.schedule()?),
+            (Some(follow), _) => match follow.policy()? {
+                Some(policy) => builder.with_policy(move |_| policy),
+                None => builder
+                    .schedule(follow.schedule()?)
+                    .alike(match config.exact {
+                        true => Vec::new(),
+                        false => follow.stand_ins(),
+                    }),
+            },
             (None, Some(staging)) => {
                 let (orders, make) = staging.orders(launched().is_some());
                 builder.orders(orders, make)
             }
             (None, None) => config.engine.attach(builder, &self.policy)?,
         };
+        let mut usual_clocks = true;
         if let Some(follow) = &config.follow
-            && let Some(clocks) = follow.set_clocks(&self.this)?
+            && let Some((clocks, by_core)) = follow.set_clocks(&self.this)?
         {
-            builder = builder.during(clocks);
+            builder = builder.during(clocks).main_works(!by_core);
+            usual_clocks = false;
         }
         if let Cpus::Count(workers) = config.units.cpus {
             builder = builder.workers(usize::from(workers));
@@ -217,8 +239,10 @@ impl ResolvedRun {
         if let Some(events) = config.trace_events {
             builder = builder.trace(events);
         }
-        // Without a folder to keep it in, durations are learnt anew.
+        // Without a folder to keep it in, durations are learnt anew. At other clocks than usual they are, too: those are no
+        // part of what is known of this machine.
         if self.needs_times()
+            && usual_clocks
             && let Ok((store, damaged)) = self.this.open_times()
         {
             builder = builder.perf_model(store);

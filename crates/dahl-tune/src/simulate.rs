@@ -10,11 +10,12 @@ use dahl_core::{Graph, Machine, MemoryId, Seconds, UnitId, UnitKind};
 use dahl_nn::Step;
 use dahl_nn::step::in_flight;
 use dahl_plan::PlanFile;
-use dahl_sched::policy::{self, Fixed, Policy};
+use dahl_sched::policy::{self, Policy};
 use dahl_sim::simgrid::replay::{Replay, replay};
 use dahl_sim::{Interruptions, Noise, Options, Times};
 
 use crate::error::TuneError;
+use crate::follow::StepPlan;
 use crate::machine_model::MachineModel;
 use crate::overheads::ExpectedOverheads;
 use crate::stages::Staging;
@@ -117,13 +118,14 @@ pub fn simulate(
     });
     let graph = &*whole;
     let decides = match (options.plan, options.pipeline) {
-        (Some(_), _) => "plan",
+        (Some(plan), _) => plan.decides(),
         (None, Some(_)) => "pipeline",
         (None, None) => options.policy.as_str(),
     };
     // What is followed is decided beforehand, as a plan is.
     let adds = options.pipeline.map_or(decides, |_| "plan");
-    let d = machine.durations(graph, adds)?;
+    let mut d = machine.durations(graph, adds)?;
+    let mut described = machine.machine.clone();
     if let Some(plan) = options.plan
         && let Some(difference) = plan.refusal(graph, &machine.machine)
     {
@@ -131,9 +133,17 @@ pub fn simulate(
             "the plan does not fit: {difference}"
         )));
     }
+    if let Some(policy) = options.plan.and_then(|p| p.policy.as_ref()) {
+        let set = policy.set_states(&mut described, &mut d.times.clone());
+        set.and_then(|()| policy.set_states(&mut d.machine, &mut d.times))
+            .map_err(|e| TuneError::Plan(e.to_string()))?;
+    }
     let policy = match followed.take() {
         Some(policy) => policy,
-        None => deciding(options.plan, decides, graph, &machine.machine)?,
+        None => {
+            let late = options.noise.is_some();
+            deciding(options.plan, decides, graph, &machine.machine, late)?
+        }
     };
     let usual = as_run(graph, &machine.machine);
     let run = Options {
@@ -143,7 +153,7 @@ pub fn simulate(
             NoiseFrom::Measured => noise(d.adds, &d.times, graph, options.noise_seed),
             NoiseFrom::Sigma(sigma) => plain(sigma, options.noise_seed),
         }),
-        states: options.plan.map_or(Vec::new(), PlanFile::states),
+        states: with_order(options.plan).map_or(Vec::new(), PlanFile::states),
         record: options.record,
         ..with_transfers(options.plan, graph, &d.machine, usual)?
     };
@@ -151,7 +161,7 @@ pub fn simulate(
     let tasks_per_step = graph.len() / each;
     Ok(Prediction {
         graph: whole,
-        machine: machine.machine.clone(),
+        machine: described,
         policy: match options.pipeline {
             Some(staging) => format!("pipeline {}", staging.pipeline()),
             None => decides.into(),
@@ -182,6 +192,11 @@ pub(crate) fn as_run(graph: &Graph, machine: &Machine) -> Options {
     }
 }
 
+/// A plan with an order of its own, which no policy decides.
+fn with_order(plan: Option<&PlanFile>) -> Option<&PlanFile> {
+    plan.filter(|p| p.policy.is_none())
+}
+
 /// The transfers of a plan.
 pub(crate) fn with_transfers(
     plan: Option<&PlanFile>,
@@ -189,7 +204,7 @@ pub(crate) fn with_transfers(
     machine: &Machine,
     run: Options,
 ) -> Result<Options, TuneError> {
-    let transfers = plan.map(|plan| plan.checked_transfers(graph, machine));
+    let transfers = with_order(plan).map(|plan| plan.checked_transfers(graph, machine));
     let transfers = transfers.transpose();
     let transfers = transfers.map_err(|e| TuneError::Plan(e.to_string()))?;
     Ok(Options {
@@ -198,17 +213,18 @@ pub(crate) fn with_transfers(
     })
 }
 
-/// A plan's order as a policy, or the policy of a name.
+/// What a plan says as a policy, or the policy of a name. Where units may be late, because durations vary, others stand in.
 pub(crate) fn deciding(
     plan: Option<&PlanFile>,
     policy: &str,
     graph: &Graph,
     machine: &Machine,
+    late: bool,
 ) -> Result<Box<dyn Policy>, TuneError> {
     match plan {
         Some(plan) => {
-            let fixed = Fixed::new(graph.len(), plan.orders());
-            Ok(Box::new(fixed.map_err(|e| TuneError::Plan(e.to_string()))?))
+            let deciding = plan.deciding(graph, machine, late);
+            deciding.map_err(|e| TuneError::Plan(e.to_string()))
         }
         None => policy::by_name(policy, machine).map_err(|e| TuneError::Option(e.to_string())),
     }
@@ -246,7 +262,7 @@ pub(crate) fn steady(
     let d = machine.durations(graph, policy)?;
     let run = as_run(graph, &d.machine);
     let total = |steps| -> Result<f64, TuneError> {
-        let policy = deciding(None, policy, graph, &d.machine)?;
+        let policy = deciding(None, policy, graph, &d.machine, false)?;
         let options = Options {
             steps,
             ..run.clone()
@@ -255,4 +271,24 @@ pub(crate) fn steady(
         Ok(outcome.makespan.0)
     };
     Ok((total(more)? - total(few)?) / (more - few) as f64)
+}
+
+/// What a step should take, in a row of several.
+pub fn predicted_seconds(
+    step: &Step,
+    machine: &MachineModel,
+    policy: String,
+    plan: Option<&StepPlan>,
+) -> Result<Seconds, TuneError> {
+    let step = match plan {
+        Some(plan) => plan.adopt(step.clone())?,
+        None => step.clone(),
+    };
+    let options = SimulateOptions {
+        policy,
+        plan: plan.map(|p| &p.file),
+        steps: 16,
+        ..SimulateOptions::default()
+    };
+    Ok(simulate(&step, machine, &options)?.step_seconds())
 }

@@ -107,7 +107,7 @@ pub fn simulate_cluster(
     let cluster = Nodes {
         network: &machine.machine,
         models: &models,
-        stretch: &vec![1.0; nodes],
+        slowdown: &vec![1.0; nodes],
         states: &[],
     };
     forecast_lowered((&graph, &io), &cluster, &shares, options)
@@ -120,7 +120,7 @@ pub(crate) struct Nodes<'a> {
     /// Each by itself.
     pub models: &'a [MachineModel],
     /// How much longer than its model says each takes.
-    pub stretch: &'a [f64],
+    pub slowdown: &'a [f64],
     /// The frequency state of each; the usual one where it is not said.
     pub states: &'a [usize],
 }
@@ -172,7 +172,7 @@ pub(crate) fn forecast_lowered(
                 part.graph = run;
                 policy
             }
-            None => deciding(None, &options.policy, &part.graph, &model.machine)?,
+            None => deciding(None, &options.policy, &part.graph, &model.machine, false)?,
         });
     }
     let mut durations = models
@@ -180,9 +180,9 @@ pub(crate) fn forecast_lowered(
         .zip(&parts)
         .map(|(model, part)| model.durations(&part.graph, &options.policy))
         .collect::<Result<Vec<Durations>, _>>()?;
-    for (d, &factor) in durations.iter_mut().zip(cluster.stretch) {
+    for (d, &factor) in durations.iter_mut().zip(cluster.slowdown) {
         let units = (0..d.machine.units.len() as u16).map(UnitId);
-        units.for_each(|unit| d.times.stretch(unit, factor));
+        units.for_each(|unit| d.times.scale(unit, factor));
     }
     for (d, &state) in durations.iter_mut().zip(cluster.states) {
         d.in_state(state);

@@ -1,10 +1,12 @@
 //! Training steps on random data that is already in memory: what they take, without loading anything.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use dahl_core::Graph;
 use dahl_core::exec::Executor;
+use dahl_core::trace::Trace;
+use dahl_core::{Graph, Seconds, UnitKind};
+use dahl_energy::{Clock, Energy};
 use dahl_nn::Step;
 use dahl_nn::step::Lowered;
 use dahl_runtime::{Runtime, Schedule};
@@ -16,6 +18,23 @@ use crate::windows::Windows;
 
 /// Tasks per unit that are recorded where a plan is followed and nothing else is asked for.
 const COMPARED: usize = 1 << 16;
+
+/// Isolated steps that are compared with a plan.
+const ISOLATED: usize = 9;
+
+/// What steps took.
+pub struct StepTimes {
+    /// Seconds per step of each timing window, the shortest first.
+    pub windows: Vec<f64>,
+    /// Steps of all windows.
+    pub steps: u64,
+    /// Steps each by itself, where a plan or a pipeline is followed.
+    pub isolated: Option<Trace>,
+    /// CPU time of this process during all windows, all its threads together; none where the system does not tell.
+    pub cpu: Option<Seconds>,
+    /// What all windows used.
+    pub energy: Energy,
+}
 
 /// A step ready to be run again and again.
 pub struct StepBench {
@@ -88,6 +107,48 @@ impl StepBench {
         }
         self.runtime.wait()?;
         Ok(start.elapsed().as_secs_f64() / n as f64)
+    }
+
+    /// Warms up and measures for so many seconds, in windows of about a tenth of them.
+    pub fn measure(&mut self, run: &ResolvedRun, seconds: f64) -> Result<StepTimes, TuneError> {
+        self.steps(2)?;
+        let once = self.steps(3)?;
+        let window = ((seconds / 12.0 / once.max(1e-9)) as u64).clamp(1, 1_000_000);
+        let mut isolated = None;
+        if run.follow().is_some() || run.pipeline().is_some() {
+            // As warm as they are in a run.
+            self.steps(window)?;
+            self.runtime.take_trace();
+            for _ in 0..ISOLATED {
+                self.steps(1)?;
+            }
+            isolated = self.runtime.take_trace();
+        }
+        let (mut windows, mut steps) = (Vec::new(), 0);
+        let gpus = run.gpu_watts(None);
+        let sampler = dahl_energy::Options {
+            cards: run.has_gpus(),
+            gpus: gpus.map(|watts| (watts, self.runtime.busy_clock(UnitKind::GPU))),
+            ..dahl_energy::Options::default()
+        }
+        .start();
+        let before = Clock::Process.busy().ok();
+        let end = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.01, 3600.0));
+        while windows.is_empty() || Instant::now() < end {
+            windows.push(self.steps(window)?);
+            steps += window;
+        }
+        let after = Clock::Process.busy().ok();
+        windows.sort_by(f64::total_cmp);
+        Ok(StepTimes {
+            windows,
+            steps,
+            isolated,
+            cpu: before
+                .zip(after)
+                .map(|(before, after)| Seconds(after.0 - before.0)),
+            energy: sampler.finish().energy,
+        })
     }
 
     /// The mean loss of the last step.

@@ -99,6 +99,22 @@ impl ThisMachine {
         Ok(self.folder()?.join(format!("profile-{}.json", self.key())))
     }
 
+    /// Forgets what was measured: removes the performance model and the profile, and names those that were there.
+    pub fn forget(&self) -> Result<Vec<PathBuf>, TuneError> {
+        let mut removed = Vec::new();
+        for path in [self.times_path()?, self.profile_path()?] {
+            match std::fs::remove_file(&path) {
+                Ok(()) => removed.push(path),
+                Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
+                Err(why) => {
+                    let name = path.display();
+                    return Err(TuneError::Option(format!("cannot remove {name}: {why}")));
+                }
+            }
+        }
+        Ok(removed)
+    }
+
     /// Opens the performance model for adding to it; the warning says if a damaged one was put aside.
     pub(crate) fn open_times(&self) -> Result<(PerfStore, Option<Warning>), TuneError> {
         Ok(PerfStore::open(&self.times_path()?, 1)?)

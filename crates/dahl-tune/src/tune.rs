@@ -46,6 +46,20 @@ pub struct Tuned {
     pub stopped: bool,
 }
 
+impl std::fmt::Display for Tuned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} per step", self.seconds)?;
+        if let Some(seconds) = self.predicted {
+            let tried = self.tried;
+            write!(f, " ({seconds} predicted, best of {tried} predictions)")?;
+        }
+        match self.stopped {
+            true => f.write_str(", the best so far"),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What measurements leave behind: durations, and what runs added to them.
 struct Learnt {
     store: PerfStore,

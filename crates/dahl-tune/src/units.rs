@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use dahl_core::{Bytes, Machine, MemoryId, Unit, UnitKind};
+use dahl_core::{Bytes, Machine, MemoryId, Seconds, Unit, UnitKind};
 
 /// What the grammar is, for messages.
 const GRAMMAR: &str = "use cpu (one worker per core), cpu:N (N workers), gpu (all GPUs), gpu:I or gpu:I+J \
@@ -246,6 +246,35 @@ pub fn size(text: &str) -> Result<Bytes, UnitsError> {
         )));
     }
     Ok(Bytes(bytes as u64))
+}
+
+/// A time above 0 as it is typed, in seconds or with a unit.
+///
+/// ```
+/// use dahl_core::Seconds;
+///
+/// for (text, seconds) in [("2", 2.0), ("0.5s", 0.5), ("150 us", 150.0 * 1e-6), ("20ms", 20.0 * 1e-3)] {
+///     assert_eq!(dahl_tune::time(text), Ok(Seconds(seconds)));
+/// }
+/// for wrong in ["", "ms", "-3", "0", "nan", "inf", "1ss", "1 minute", "1e400"] {
+///     assert!(dahl_tune::time(wrong).is_err(), "{wrong:?}");
+/// }
+/// ```
+pub fn time(text: &str) -> Result<Seconds, String> {
+    let units = [
+        ("ms", 1e-3),
+        ("us", 1e-6),
+        ("µs", 1e-6),
+        ("s", 1.0),
+        ("", 1.0),
+    ];
+    let found = units
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    match found.and_then(|(number, scale)| Some(number.trim().parse::<f64>().ok()? * scale)) {
+        Some(n) if n > 0.0 && n.is_finite() => Ok(Seconds(n)),
+        _ => Err("not a positive time, such as 0.02, 20ms or 150us".into()),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use dahl_core::Seconds;
+use dahl_core::report::{Report, Table};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::in_flight;
@@ -35,7 +36,7 @@ const LEAST: usize = 16;
 const SIMULATED: u64 = 1_000_000;
 
 /// Two configurations whose measured times differ by less than this part are not ranked: noise would decide.
-pub const TIE: f64 = 0.03;
+const TIE: f64 = 0.03;
 
 /// A configuration: measured, and predicted from what other windows of it showed.
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +82,43 @@ pub struct Validation {
     pub worst_error: f64,
     /// Pairs that are in the same order, of those that differ.
     pub ordered: [usize; 2],
+}
+
+impl Validation {
+    /// The same for people.
+    pub fn report(&self) -> Report {
+        let mut out = Report::default();
+        let planned = self.runs.iter().any(|r| r.plan_seconds.is_some());
+        let by_plan = if planned { "|>by plan" } else { "" };
+        let heads = "workers|policy|grain|>tasks|>measured|>predicted|>error|>±";
+        let mut table = Table::new(&format!("{heads}{by_plan}"));
+        let columns = table.heads.len();
+        for run in &self.runs {
+            let cells = [
+                run.workers.to_string(),
+                run.policy.clone(),
+                run.grain.in_short(),
+                run.tasks_per_step.to_string(),
+                run.measured_seconds.to_string(),
+                run.predicted_seconds.to_string(),
+                format!("{:+.1} %", 100.0 * run.error),
+                format!("{:.1} %", 100.0 * run.uncertainty),
+                run.plan_error
+                    .map_or(String::new(), |e| format!("{:+.1} %", 100.0 * e)),
+            ];
+            table.row(cells.into_iter().take(columns));
+        }
+        out.paragraph(table);
+        let [right, pairs] = self.ordered;
+        out.line(format!(
+            "mean error {:.1} %, worst {:.1} %; {right} of {pairs} pairs in the same order \
+             (ties below {:.0} % left out)",
+            100.0 * self.mean_error,
+            100.0 * self.worst_error,
+            100.0 * TIE
+        ));
+        out
+    }
 }
 
 /// Runs steps in these configurations for so many seconds each, in windows of this length, and compares.
@@ -214,7 +252,7 @@ impl<'a> Config<'a> {
                 noise: Some(noise(d.adds, &d.times, graph, seed)),
                 ..run.clone()
             };
-            let policy = deciding(self.plan(), policy, graph, &d.machine)?;
+            let policy = deciding(self.plan(), policy, graph, &d.machine, true)?;
             let outcome = dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, &run)?;
             total += outcome.makespan.0;
         }

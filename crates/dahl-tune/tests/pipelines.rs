@@ -20,53 +20,22 @@ use dahl_tune::{Pipeline, Staging};
 const SKIPS: &str = r#"
 name = "skips"
 input = [3, 8, 8]
-[[layers]]
-type = "conv2d"
-out_channels = 16
-kernel = 3
-padding = 1
-[[layers]]
-type = "batch_norm2d"
-norm_group = 4
-[[layers]]
-type = "relu"
-name = "a"
-[[layers]]
-type = "conv2d"
-out_channels = 16
-kernel = 3
-padding = 1
-[[layers]]
-type = "relu"
-[[layers]]
-type = "conv2d"
-out_channels = 16
-kernel = 3
-padding = 1
-name = "b"
-[[layers]]
-type = "add"
-from = ["b", "a"]
-[[layers]]
-type = "max_pool2d"
-kernel = 2
-[[layers]]
-type = "conv2d"
-out_channels = 8
-kernel = 3
-[[layers]]
-type = "dropout"
-p = 0.3
-[[layers]]
-type = "flatten"
-[[layers]]
-type = "linear"
-out_features = 12
-[[layers]]
-type = "relu"
-[[layers]]
-type = "linear"
-out_features = 5
+layers = [
+    { type = "conv2d", out_channels = 16, kernel = 3, padding = 1 },
+    { type = "batch_norm2d", norm_group = 4 },
+    { type = "relu", name = "a" },
+    { type = "conv2d", out_channels = 16, kernel = 3, padding = 1 },
+    { type = "relu" },
+    { type = "conv2d", out_channels = 16, kernel = 3, padding = 1, name = "b" },
+    { type = "add", from = ["b", "a"] },
+    { type = "max_pool2d", kernel = 2 },
+    { type = "conv2d", out_channels = 8, kernel = 3 },
+    { type = "dropout", p = 0.3 },
+    { type = "flatten" },
+    { type = "linear", out_features = 12 },
+    { type = "relu" },
+    { type = "linear", out_features = 5 },
+]
 "#;
 
 /// A case with so many samples, and a last batch that is smaller.
@@ -338,30 +307,16 @@ impl Plain {
 const LAYERS: &str = r#"
 name = "layers"
 input = [1, 4, 4]
-[[layers]]
-type = "flatten"
-[[layers]]
-type = "linear"
-out_features = 16
-name = "w0"
-[[layers]]
-type = "tanh"
-[[layers]]
-type = "linear"
-out_features = 16
-name = "w1"
-[[layers]]
-type = "tanh"
-[[layers]]
-type = "linear"
-out_features = 16
-name = "w2"
-[[layers]]
-type = "tanh"
-[[layers]]
-type = "linear"
-out_features = 5
-name = "w3"
+layers = [
+    { type = "flatten" },
+    { type = "linear", out_features = 16, name = "w0" },
+    { type = "tanh" },
+    { type = "linear", out_features = 16, name = "w1" },
+    { type = "tanh" },
+    { type = "linear", out_features = 16, name = "w2" },
+    { type = "tanh" },
+    { type = "linear", out_features = 5, name = "w3" },
+]
 "#;
 
 fn layers() -> Case {

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dahl_core::{Machine, Rated};
+use dahl_core::trace::Trace;
+use dahl_core::{Machine, Rated, UnitId};
 use dahl_nn::optim::Sgd;
 use dahl_nn::{Model, Step, models};
+use dahl_plan::PlanPolicy;
 use dahl_tune::{
     Followed, MachineModel, MeasuredRun, PlanOptions, RunConfig, SimulateOptions, StepBench,
     StepPlan, ThisMachine, Units, plan, simulate,
@@ -52,8 +54,23 @@ fn quick() -> PlanOptions {
     PlanOptions {
         time_limit: Duration::from_secs(2),
         gap: 0.5,
+        fixed: true,
         ..PlanOptions::default()
     }
+}
+
+/// What ran in five steps, and what that says of the plan.
+fn five_steps(bench: &mut StepBench, plan: &StepPlan, this: &ThisMachine) -> (Trace, Followed) {
+    bench.steps(5).unwrap();
+    let trace = bench.runtime.take_trace().unwrap();
+    let measured = MeasuredRun {
+        pipelined: &trace,
+        seconds: None,
+        isolated: None,
+        energy: &Default::default(),
+    };
+    let followed = Followed::of(plan, bench.graph(), &measured, this).unwrap();
+    (trace, followed)
 }
 
 #[test]
@@ -67,23 +84,81 @@ fn a_step_with_clipping_and_nesterov_is_planned_and_followed() {
     let plan = StepPlan::load(&file).unwrap();
     let step = plan.adopt(step()).unwrap();
     assert_eq!(step.fingerprint(), planned.plan.step.fingerprint());
+    // To the letter, and with cores that stand in for each other.
+    for exact in [true, false] {
+        let config = RunConfig {
+            follow: Some(Arc::new(plan.clone())),
+            exact,
+            trace_events: Some(1 << 14),
+            ..RunConfig::default()
+        };
+        let run = config.resolve(&this).unwrap();
+        let mut bench = StepBench::new(&step, &run).unwrap();
+        let (_, followed) = five_steps(&mut bench, &plan, &this);
+        assert_eq!(followed.placed, Some(1.0));
+        assert!(!exact || followed.fidelity == Some(1.0));
+    }
+    std::fs::remove_dir_all(&home).unwrap();
+}
+
+/// A plan for two cores that leaves order and unit to `ws` on the second one.
+#[test]
+fn a_policy_of_a_plan_has_the_units_of_the_plan_alone() {
+    let home = folder("left");
+    let this = ThisMachine::look().keeping_in(&home);
+    let machine = here(&this);
+    let model: MachineModel = machine.clone().into();
+    let mut planned = plan(&step(), &model, &quick()).unwrap().plan;
+    let file = &mut planned.file;
+    file.units[0].order.clear();
+    file.units[1].order = (0..file.tasks.len() as u32).collect();
+    file.tasks.iter_mut().for_each(|t| t.unit = 1);
+    file.transfers.clear();
+    *file = file
+        .clone()
+        .left_to(PlanPolicy::new("ws", &machine, &[UnitId(1)], 0), &machine);
+    let path = home.join("plan.json");
+    planned.save(&path).unwrap();
+
+    let plan = StepPlan::load(&path).unwrap();
     let config = RunConfig {
         follow: Some(Arc::new(plan.clone())),
         trace_events: Some(1 << 14),
         ..RunConfig::default()
     };
-    let run = config.resolve(&this).unwrap();
-    let mut bench = StepBench::new(&step, &run).unwrap();
-    bench.steps(5).unwrap();
-    let trace = bench.runtime.take_trace().unwrap();
-    let measured = MeasuredRun {
-        pipelined: &trace,
-        seconds: None,
-        isolated: None,
-        energy: &Default::default(),
+    let exact = RunConfig {
+        exact: true,
+        ..config.clone()
     };
-    let followed = Followed::of(&plan, bench.graph(), &measured, &this).unwrap();
-    assert_eq!(followed.fidelity, Some(1.0));
+    let refused = exact.resolve(&this).err().unwrap().to_string();
+    assert!(refused.contains("leaves order and unit to ws"), "{refused}");
+
+    let run = config.resolve(&this).unwrap();
+    assert_eq!((run.policy(), &*run.decides()), ("ws", "plan: ws"));
+    let step = plan.adopt(step()).unwrap();
+    let mut bench = StepBench::new(&step, &run).unwrap();
+    plan.check(bench.graph()).unwrap();
+    let (trace, followed) = five_steps(&mut bench, &plan, &this);
+    assert!(!trace.tasks.is_empty() && trace.tasks.iter().all(|t| t.unit == 1));
+    assert_eq!((followed.placed, followed.fidelity), (Some(1.0), None));
+    let text = format!("{:?}", followed.report(&plan.file));
+    assert!(
+        text.contains("ws decided order and unit: 100.0 %"),
+        "{text}"
+    );
+
+    // The simulator follows it the same way: nobody else computes, and the whole step takes what its tasks take.
+    let options = SimulateOptions {
+        plan: Some(&plan.file),
+        steps: 3,
+        ..SimulateOptions::default()
+    };
+    let simulated = simulate(&step, &model, &options).unwrap();
+    let tasks: Vec<usize> = (simulated.outcome.units.iter())
+        .map(|u| u.tasks as usize)
+        .collect();
+    assert_eq!(tasks, [0, 3 * bench.graph().len()]);
+    assert_eq!(simulated.policy, "ws");
     std::fs::remove_dir_all(&home).unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! Pictures of what is planned and measured, drawn by the module that draws experiments.
 
 use dahl_experiment::{Chart, Curve};
+use dahl_plan::pipeline::{EnergyFrontier, EnergyPoint};
 use dahl_tune::{FrontierPoint, PerfRow, Planned};
 
 /// Time against energy: the frontier, the plan itself, and what it was compared with.
@@ -16,7 +17,10 @@ pub fn frontier_chart(planned: &Planned, points: &[FrontierPoint]) -> Chart {
         joined: true,
         points: points.iter().map(|p| (p.seconds, p.joules)).collect(),
     };
-    let own = one("this plan", file.seconds.0, file.joules.total.0);
+    // As the points of the frontier and the others: a step in a run that follows it, where that is known.
+    let expected = file.expected.as_ref().map(|e| (e.seconds, e.joules));
+    let (seconds, joules) = expected.unwrap_or((file.seconds, file.joules.total));
+    let own = one("this plan", seconds.0, joules.0);
     let others = file.alternatives.iter();
     let others = others.map(|o| one(&o.name, o.seconds.0, o.joules.0));
     Chart {
@@ -25,6 +29,25 @@ pub fn frontier_chart(planned: &Planned, points: &[FrontierPoint]) -> Chart {
         y: "energy of a step, J".into(),
         log: false,
         curves: [frontier, own].into_iter().chain(others).collect(),
+    }
+}
+
+/// Time against energy of a pipeline's iteration, with the bound.
+pub fn energy_chart(title: &str, frontier: &EnergyFrontier) -> Chart {
+    let curve = |name: &str, of: fn(&EnergyPoint) -> f64| Curve {
+        name: name.into(),
+        joined: true,
+        points: frontier.points.iter().map(|p| (p.seconds, of(p))).collect(),
+    };
+    Chart {
+        title: title.into(),
+        x: "time of an iteration, s".into(),
+        y: "energy, J".into(),
+        log: false,
+        curves: vec![
+            curve("frontier", |p| p.joules),
+            curve("no less than", |p| p.lower_bound),
+        ],
     }
 }
 

@@ -71,8 +71,12 @@ mod guide {
 mod dataset;
 mod error;
 mod figures;
+mod forecast;
 mod lost;
 mod metrics;
+mod run_log;
+mod run_summary;
+mod step_figures;
 mod trainer;
 
 pub use dahl_check as check;
@@ -96,10 +100,14 @@ pub use dahl_tune as tune;
 pub use dahl_tune::{calibrate, plan, simulate, tune};
 pub use dataset::Data;
 pub use error::Error;
-pub use figures::{durations_chart, frontier_chart};
+pub use figures::{durations_chart, energy_chart, frontier_chart};
+pub use forecast::Forecast;
 pub use lost::{after_loss, node_lost};
 pub use metrics::Metrics;
-pub use trainer::{Epoch, Trainer};
+pub use run_log::{Epoch, RunLog};
+pub use run_summary::RunSummary;
+pub use step_figures::StepFigures;
+pub use trainer::Trainer;
 
 /// What almost every program needs: `use dahl::prelude::*;`.
 pub mod prelude {

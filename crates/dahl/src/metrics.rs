@@ -131,12 +131,13 @@ impl Metrics {
         self.pending.is_empty()
     }
 
-    /// A step has been launched: its learning rate, and the mean loss of what has been collected since the line before.
-    /// Other events are not steps, and no line.
+    /// A step has been launched: its number in the run, its learning rate, and the mean loss of what has been collected
+    /// since the line before, if anything was. Other events are not steps, and no line.
     pub fn step(&mut self, event: Event) -> Result<(), Error> {
         let Event::Step {
             epoch,
             step,
+            steps,
             rate,
             totals,
             ..
@@ -156,7 +157,7 @@ impl Metrics {
         self.line(&json!({
             "event": "step",
             "epoch": epoch,
-            "step": step,
+            "step": (epoch - 1) * steps + step,
             "lr": rate,
             "loss": (samples > 0).then_some(loss),
             "samples": samples,

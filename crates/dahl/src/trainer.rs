@@ -7,10 +7,9 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
+use dahl_core::Stop;
 use dahl_core::trace::Trace;
-use dahl_core::{Joules, Stop};
 use dahl_data::{Augment, Normalise, Samples, Source};
 use dahl_energy::{Energy, Sampler};
 use dahl_nn::Step;
@@ -19,13 +18,13 @@ use dahl_nn::losses::Loss;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::optim::Optimizer;
 use dahl_nn::schedule::Schedule;
-use dahl_nn::train::{EpochReport, Event, Progress, Scores, Session, Totals, TrainError, Training};
+use dahl_nn::train::{Progress, Scores, Session, Totals, TrainError, Training};
 use dahl_nn::weights::{self, Loaded, Weights};
 use dahl_runtime::Builder;
 use dahl_runtime::network::Member;
-use dahl_tune::{ClusterConfig, RunConfig, StepPlan, ThisMachine, Units, arithmetic_of};
+use dahl_tune::{ClusterConfig, NodesPlan, RunConfig, StepPlan, ThisMachine, Units, arithmetic_of};
 
-use crate::{Data, Error};
+use crate::{Data, Epoch, Error, RunLog};
 
 /// Changes how a runtime is built.
 type Adjust = Box<dyn FnOnce(Builder) -> Builder>;
@@ -46,6 +45,8 @@ pub struct Trainer {
     step: Step,
     training: Training,
     run: RunConfig,
+    /// A plan for several nodes.
+    nodes: Option<NodesPlan>,
     adjust: Option<Adjust>,
     first: First,
     checkpoints: Option<CheckpointFolder>,
@@ -68,33 +69,6 @@ struct Opened {
     sampler: Sampler,
 }
 
-/// How an epoch went.
-#[derive(Clone, Debug)]
-pub struct Epoch {
-    /// Counted from 1.
-    pub epoch: u64,
-    /// As seen during training.
-    pub train: Totals,
-    /// On the validation set, after the epoch.
-    pub validation: Option<Totals>,
-    /// Wall-clock time, validation included.
-    pub seconds: f64,
-    /// What it used, and where the figure comes from.
-    pub energy: Energy,
-}
-
-impl Epoch {
-    /// Joules; `None` where nothing is known of them.
-    pub fn joules(&self) -> Option<Joules> {
-        self.energy.joules()
-    }
-
-    /// Samples trained per second, validation included.
-    pub fn samples_per_second(&self) -> f64 {
-        self.train.samples as f64 / self.seconds.max(1e-9)
-    }
-}
-
 impl Trainer {
     /// Trains a model, or a [`Step`] where more than the model is settled, with sensible defaults: eight epochs of
     /// batches of 32, Adam, all cores.
@@ -103,6 +77,7 @@ impl Trainer {
             step: step.into(),
             training: Training::default(),
             run: RunConfig::default(),
+            nodes: None,
             adjust: None,
             first: First::Seed,
             checkpoints: None,
@@ -231,6 +206,16 @@ impl Trainer {
         self.set("follow", |t| t.run.follow = Some(Arc::new(plan)))
     }
 
+    /// Follows a plan for several nodes, as [`AnyPlan`](dahl_tune::AnyPlan) reads it. Shares, grain and policy, or stages, are the plan's.
+    pub fn follow_nodes(self, plan: NodesPlan) -> Trainer {
+        self.set("follow_nodes", |t| t.nodes = Some(plan))
+    }
+
+    /// Follows the plan to the letter: no core stands in for one that is late.
+    pub fn exact(self) -> Trainer {
+        self.set("exact", |t| t.run.exact = true)
+    }
+
     /// Records what runs where and when, so many tasks per unit, for [`Trainer::take_trace`].
     pub fn record(self, tasks: usize) -> Trainer {
         self.set("record", |t| t.run.trace_events = Some(tasks))
@@ -322,11 +307,13 @@ impl Trainer {
 
     fn begin(&mut self) -> Result<Opened, Error> {
         dahl_ops::simd::check()?;
-        let step = match &self.run.follow {
-            Some(plan) => plan.adopt(self.step.clone())?,
-            None => self.step.clone(),
+        let (step, run) = (self.step.clone(), self.run.clone());
+        let (step, run) = match (&self.nodes, &self.run.follow) {
+            (Some(plan), _) => (plan.adopt(step)?, plan.apply(run)?),
+            (None, Some(plan)) => (plan.adopt(step)?, run),
+            (None, None) => (step, run),
         };
-        let run = self.run.clone().resolve(&ThisMachine::look())?;
+        let run = run.resolve(&ThisMachine::look())?;
         // Two graphs take turns, each launched once at a time.
         let mut builder = run.builder(step.dtype)?.0.in_flight(1);
         if let Some(adjust) = self.adjust.take() {
@@ -401,27 +388,10 @@ impl Trainer {
             member,
             sampler,
         } = self.open()?;
-        let mut history = Vec::new();
-        let (mut began, mut before) = (Instant::now(), sampler.snapshot());
+        let mut log = RunLog::new(member.runtime(), sampler.snapshot());
         let mut tell = |progress: &mut Progress<'_>| {
-            let Event::Epoch(EpochReport {
-                epoch,
-                train,
-                validation,
-            }) = progress.event
-            else {
-                return watch(progress, None);
-            };
-            let now = sampler.snapshot();
-            history.push(Epoch {
-                epoch,
-                train,
-                validation,
-                seconds: began.elapsed().as_secs_f64(),
-                energy: now.since(&before),
-            });
-            (began, before) = (Instant::now(), now);
-            watch(progress, history.last())
+            let epoch = log.tell(progress.event, || sampler.snapshot());
+            watch(progress, epoch)
         };
         session.run(
             member,
@@ -431,7 +401,7 @@ impl Trainer {
         )?;
         match session.take_unsaved() {
             Some(error) => Err(error.into()),
-            None => Ok(history),
+            None => Ok(log.epochs),
         }
     }
 

@@ -1,13 +1,10 @@
 //! `dahl calibrate`: measures this machine, and the codelets of models on it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dahl::core::{Bytes, Seconds, several};
+use dahl::core::{Bytes, several};
 use dahl::nn::Step;
-use dahl::tune::{
-    self, CalibrateOptions, Calibration, Progress, Speeds, StateFigures, ThisMachine, Units,
-};
+use dahl::tune::{self, CalibrateOptions, Progress, ThisMachine, Units};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::step_args::{StepArgs, model};
@@ -47,24 +44,6 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(serde::Serialize)]
-struct Report {
-    profile: PathBuf,
-    model: PathBuf,
-    alone: Speeds,
-    together: Speeds,
-    cores: usize,
-    /// GPUs that were measured.
-    gpus: BTreeMap<String, Speeds>,
-    runs: usize,
-    timed: u64,
-    choices: usize,
-    /// Choices that differ from what static costs say.
-    changed: usize,
-    /// Frequency states of the cores, the highest first.
-    states: Vec<StateFigures>,
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.step.graph.refuse_tuned()?;
@@ -91,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         stop: interrupt::stop(),
     };
     let bar = progress();
-    let mut tell = |told| match told {
+    let mut tell = |progress| match progress {
         Progress::Parts(parts) => bar.set_length(parts),
         Progress::Now(what) => bar.set_message(what),
         Progress::Done(parts) => {
@@ -103,11 +82,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let done = tune::calibrate(&options, &this, &mut tell)?;
     bar.finish_and_clear();
     let (complete, stopped) = (done.steps, done.stopped);
-    let report = Report::of(done);
-    match args.json {
-        true => print::json(&report)?,
-        false => report.show(),
-    }
+    let report = done.report();
+    print::answer(args.json, &report, || report.text())?;
     if !stopped {
         return Ok(());
     }
@@ -124,85 +100,4 @@ fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("calibrating [{bar:30.cyan/blue}] {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(1).with_style(style.progress_chars("━╸─"))
-}
-
-impl Report {
-    fn of(done: Calibration) -> Report {
-        Report {
-            profile: done.profile_path,
-            model: done.times_path,
-            alone: done.profile.alone,
-            together: done.profile.together,
-            cores: done.workers,
-            gpus: done.profile.gpus,
-            runs: done.runs,
-            timed: done.timed,
-            choices: done.profile.choices.len(),
-            changed: done.changed,
-            states: done.profile.states,
-        }
-    }
-
-    fn show(&self) {
-        let mut table =
-            print::table(&["one core", "alone", &format!("with {} working", self.cores)]);
-        let (a, t) = (&self.alone, &self.together);
-        let giga = |v: f64| format!("{:.1}", v * 1e-9);
-        let rows = [
-            (
-                "matrix product f32, GFLOP/s",
-                giga(a.flops_f32),
-                giga(t.flops_f32),
-            ),
-            (
-                "matrix product f64, GFLOP/s",
-                giga(a.flops_f64),
-                giga(t.flops_f64),
-            ),
-            (
-                "copying, GB/s read and written",
-                giga(a.bandwidth),
-                giga(t.bandwidth),
-            ),
-            (
-                "between two tasks",
-                Seconds(a.overhead).to_string(),
-                Seconds(t.overhead).to_string(),
-            ),
-        ];
-        for (what, alone, together) in rows {
-            table.add_row([what.to_string(), alone, together]);
-        }
-        println!("{table}");
-        for (name, s) in &self.gpus {
-            println!(
-                "{name}: matrix product {} GFLOP/s f32, {} f64; copying {} GB/s; a launch {}",
-                giga(s.flops_f32),
-                giga(s.flops_f64),
-                giga(s.bandwidth),
-                Seconds(s.overhead)
-            );
-        }
-        for s in &self.states {
-            let watts = s
-                .busy_watts
-                .map_or("watts not measured".into(), |w| format!("{w:.2} W a core"));
-            println!(
-                "{:.2} GHz: {} GFLOP/s a core ({:.2} of the highest), {watts}; a change takes {}",
-                s.hertz * 1e-9,
-                giga(s.flops),
-                s.speed,
-                Seconds(s.switch_seconds)
-            );
-        }
-        println!(
-            "{} timed in {}; {} with several implementations, of which static costs would choose {} otherwise",
-            several(self.timed, "task"),
-            several(self.runs, "run"),
-            several(self.choices, "call"),
-            self.changed
-        );
-        println!("profile: {}", self.profile.display());
-        println!("durations: {} (see `dahl perf`)", self.model.display());
-    }
 }

@@ -19,8 +19,8 @@ pub enum Command {
 /// Arguments of `dahl data show`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The model that images are for: a file, or the name of a shipped one [default: whatever fits the data, or a small
-    /// CNN for 28×28 images]
+    /// The model that images are for: a file, or the name of a shipped one [default: images are shown as they are,
+    /// pictures of a folder with 64×64 pixels]
     model: Option<PathBuf>,
     #[command(flatten)]
     data: DataOptions,
@@ -43,6 +43,9 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
+/// Channels, height and width of pictures that are shown for no model.
+const PICTURES: [usize; 3] = [3, 64, 64];
+
 /// Runs a command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
@@ -51,41 +54,30 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 fn show(args: &Args) -> anyhow::Result<()> {
-    let model = model(args.model.as_deref())?;
-    let augment = args.changes.augment()?.or_else(|| model.augment.clone());
+    if let Some(path) = &args.out {
+        let is_png = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("png");
+        anyhow::ensure!(
+            path.extension().is_some_and(is_png),
+            "--out {} must end with .png: pictures are written as PNG",
+            path.display()
+        );
+        super::check_writable(path)?;
+    }
+    let model = args.model.as_deref().map(|m| model(Some(m))).transpose()?;
+    let own = model.as_ref().and_then(|m| m.augment.clone());
+    let augment = args.changes.augment()?.or(own);
     let split = match args.validation {
         true => Split::Validation,
         false => Split::Train,
     };
-    let data = match &args.model {
-        Some(_) => args.data.open(&model, split)?,
-        None => args.data.open_alone(&model, split)?,
+    let data = match &model {
+        Some(model) => args.data.open(model, split)?,
+        None => args.data.open_alone(PICTURES, split)?,
     };
-    let [c, h, w] = data.shape();
-    let (images, classes) = (data.len(), data.classes());
-    println!(
-        "{}: {images} images of {c}×{h}×{w} for {split}, {classes} classes",
-        data.name()
-    );
-    let counts = dahl::data::class_counts(&*data)?;
-    let mut table = print::table(&["class", "name", "images"]);
-    for (class, count) in counts.iter().enumerate().take(20) {
-        let name = data.class_name(class).unwrap_or_default();
-        table.add_row([class.to_string(), name.to_owned(), count.to_string()]);
-    }
-    print::align_right(&mut table, 2..=2);
-    println!("{table}");
-    if classes > 20 {
-        println!("and {} classes more", classes - 20);
-    }
-    println!(
-        "measured: --normalise {}",
-        dahl::data::Normalise::measure(&*data)?
-    );
+    print::report(&dahl::data::describe(&*data, split)?);
     let Some(path) = &args.out else {
         return Ok(());
     };
-    super::check_writable(path)?;
     let view = BatchView {
         batch: args.batch as usize,
         epoch: args.epoch - 1,

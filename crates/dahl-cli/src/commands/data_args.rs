@@ -58,7 +58,11 @@ impl DataOptions {
         split: Split,
         limit: Option<usize>,
     ) -> anyhow::Result<Arc<dyn Dataset>> {
-        let set = self.open_shaped(model.input, split, limit)?;
+        let set = self.open_shaped(model.input, split, limit);
+        let set = set.map_err(|error| match error {
+            DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
+            error => error.into(),
+        })?;
         data::check_classes(&*set, model.classes())?;
         if split == Split::Train
             && let Some(text) = data::spare_outputs(&*set, model.classes())
@@ -68,14 +72,17 @@ impl DataOptions {
         Ok(set)
     }
 
-    /// Opens a part of the images where no model was named, in their own extents if their description says them.
-    pub fn open_alone(&self, otherwise: &Model, split: Split) -> anyhow::Result<Arc<dyn Dataset>> {
-        let shape = match DataSpec::parse(&self.data)? {
-            DataSpec::Synthetic { shape, .. } => shape,
-            DataSpec::Cifar10(_) | DataSpec::Cifar100(_) => [3, 32, 32],
-            _ => otherwise.input,
-        };
-        self.open_shaped(shape, split, self.limit_of(split))
+    /// Opens a part of the images where no model was named, in their own extents; pictures, which may differ, in these.
+    pub fn open_alone(
+        &self,
+        pictures: [usize; 3],
+        split: Split,
+    ) -> anyhow::Result<Arc<dyn Dataset>> {
+        let limit = self.limit_of(split);
+        match self.open_shaped(pictures, split, limit) {
+            Err(DataError::Shape { data, .. }) => Ok(self.open_shaped(data, split, limit)?),
+            other => Ok(other?),
+        }
     }
 
     fn limit_of(&self, split: Split) -> Option<usize> {
@@ -90,16 +97,10 @@ impl DataOptions {
         shape: [usize; 3],
         split: Split,
         limit: Option<usize>,
-    ) -> anyhow::Result<Arc<dyn Dataset>> {
+    ) -> Result<Arc<dyn Dataset>, DataError> {
         let spec = DataSpec::parse(&self.data)?;
         let (roots, seed) = (data::default_roots(), self.split_seed);
-        let set =
-            data::open_drawn(&spec, split, shape, limit, &roots, seed).map_err(
-                |error| match error {
-                    DataError::Shape { .. } => anyhow::anyhow!("{error}; --data chooses"),
-                    error => error.into(),
-                },
-            )?;
+        let set = data::open_drawn(&spec, split, shape, limit, &roots, seed)?;
         let mut set: Arc<dyn Dataset> = set.into();
         if let Some(folder) = &self.cache {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -4,9 +4,9 @@
 //! program's.
 
 mod check;
-mod summary;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use anyhow::bail;
 use dahl::energy::{Options, ProgramRun, WallMeter, WattsModel, export, run_program};
 use dahl::tune::{core_watts, load_machine};
 
+use super::number;
 use crate::print;
 
 /// Arguments of `dahl energy`.
@@ -100,7 +101,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("error: {error}");
         std::process::exit(error.exit_code());
     });
-    summary::print(&run, args.carbon, args.json)?;
+    // If standard error is closed, there is nobody to tell, and the program's exit code still counts.
+    let text = match args.json {
+        true => format!("{}\n", run.to_json(args.carbon)),
+        false => print::report_text(&run.text(args.carbon)),
+    };
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
     let written = write(&run, args);
     if run.code != 0 {
         if let Err(error) = written {
@@ -114,27 +120,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn write(run: &ProgramRun, args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.csv {
         let text = export::csv(&run.report, run.began);
-        print::write(path, |out| out.write_all(text.as_bytes()))?;
+        print::write_text(path, &text)?;
     }
     if let Some(path) = &args.prometheus {
         let text = export::prometheus(&run.report, args.carbon, run.code);
-        print::write(path, |out| out.write_all(text.as_bytes()))?;
+        print::write_text(path, &text)?;
     }
     Ok(())
 }
 
 fn grams(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(grams) if (0.0..=1e6).contains(&grams) => Ok(grams),
-        _ => Err(
-            "grams per kilowatt-hour are a number from 0 to 1000000, such as 56 or 380.5".into(),
-        ),
-    }
+    let or = "grams per kilowatt-hour are a number from 0 to 1000000, such as 56 or 380.5";
+    number(text, 0.0..=1e6, or)
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) if (0.001..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("an interval is a number of seconds from 0.001 to 60, such as 0.1".into()),
-    }
+    let or = "an interval is a number of seconds from 0.001 to 60, such as 0.1";
+    number(text, 0.001..=60.0, or).map(Duration::from_secs_f64)
 }

@@ -1,11 +1,11 @@
 //! `dahl graph`: draws the graph of a recorded program.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use dahl::core::Program;
-use dahl::core::file::read_text;
+
+use super::read;
 
 /// Arguments of `dahl graph`.
 #[derive(clap::Args)]
@@ -30,14 +30,9 @@ enum Format {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let name = args.file.display();
-    let text = if args.file.as_os_str() == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("standard input")?;
-        text
-    } else {
-        read_text(&args.file).with_context(|| format!("cannot read {name}"))?
+    let text = match args.file.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()).context("standard input")?,
+        false => read(&args.file)?,
     };
     let graph = parse(&text)
         .with_context(|| name.to_string())?

@@ -90,29 +90,15 @@ impl Ready {
     /// Names of the classes: those kept with the weights, else the data's, else numbers. Different names of both are
     /// worth a warning.
     pub fn class_names(&self, data: Option<&dyn Dataset>) -> Vec<String> {
-        let kept = self.session.class_names();
-        let name = |class: usize| {
-            let known = kept
-                .get(class)
-                .filter(|n| !n.is_empty())
-                .map(String::as_str);
-            let of_data = data.and_then(|d| d.class_name(class));
-            if let (Some(kept), Some(here)) = (known, of_data)
-                && kept != here
-            {
-                print::warning(&format!(
-                    "class {class} is {kept:?} for the weights, {here:?} for the data"
-                ));
-            }
-            let name = known.or(of_data).map(str::to_owned);
-            name.unwrap_or_else(|| class.to_string())
-        };
-        (0..self.session.model().classes()).map(name).collect()
+        let data = |class| data.and_then(|d| d.class_name(class));
+        let (names, differing) = self.session.names_of_classes(data);
+        differing.iter().for_each(|text| print::warning(text));
+        names
     }
 
     /// Writes the trace, if one was asked for.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        let trace = self.run.finish_together(&mut self.member, |_| ());
+        let trace = self.run.finish(&mut self.member, |_| ());
         let saved = trace.and_then(|trace| self.run.save(trace.as_ref()));
         cluster::leave(&mut self.member, saved)
     }

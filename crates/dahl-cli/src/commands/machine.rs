@@ -1,7 +1,5 @@
 //! `dahl machine`: what this computer has, and machines as files.
 
-mod gpus;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,94 +55,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let devices = dahl::tune::gpus::look(&all, false, &this);
     if args.json {
         let mut line = serde_json::to_value(host)?;
-        line["clocks"] = serde_json::to_value(this.clocks())?;
+        line["clocks"] = serde_json::to_value(this.all_clocks())?;
         line["gpus"] = serde_json::to_value(&devices)?;
         line["gpus_missing"] = serde_json::to_value(missing)?;
         return print::json(&line);
     }
-    println!(
-        "{} ({}, {})",
-        host.processor, host.architecture, host.system
-    );
-    println!(
-        "vector instructions: {}\n",
-        or_none(&host.features.join(" "))
-    );
-
-    let mut units = print::table(&["unit", "kind", "memory", "core"]);
-    for (i, core) in host.cores.iter().enumerate() {
-        units.add_row([
-            format!("cpu:{i}"),
-            "cpu".into(),
-            "host".into(),
-            core.to_string(),
-        ]);
-    }
-    println!("{units}\n");
-    gpus::show(&devices, &missing);
-
-    show_clocks(&this.clocks());
-
-    let mut memories = print::table(&["memory", "size", "free now"]);
-    let size = |b: Option<u64>| b.map_or("unknown".into(), |b| dahl::core::Bytes(b).to_string());
-    memories.add_row([
-        "host".into(),
-        size(host.memory_total),
-        size(host.memory_available),
-    ]);
-    println!("{memories}\n");
-
-    if host.caches.is_empty() {
-        println!("caches: this system does not say");
-    } else {
-        let mut caches = print::table(&["cache", "size", "line", "shared by cores"]);
-        for c in &host.caches {
-            let name = format!("L{} {}", c.level, c.kind.to_lowercase());
-            caches.add_row([
-                name,
-                dahl::core::Bytes(c.bytes).to_string(),
-                format!("{} B", c.line),
-                c.shared.clone(),
-            ]);
-        }
-        println!("{caches}");
-    }
-    println!();
-
-    let mut measured = print::table(&["what can be measured here", "", "how to allow it"]);
-    for m in &host.measurable {
-        let state = if m.available { "yes" } else { "no" };
-        measured.add_row([m.what.as_str(), state, m.remedy.as_str()]);
-    }
-    println!("{measured}");
+    print::report(&this.report(&devices, &missing));
     Ok(())
-}
-
-/// What frequencies cores can be set to, or why they cannot.
-fn show_clocks(clocks: &[dahl::energy::clocks::Clock]) {
-    if clocks.is_empty() {
-        println!("frequency states: this system lets nobody set its clocks (no cpufreq)\n");
-        return;
-    }
-    let mut table = print::table(&["clock", "cores", "GHz", "can be set"]);
-    for clock in clocks {
-        let cpus: Vec<String> = clock.cpus.iter().map(usize::to_string).collect();
-        let giga: Vec<String> = clock
-            .hertz
-            .iter()
-            .map(|h| format!("{:.2}", h * 1e-9))
-            .collect();
-        let state = clock
-            .trouble
-            .as_ref()
-            .map_or("yes".into(), |t| format!("no: {t}"));
-        table.add_row([clock.name.clone(), cpus.join(" "), giga.join(" "), state]);
-    }
-    println!("{table}\n");
-}
-
-fn or_none(text: &str) -> &str {
-    if text.is_empty() { "none known" } else { text }
 }
 
 /// A machine to predict for.
@@ -227,5 +144,5 @@ fn describe(args: &Args) -> anyhow::Result<()> {
         Format::Simgrid => dahl::sim::simgrid::write(&machine),
     };
     let output = args.output.as_deref().unwrap_or("-".as_ref());
-    print::write(output, |out| out.write_all(text.as_bytes()))
+    print::write_text(output, &text)
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use dahl::core::{ArenaError, Bytes};
+use dahl::core::ArenaError;
 use dahl::nn::Step;
 use dahl::nn::step::StepError;
-use dahl::tune::{Footprint, StageMemory, ThisMachine, Units};
+use dahl::tune::{Fit, Footprint, ThisMachine, Units};
 
 use super::step_args::{StepArgs, model};
 use crate::print;
@@ -36,68 +36,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         footprint => footprint?,
     };
-    let mut rows = vec![(
-        "host".to_owned(),
-        footprint.on_host(),
-        this.host().memory_available.map(Bytes),
-    )];
-    if let Some(units) = args.units.as_ref().filter(|u| u.has_gpus()) {
-        let machine = this.describe(Some(units))?.machine;
-        let devices = machine.memories.iter().skip(1);
-        rows.extend(devices.map(|m| (m.name.clone(), footprint.on_device(), m.capacity)));
-    }
-    let fits =
-        |(_, needed, there): &(String, Bytes, Option<Bytes>)| there.is_none_or(|t| needed.0 <= t.0);
-    let all = rows.iter().all(fits);
-    let f = &footprint;
-    let stages = match args.step.staging(&step)? {
-        Some(staging) => Some(staging.memory()?),
-        None => None,
-    };
-    if args.json {
-        let rows = rows.iter().map(|row| {
-            serde_json::json!({ "memory": row.0, "needed": row.1.0, "available": row.2.map(|b| b.0), "fits": fits(row) })
-        });
-        let mut answer = serde_json::json!({
-            "model": step.model.name, "batch": step.batch, "weights": f.weights.0, "optimizer": f.optimizer.0,
-            "temporaries": f.temporaries.0, "in_flight": f.in_flight, "io": f.io.0, "batches": f.batches.0,
-            "memories": rows.collect::<Vec<_>>(), "fits": all,
-        });
-        if let Some(stages) = &stages {
-            answer["stages"] = serde_json::to_value(stages)?;
-        }
-        print::json(&answer)?;
-    } else {
-        println!(
-            "{}, batch {}: {} parameters",
-            step.model.name, step.batch, f.parameters
-        );
-        let line = |what: &str, text: String| println!("  {what:<11} {text}");
-        line("weights", f.weights.to_string());
-        line(
-            "optimizer",
-            format!("{} ({})", f.optimizer, step.optimizer.name()),
-        );
-        line(
-            "temporaries",
-            format!("{} × {} in flight", f.temporaries, f.in_flight),
-        );
-        line(
-            "inputs",
-            format!("{} and {} of batches ahead", f.io, f.batches),
-        );
-        for row in &rows {
-            let there = row
-                .2
-                .map_or("its size is not known".into(), |t| format!("{t} available"));
-            let verdict = if fits(row) { "fits" } else { "does not fit" };
-            line(&row.0, format!("{} needed, {there}: {verdict}", row.1));
-        }
-        if let Some(stages) = &stages {
-            show(stages);
-        }
-    }
-    if all {
+    let staging = args.step.staging(&step)?;
+    let units = args.units.as_ref().filter(|units| units.has_gpus());
+    let fit = Fit::of(&step, footprint, &this, units, staging.as_ref())?;
+    print::answer(args.json, &fit.to_json(), || fit.report())?;
+    if fit.fits() {
         return Ok(());
     }
     if !args.json {
@@ -106,24 +49,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     Err(super::Exit(1).into())
-}
-
-/// What each device of a pipeline would hold.
-fn show(stages: &[StageMemory]) {
-    let mut table = print::table(&["device", "layers", "weights and inputs", "temporaries"]);
-    for (device, stage) in stages.iter().enumerate() {
-        let layers: Vec<String> = (stage.layers.iter())
-            .map(|[first, last]| format!("{first}–{last}"))
-            .collect();
-        table.add_row([
-            device.to_string(),
-            layers.join(", "),
-            stage.lasting.to_string(),
-            stage.temporaries.to_string(),
-        ]);
-    }
-    print::align_right(&mut table, 2..=3);
-    println!("{table}");
 }
 
 /// The system refuses the arrays of a step: they are more than it has.

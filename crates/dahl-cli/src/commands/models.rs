@@ -51,15 +51,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         });
         return print::json(&serde_json::json!(rows.collect::<Vec<_>>()));
     }
-    let mut table = print::table(&[
-        "model",
-        "input",
-        "layers",
-        "classes",
-        "parameters",
-        "training/image",
-        "weights",
-    ]);
+    let mut table =
+        print::table("model|input|>layers|>classes|>parameters|>training/image|>weights");
     for (model, f) in &rows {
         let [c, h, w] = model.input;
         table.add_row([
@@ -72,7 +65,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Bytes(f.weights.0).to_string(),
         ]);
     }
-    print::align_right(&mut table, 2..=6);
     println!("{table}");
     println!(
         "training/image: forward, backward and update of one image, as the graph counts them in batches of 2"

@@ -1,8 +1,11 @@
 //! `dahl ops`: the table of operations and their implementations.
 
+use std::collections::BTreeMap;
+
 use anyhow::bail;
-use dahl::core::{Call, Codelet, DType, Mode, OperandDecl, ParamDecl, ParamKind, Shape, UnitKind};
-use dahl::ops::codelets;
+use dahl::core::report::Table;
+use dahl::core::{Codelet, DType, UnitKind};
+use dahl::ops::{Choices, codelets};
 
 use crate::print;
 
@@ -29,7 +32,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let (Some(name), Some(shapes)) = (&args.name, &args.shapes) {
-        return choose(args, name, shapes);
+        let choices = Choices::of(name, shapes, args.params.as_deref(), args.dtype);
+        let choices = choices.map_err(anyhow::Error::msg)?;
+        return print::answer(args.json, &choices, || choices.report());
     }
     let wanted = |c: &&&codelets::Listed| args.name.as_ref().is_none_or(|n| c.name == *n);
     let found: Vec<_> = codelets::TABLE.iter().filter(wanted).collect();
@@ -50,18 +55,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 let names: Vec<&str> = all(c).iter().map(|i| i.0).collect();
                 serde_json::json!({
                     "name": c.name, "implementations": names, "gradients": c.gradients,
-                    "operands": operand_rows(c).iter().map(|o| serde_json::json!({
-                        "name": o[0], "modes": o[1], "rank": o[2], "about": o[3],
-                    })).collect::<Vec<_>>(),
-                    "params": param_rows(c).iter().map(|p| serde_json::json!({
-                        "name": p[0], "numbers": p[1], "kind": p[2], "about": p[3],
-                    })).collect::<Vec<_>>(),
+                    "operands": objects(c.operand_table(), ["name", "modes", "rank", "about"]),
+                    "params": objects(c.param_table(), ["name", "numbers", "kind", "about"]),
                 })
             })
             .collect();
         return print::json(&rows);
     }
-    let mut table = print::table(&["operation", "implementations"]);
+    let mut table = print::table("operation|implementations");
     for codelet in found {
         let names: Vec<String> = all(codelet)
             .iter()
@@ -71,145 +72,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("{table}");
     if let Some(codelet) = args.name.as_deref().and_then(codelets::by_name) {
-        describe(codelet);
+        for table in [codelet.operand_table(), codelet.param_table()] {
+            if !table.rows.is_empty() {
+                println!("\n{}", print::laid_out(&table));
+            }
+        }
+        if !codelet.gradients.is_empty() {
+            println!("\ngradients: {}", codelet.gradients.join(", "));
+        }
     }
     Ok(())
 }
 
-/// Name, modes, rank and meaning of each operand; brackets mark those that may be left out.
-fn operand_rows(codelet: &Codelet) -> Vec<[String; 4]> {
-    let declared = codelet.declaration.map_or(&[][..], |d| d.operands);
-    let row = |o: &OperandDecl| {
-        let modes: Vec<&str> = o.modes.iter().map(|m| m.name()).collect();
-        [
-            if o.optional {
-                format!("[{}]", o.name)
-            } else {
-                o.name.to_string()
-            },
-            modes.join(", "),
-            o.rank.map_or("any".into(), |r| r.to_string()),
-            o.about.to_string(),
-        ]
-    };
-    declared.iter().map(row).collect()
-}
-
-/// Name, count of numbers, kind and meaning of each parameter.
-fn param_rows(codelet: &Codelet) -> Vec<[String; 4]> {
-    let declared = codelet.declaration.map_or(&[][..], |d| d.params);
-    let row = |p: &ParamDecl| {
-        let numbers = match p.count {
-            (a, b) if a == b => a.to_string(),
-            (a, usize::MAX) => format!("{a} or more"),
-            (a, b) => format!("{a} to {b}"),
-        };
-        let kind = match p.kind {
-            ParamKind::Int => "whole",
-            ParamKind::Float => "number",
-            ParamKind::Flag => "0 or 1",
-        };
-        [
-            p.name.to_string(),
-            numbers,
-            kind.to_string(),
-            p.about.to_string(),
-        ]
-    };
-    declared.iter().map(row).collect()
-}
-
-/// Prints what the operands and parameters of an operation are, and what computes its gradients.
-fn describe(codelet: &Codelet) {
-    let parts = [
-        (["operand", "modes", "rank", ""], operand_rows(codelet)),
-        (["parameter", "numbers", "kind", ""], param_rows(codelet)),
-    ];
-    for (header, rows) in parts.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-        let mut table = print::table(&header);
-        rows.into_iter().for_each(|row| {
-            table.add_row(row);
-        });
-        println!("\n{table}");
-    }
-    if !codelet.gradients.is_empty() {
-        println!("\ngradients: {}", codelet.gradients.join(", "));
-    }
-}
-
-fn shape(text: &str) -> anyhow::Result<Shape> {
-    let extents: Result<Vec<usize>, _> =
-        text.split('x').map(|e| e.trim().parse::<usize>()).collect();
-    match extents {
-        Ok(extents) => Ok(Shape::new(&extents)?),
-        Err(_) => bail!("`{text}` is not a shape; write for example 32x64x16x16"),
-    }
-}
-
-fn choose(args: &Args, name: &str, shapes: &str) -> anyhow::Result<()> {
-    let Some(codelet) = codelets::by_name(name) else {
-        bail!(codelets::unknown(name));
-    };
-    let shapes = shapes
-        .split(',')
-        .map(shape)
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let declared = codelet.declaration.iter();
-    let usual = declared.flat_map(|d| d.given(shapes.len()).map(|o| o.modes[0]));
-    let modes = usual.chain(std::iter::repeat(Mode::Read));
-    let operands = shapes.iter().copied().zip(modes).collect();
-    let number = |p: &str| match (p.trim().parse::<i64>(), p.trim().parse::<f64>()) {
-        (Ok(i), _) => Ok(dahl::core::Param::Int(i)),
-        (_, Ok(f)) => Ok(dahl::core::Param::Float(f)),
-        _ => bail!("`{p}` is not a number"),
-    };
-    let params = args
-        .params
-        .iter()
-        .flat_map(|p| p.split(','))
-        .map(number)
-        .collect::<anyhow::Result<_>>()?;
-    let call = Call {
-        operands,
-        dtype: args.dtype,
-        params,
-    };
-    if let Err(problem) = codelet.check(&call, false) {
-        bail!("{name}: {problem}");
-    }
-    let mut able: Vec<_> = codelet
-        .implementations
-        .iter()
-        .filter(|i| (i.supports)(&call))
-        .collect();
-    able.sort_by(|a, b| (a.weight)(&call).total_cmp(&(b.weight)(&call)));
-    let cost = (codelet.cost)(&call);
-    if args.json {
-        let names: Vec<_> = able
-            .iter()
-            .map(|i| serde_json::json!({ "name": i.name, "weight": (i.weight)(&call) }))
-            .collect();
-        return print::json(&serde_json::json!({
-            "name": name, "chosen": able.first().map(|i| i.name), "implementations": names,
-            "flops": cost.flops, "bytes": cost.bytes,
-        }));
-    }
-    println!(
-        "{name}: {:.3} Mflop, {} touched",
-        cost.flops / 1e6,
-        dahl::core::Bytes(cost.bytes as u64)
-    );
-    let mut table = print::table(&["implementation", "static weight", "scratch", ""]);
-    for (n, i) in able.iter().enumerate() {
-        let chosen = if n == 0 { "chosen" } else { "" };
-        let scratch = dahl::core::Bytes((i.scratch)(&call) as u64).to_string();
-        table.add_row([
-            i.name.to_string(),
-            format!("{:.1}", (i.weight)(&call)),
-            scratch,
-            chosen.into(),
-        ]);
-    }
-    println!("{table}");
-    Ok(())
+/// The rows of a table as JSON, with these names.
+fn objects(table: Table, names: [&str; 4]) -> Vec<serde_json::Value> {
+    let object = |row: Vec<String>| names.into_iter().zip(row).collect::<BTreeMap<_, _>>();
+    let rows = table.rows.into_iter().map(object);
+    rows.map(|row| serde_json::json!(row)).collect()
 }

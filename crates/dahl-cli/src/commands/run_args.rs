@@ -7,11 +7,11 @@ use anyhow::Context;
 use dahl::core::Bytes;
 use dahl::core::trace::Trace;
 use dahl::nn::Step;
+use dahl::runtime::Temporaries;
 use dahl::runtime::network::Member;
-use dahl::runtime::{Runtime, Temporaries};
 use dahl::tune::{
-    self, Bits, ClusterConfig, Engine, ResolvedRun, RunConfig, Staging, StepPlan, ThisMachine,
-    Units, units_text,
+    self, AnyPlan, Bits, ClusterConfig, Engine, ResolvedRun, RunConfig, Staging, StepPlan,
+    ThisMachine, Units,
 };
 
 use super::step_args::GraphArgs;
@@ -46,9 +46,16 @@ pub struct RunArgs {
     /// allocated and freed in every step: for comparison)
     #[arg(long, value_name = "M", default_value_t)]
     memory: Temporaries,
-    /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order
+    /// Follow a plan that `dahl plan … -o F` wrote: every task on its unit, in its order, or as the policy that it names
+    /// decides; under mpirun or srun one for several nodes, with its shares, grain and policy, or its stages
+    ///
+    /// Where one core is late, others that are like it run what it was to run, rather than wait. GPUs, and cores that differ or
+    /// run at different frequencies, never exchange tasks.
     #[arg(long, value_name = "F", conflicts_with_all = ["policy", "workers", "units", "grain"])]
     plan: Option<PathBuf>,
+    /// Follow the plan to the letter: no core stands in for another, however late that is
+    #[arg(long, requires = "plan")]
+    exact: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Record what runs where and when into this file, for `dahl trace`
@@ -70,7 +77,7 @@ struct ClusterArgs {
     #[arg(long, default_value = "strict")]
     bits: Bits,
     /// Seconds that a node may be silent while others wait for it
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = super::seconds)]
     node_timeout: f64,
 }
 
@@ -82,14 +89,6 @@ impl Shares {
     fn parse(text: &str) -> Result<Shares, String> {
         ClusterConfig::parse_shares(text).map(Shares)
     }
-}
-
-/// Seconds as an option has them.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().ok();
-    seconds
-        .filter(|s| (0.1..=1e6).contains(s))
-        .ok_or_else(|| "use a number of seconds from 0.1 to a million".into())
 }
 
 impl ClusterArgs {
@@ -157,12 +156,16 @@ impl RunArgs {
         if let Some(path) = self.trace.as_ref().filter(|_| super::cluster::is_first()) {
             super::check_writable(path)?;
         }
-        let plan = self.plan.as_deref().map(StepPlan::load).transpose()?;
-        let mut step = match &plan {
-            Some(plan) => plan.adopt(step)?,
-            None => step,
+        let (plan, nodes) = match self.plan.as_deref().map(AnyPlan::load).transpose()? {
+            Some(AnyPlan::One(plan)) => (Some(Arc::<StepPlan>::from(plan)), None),
+            Some(AnyPlan::Nodes(plan)) => (None, Some(plan)),
+            None => (None, None),
         };
-        let plan = plan.map(Arc::new);
+        let mut step = match (&plan, &nodes) {
+            (Some(plan), _) => plan.adopt(step)?,
+            (_, Some(plan)) => plan.adopt(step)?,
+            _ => step,
+        };
         let given = self.units.clone();
         let config = RunConfig {
             units: given.unwrap_or_else(|| Units::cpus(self.workers)),
@@ -171,6 +174,7 @@ impl RunArgs {
             engine: self.engine,
             temporaries: self.memory,
             follow: plan.clone(),
+            exact: self.exact,
             pipeline,
             trace_events: self.trace.as_ref().map(|_| self.trace_events).or(record),
             stop: interrupt::stop(),
@@ -188,6 +192,10 @@ impl RunArgs {
                      instead; use --gpu-memory {option} or more, a smaller --batch or a finer --grain"
                 ));
             })),
+        };
+        let config = match &nodes {
+            Some(plan) => plan.apply(config)?,
+            None => config,
         };
         let run = config.resolve(&this)?;
         if graph.tuned() {
@@ -208,17 +216,11 @@ fn tuned(step: &Step, run: &ResolvedRun) -> anyhow::Result<dahl::nn::lower::grai
     // The search ends with the best so far.
     interrupt::keep();
     let tuned = tune::tune(step, run, &mut print::warnings)?;
-    let predicted = tuned.predicted.map_or(String::new(), |s| {
-        format!(" ({s} predicted, best of {} predictions)", tuned.tried)
-    });
-    let (time, grain) = (tuned.seconds, tuned.grain);
-    let early = if tuned.stopped {
-        ", the best so far"
-    } else {
-        ""
-    };
-    eprintln!("tuned: {time} per step{predicted}{early}; to repeat this run: --grain {grain}");
-    Ok(grain)
+    eprintln!(
+        "tuned: {tuned}; to repeat this run: --grain {}",
+        tuned.grain
+    );
+    Ok(tuned.grain)
 }
 
 impl Run {
@@ -234,54 +236,15 @@ impl Run {
         Ok(member)
     }
 
-    /// The end of a run: keeps what policies have learnt, and returns what was recorded, with what `complete` adds.
+    /// The end of a run: what was recorded of it on all nodes, or on this one alone if no file was asked for.
     pub fn finish(
-        &self,
-        runtime: &mut Runtime,
-        complete: impl FnOnce(&mut Trace),
-    ) -> Option<Trace> {
-        self.keep_times(runtime);
-        let mut trace = runtime.take_trace()?;
-        self.describe(&mut trace, units_text(runtime.machine()));
-        complete(&mut trace);
-        Some(trace)
-    }
-
-    /// The same of all nodes; of this one alone, if no file was asked for. None on nodes that write no files.
-    pub fn finish_together(
         &self,
         member: &mut Member,
         complete: impl FnOnce(&mut Trace),
     ) -> anyhow::Result<Option<Trace>> {
-        if self.trace.is_none() || member.nodes() == 1 {
-            return Ok(self.finish(member.runtime_mut(), complete));
-        }
-        self.keep_times(member.runtime_mut());
-        let units = units_text(member.runtime().machine());
-        let units = format!("{} nodes, {units} on the first", member.nodes());
-        let trace = dahl::tune::take_trace(member, |trace| {
-            self.describe(trace, units);
-            complete(trace);
-        });
-        Ok(trace?)
-    }
-
-    fn keep_times(&self, runtime: &mut Runtime) {
-        if self.run.needs_times()
-            && let Err(error) = runtime.save_perf_model()
-        {
-            print::warning(&error.to_string());
-        }
-    }
-
-    fn describe(&self, trace: &mut Trace, units: String) {
-        let facts = [
-            ("model", self.step.model.name.clone()),
-            ("policy", self.run.decides()),
-            ("dtype", self.step.dtype.to_string()),
-            ("units", units),
-        ];
-        about(trace, facts);
+        let together = self.trace.is_some();
+        let tell = &mut print::warnings;
+        Ok((self.run).finish_member(&self.step, member, together, tell, complete)?)
     }
 
     /// Writes a trace, where a file was asked for.
@@ -309,16 +272,4 @@ pub fn measuring(
         ..RunConfig::default()
     };
     Ok(config.resolve(this)?)
-}
-
-/// Says in a trace what made it: the command, these facts, the version.
-pub fn about<const N: usize>(trace: &mut Trace, facts: [(&str, String); N]) {
-    let command: Vec<String> = std::env::args().collect();
-    let version = env!("CARGO_PKG_VERSION").to_string();
-    let all = std::iter::once(("command", command.join(" ")))
-        .chain(facts)
-        .chain([("version", version)]);
-    trace
-        .about
-        .extend(all.map(|(name, text)| (name.into(), text)));
 }

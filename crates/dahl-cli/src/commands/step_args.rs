@@ -138,19 +138,15 @@ impl PipelineArgs {
             return Ok(None);
         };
         let each = |counts: &Option<Counts>| counts.clone().map_or(Vec::new(), |c| c.0);
-        let cut = match (self.cut.as_deref(), self.planned.get()) {
-            (None, _) | (Some(PLANNED), None) => Vec::new(),
-            (Some(PLANNED), Some(cut)) => cut.clone(),
-            (Some(text), _) => text
-                .split(',')
-                .map(|name| layer(model, name.trim()))
-                .collect::<anyhow::Result<_>>()?,
-        };
-        Ok(Some(Pipeline {
+        let pipeline = Pipeline {
             replicas: each(&self.replicas),
             kept: each(&self.kept),
-            cut,
+            cut: self.planned.get().cloned().unwrap_or_default(),
             ..pipeline
+        };
+        Ok(Some(match self.cut.as_deref() {
+            None | Some(PLANNED) => pipeline,
+            Some(layers) => pipeline.cut_at(model, layers)?,
         }))
     }
 
@@ -205,23 +201,6 @@ impl PipelineArgs {
 
 /// The cut that the partitioner is asked for.
 const PLANNED: &str = "planned";
-
-/// A layer by its number or its name.
-fn layer(model: &Model, name: &str) -> anyhow::Result<usize> {
-    let mut layers = 0..model.layers.len();
-    let named = |&l: &usize| model.label(l) == name;
-    match name.parse() {
-        Ok(number) => Ok(number),
-        Err(_) => layers.find(named).ok_or_else(|| {
-            anyhow::anyhow!(
-                "--cut {name}: {} has no such layer; give its number, from 0 to {}, or its name, as `dahl models` lists \
-                 them",
-                model.name,
-                model.layers.len().saturating_sub(1)
-            )
-        }),
-    }
-}
 
 /// A grain, or the wish to have one measured.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use crate::shape::Shape;
 const MOST_CELLS: usize = 1 << 14;
 const MOST_NAMED: usize = 1 << 22;
 
-/// See the module.
+/// The cells of a graph's arrays, and the numbers that name them.
 #[derive(Debug, Default)]
 pub struct Cells {
     /// For every access, where its cells stand in `named`.

@@ -137,6 +137,8 @@ pub struct Graph {
     pub boundary: Boundary,
     /// Tasks that stand for messages, in the order of the tasks: of a part of a graph ([`partition`]) alone.
     pub messages: Vec<partition::Message>,
+    /// Where each task is due, in parts of a launch ([`partition::LAUNCH`]): of a part of a graph with messages; else empty.
+    pub due: Vec<i32>,
 }
 
 impl Graph {
@@ -194,6 +196,16 @@ impl Graph {
     pub fn message(&self, task: u32) -> Option<&partition::Message> {
         let place = self.messages.binary_search_by_key(&task, |m| m.task);
         place.ok().map(|i| &self.messages[i])
+    }
+
+    /// Where a task of the launch with this number is due, to compare it with tasks of other launches; 0 if that does not matter in
+    /// this graph.
+    #[inline]
+    pub fn due_of(&self, task: u32, launch: u64) -> i64 {
+        match self.due.get(task as usize) {
+            Some(&due) => i64::from(due) + launch as i64 * i64::from(partition::LAUNCH) + 1,
+            None => 0,
+        }
     }
 
     /// What a task is, for people: `task 12, add(x[0..4], y[0..4])`.

@@ -228,7 +228,7 @@ impl Recorder {
         if let Some(error) = r.error {
             return Err(error);
         }
-        Ok(Arc::new(r.into_graph(Vec::new())))
+        Ok(Arc::new(r.into_graph(Vec::new(), Vec::new())))
     }
 }
 
@@ -261,7 +261,7 @@ impl Recording {
     }
 
     /// The graph of what has been recorded, with its edges, boundary and memory plan.
-    pub(super) fn into_graph(self, messages: Vec<Message>) -> Graph {
+    pub(super) fn into_graph(self, messages: Vec<Message>, due: Vec<i32>) -> Graph {
         let mut r = self;
         if r.groups.closed {
             r.edges.sort_unstable();
@@ -296,6 +296,7 @@ impl Recording {
             memory: MemoryPlan::default(),
             boundary: r.boundary,
             messages,
+            due,
         };
         graph.memory = MemoryPlan::pack(&graph);
         graph

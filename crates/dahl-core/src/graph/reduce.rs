@@ -360,7 +360,7 @@ fn joining(
         DType::F32 => merge_all(ops, f32s),
         DType::F64 => merge_all(ops, f64s),
     };
-    let codelet = Codelet::new(name).cost(cost);
+    let codelet = Codelet::new(name).cost(cost).elementwise();
     Arc::new(codelet.implement("reference", UnitKind::CPU, body))
 }
 

@@ -54,6 +54,8 @@ impl Graph {
             memory: MemoryPlan::default(),
             boundary,
             messages: self.messages.clone(),
+            // What runs in an order is not chosen by what is due.
+            due: Vec::new(),
         };
         if backwards(&graph).len() < graph.len() {
             return None;

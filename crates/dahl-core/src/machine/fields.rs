@@ -100,12 +100,10 @@ impl<'a, 'i> Fields<'a, 'i> {
         }
     }
 
-    /// A text.
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>, MachineError> {
         self.get(key, "a text in quotes", |v| v.as_str().map(str::to_owned))
     }
 
-    /// A number.
     pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, MachineError> {
         self.get(key, "a number", |value| match value {
             DeValue::Float(x) => x.as_str().parse().ok(),

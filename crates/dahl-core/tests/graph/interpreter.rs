@@ -1,10 +1,16 @@
 //! What a graph means, run in any order that its edges allow: values element by element, temporaries where the
 //! memory plan puts them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use dahl_core::{Access, Graph, Handle, Mode, Region, Shape};
+use dahl_core::{Access, Codelet, Graph, Handle, Mode, Region, Shape, UnitKind};
 use dahl_test_support::program::{Dice, Program, apply};
+
+/// Changes each element of operand 1 by the one at the same place of operand 0; nothing but [`Values`] executes it.
+pub static UPDATE: LazyLock<Arc<Codelet>> = LazyLock::new(|| {
+    let codelet = Codelet::new("update").elementwise();
+    Arc::new(codelet.implement("reference", UnitKind::CPU, |_| Ok(())))
+});
 
 /// Places of a region's elements in an array of this shape.
 pub fn elements(shape: &Shape, region: &Region) -> Vec<usize> {
@@ -138,6 +144,14 @@ impl<'g> Values<'g> {
                     let more = *self.at(part, from);
                     *self.at(target.0, to) += more;
                 }
+            }
+            return;
+        }
+        if graph.codelet_of(task).name == "update" {
+            for (&from, &to) in accesses[0].1.iter().zip(&accesses[1].1) {
+                let by = *self.at(accesses[0].0, from);
+                let value = self.at(accesses[1].0, to);
+                *value = (*value * 3.0 + by) % 1009.0;
             }
             return;
         }

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dahl_core::graph::partition::{
-    Holders, Message, Part, Placement, PlacementError, Transfer, pairwise, part,
+    Holders, Message, Part, Placement, PlacementError, Transfer, for_shares, pairwise, part,
+    place_by_rows,
 };
-use dahl_core::{Arena, Graph, Handle};
-use dahl_test_support::program::{Dice, Program};
+use dahl_core::{Arena, DType, Graph, Handle, Mode, Param, Recorder, Region, Task};
+use dahl_test_support::program::{Dice, MIX, Program};
 use dahl_test_support::scaled;
 
-use super::interpreter::{Values, elements, interpret};
+use super::interpreter::{UPDATE, Values, elements, interpret};
 
 /// Launches of one program, each with a placement of its own. In every second case merges are of two accumulators.
 struct Case {
@@ -322,6 +323,93 @@ fn merges_of_two_compute_what_the_whole_does() {
         assert_eq!(got, program.sequential(1), "seed {seed}");
     }
     assert!(cut as u64 > scaled(50), "{cut} merges");
+}
+
+/// Layers whose gradients are sums over blocks of the batch, and are read by an update and, where it is said, by something
+/// that needs the whole sum.
+fn layers(dice: &mut Dice, arena: &Arena) -> (Arc<Graph>, Vec<Handle>, bool) {
+    let recorder = Recorder::new();
+    let array = |extents: &[usize]| arena.alloc("", extents, DType::F64).unwrap();
+    let blocks = 2 + dice.below(6);
+    let batch = array(&[blocks, 3]);
+    recorder.by_rows(&batch);
+    let watched = dice.chance(30);
+    let mut handles = vec![batch.clone()];
+    for _ in 0..1 + dice.below(3) {
+        let extents = [4 + dice.below(60), 16 + dice.below(48)];
+        let (weight, gradient) = (array(&extents), array(&extents));
+        for block in 0..blocks {
+            let rows = Region::new([0, 0, block, 0], [1, 1, block + 1, 3]).unwrap();
+            let rows = batch.part(&rows);
+            let operands = [rows.with(Mode::Read), gradient.with(Mode::Reduce)];
+            recorder.submit(Task::new(&MIX, &operands).params(&[Param::Int(block as i64)]));
+        }
+        if watched {
+            let norm = array(&[1]);
+            let operands = [gradient.with(Mode::Read), norm.with(Mode::Write)];
+            recorder.submit(Task::new(&MIX, &operands).params(&[Param::Int(0)]));
+            handles.push(norm);
+        }
+        let operands = [gradient.with(Mode::Read), weight.with(Mode::ReadWrite)];
+        recorder.submit(Task::new(&UPDATE, &operands));
+        handles.extend([weight, gradient]);
+    }
+    (recorder.finish().unwrap(), handles, watched)
+}
+
+#[test]
+fn sums_and_updates_in_pieces_compute_what_the_whole_does() {
+    let mut cut = 0;
+    for seed in 0..scaled(200) {
+        let (mut dice, arena) = (Dice::new(seed), Arena::new());
+        let (graph, handles, watched) = layers(&mut dice, &arena);
+        let shares: Vec<f64> = (0..2 + dice.below(3))
+            .map(|_| 1.0 + dice.below(3) as f64)
+            .collect();
+        let (nodes, whole) = (shares.len() as u16, for_shares(&graph, &shares));
+        let placement = place_by_rows(&whole, &shares).unwrap();
+        let more = whole.len() - pairwise(&graph).len();
+        assert!(!watched || more == 0, "seed {seed}: the whole sum is read");
+        cut += usize::from(more > 0);
+        let fill = |h: &Handle| (0..h.whole.len()).map(|i| (i % 91) as f64).collect();
+        let mut want: Vec<Vec<f64>> = handles.iter().map(fill).collect();
+        let mut values = vec![want.clone(); usize::from(nodes)];
+        let mut holders = Holders::new(nodes);
+        for _ in 0..2 {
+            let mut one = Values::new(&graph, &handles, &want);
+            (0..graph.len() as u32).for_each(|t| one.run(t));
+            one.leave(&handles, &mut want);
+            let transfers = holders.exchange(&whole, &placement).unwrap();
+            let parts: Vec<Part> = (0..nodes)
+                .map(|n| part(&whole, &placement, &transfers, n).unwrap())
+                .collect();
+            for part in &parts {
+                let due = part.graph.due.len();
+                assert_eq!(due, part.graph.len(), "seed {seed}: what is due when");
+            }
+            let all = parts.iter().zip(&values);
+            let mut all: Vec<Node<'_>> = all.map(|(p, v)| Node::new(p, &handles, v)).collect();
+            run(&mut all, &mut dice, seed);
+            let ended = all.into_iter().zip(&mut values);
+            ended.for_each(|(node, values)| node.values.leave(&handles, values));
+        }
+        for (at, handle) in handles.iter().enumerate() {
+            let mut seen = vec![false; want[at].len()];
+            for (node, values) in (0..nodes).zip(&values) {
+                let mut has = vec![true; seen.len()];
+                for (shape, region, _) in holders.missing(handle, node) {
+                    let lacks = elements(&shape, &region).into_iter();
+                    lacks.for_each(|e| has[e] = false);
+                }
+                for e in (0..seen.len()).filter(|&e| has[e]) {
+                    assert_eq!(values[at][e], want[at][e], "seed {seed}, node {node}");
+                    seen[e] = true;
+                }
+            }
+            assert!(seen.iter().all(|s| *s), "seed {seed}: somebody has it");
+        }
+    }
+    assert!(cut as u64 > scaled(50), "{cut} programs were cut");
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | `mixup:ALPHA` | λ of a sample and 1−λ of the one before it in its batch, λ from Beta(ALPHA, ALPHA); labels alike | `MixUp` |
 //!
 //! The first five change bytes; `erase` and `mixup`, which come last, change what these were normalised to. What happens
-//! to a sample is a function of seed, epoch and the sample's number, and λ of seed, epoch and batch: the same whoever
+//! to a sample is a function of seed, epoch and the sample's number, and λ of seed, epoch and batch: the same whatever thread
 //! prepares it and when. Validation and predictions are never changed.
 
 mod colour;

@@ -135,6 +135,46 @@ fn lambda_has_the_moments_of_its_distribution() {
     }
 }
 
+/// Flip and crop as one decision of fifty, seen in where the pixels of a sample come from.
+#[test]
+fn flips_and_crops_are_uniform_and_depend_on_nothing() {
+    const SAMPLES: usize = 100;
+    let pixels: Vec<f32> = (0..49).map(|v| v as f32 + 1.0).collect();
+    let samples = InMemory::new([1, 7, 7], pixels.repeat(SAMPLES), vec![0usize; SAMPLES]);
+    let batches = Batches::<f32>::new(samples.unwrap(), SAMPLES).unwrap();
+    let mut batches = batches
+        .augmented(&"flip,crop:2".parse().unwrap(), 5)
+        .unwrap();
+    let mut drawn = Vec::new();
+    for epoch in 0..200 {
+        let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+        batches.fill(epoch, 0, &mut inputs, &mut targets).unwrap();
+        for sample in inputs.chunks(49) {
+            let middle = sample[3 * 7 + 3] as usize - 1;
+            let is_flipped = sample[3 * 7 + 4] < sample[3 * 7 + 3];
+            let (down, right) = (middle / 7 - 1, middle % 7 - 1);
+            drawn.push((down * 5 + right) * 2 + usize::from(is_flipped));
+        }
+    }
+    // χ² of a table of two decisions has about as many degrees of freedom as cells, and a deviation of √(2 · cells).
+    let fits = |what: &str, cells: usize, pairs: &mut dyn Iterator<Item = usize>| {
+        let mut seen = vec![0.0; cells];
+        pairs.for_each(|cell| seen[cell] += 1.0);
+        let expected = seen.iter().sum::<f64>() / cells as f64;
+        let chi: f64 = seen.iter().map(|n| (n - expected).powi(2) / expected).sum();
+        let cells = cells as f64;
+        assert!(
+            (chi - cells).abs() < 4.0 * (2.0 * cells).sqrt(),
+            "{what}: {chi}"
+        );
+    };
+    fits("one", 50, &mut drawn.iter().copied());
+    for (what, apart) in [("neighbours", 1), ("epochs", SAMPLES)] {
+        let pairs = drawn.iter().zip(&drawn[apart..]);
+        fits(what, 2500, &mut pairs.map(|(a, b)| a * 50 + b));
+    }
+}
+
 #[test]
 fn erased_parts_are_inside_and_as_large_as_promised() {
     let mut areas = Vec::new();

@@ -10,7 +10,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use super::{Clock, failed};
+use super::{Clock, Knob, failed};
 use crate::files::trouble;
 use crate::{Tree, Trouble, TroubleKind};
 
@@ -63,6 +63,7 @@ fn policy(tree: &Tree, cpu: usize) -> Option<Clock> {
     let path = file(knob);
     Some(Clock {
         name: format!("policy{cpu}"),
+        device: String::new(),
         cpus: cpus.into_iter().map(|c| c as usize).collect(),
         hertz: all.iter().map(|k| *k as f64 * 1e3).collect(),
         // In nanoseconds; all ones where the driver does not know.
@@ -70,7 +71,7 @@ fn policy(tree: &Tree, cpu: usize) -> Option<Clock> {
             .filter(|n| *n < 1_000_000_000)
             .map_or(0.0, |n| n as f64 * 1e-9),
         trouble: writable(&path, knob).err(),
-        knob: path,
+        knob: Knob::File(path),
     })
 }
 

@@ -2,19 +2,21 @@
 //!
 //! It is a fork, so that programs need nothing else on disk, in a session of its own, so that what a terminal or a
 //! launcher sends to the run does not reach it. Between the fork and its end it calls only what a signal handler may
-//! call, because other threads of the parent may have held locks: all that it needs is made ready before.
+//! call, because other threads of the parent may have held locks: all that it needs is made ready before. What only a library
+//! could put back, a program does, which it runs.
 //!
 //! The record holds old values on disk, under a lock that run and guard share: it is free when both are gone.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_char};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::cpufreq::put;
-use super::failed;
+use super::{Undo, failed};
 use crate::{Trouble, TroubleKind};
 
 /// Old values on disk, locked.
@@ -22,7 +24,7 @@ use crate::{Trouble, TroubleKind};
 pub(super) struct Record {
     path: PathBuf,
     file: File,
-    old: Vec<(PathBuf, String)>,
+    old: Vec<Undo>,
 }
 
 impl Record {
@@ -59,20 +61,39 @@ impl Record {
         if text.is_empty() {
             return Ok(());
         }
-        let old: Vec<(PathBuf, String)> = serde_json::from_str(&text).map_err(|e| {
+        let old: Vec<Undo> = serde_json::from_str(&text).map_err(|e| {
             failed(format!(
                 "{} is damaged ({e}): set the clocks of this computer by hand and remove it",
                 self.path.display()
             ))
         })?;
-        for (path, value) in &old {
-            put(path, value)?;
+        for undo in &old {
+            match undo {
+                Undo::Write(path, value) => put(path, value)?,
+                Undo::Run { run } => self.run(run)?,
+            }
         }
         self.write("")
     }
 
+    fn run(&self, command: &[String]) -> Result<(), Trouble> {
+        let [program, args @ ..] = command else {
+            return Ok(());
+        };
+        let done = Command::new(program).args(args).output();
+        match done {
+            Ok(done) if done.status.success() => Ok(()),
+            Ok(done) => Err(failed(format!(
+                "{}: {}",
+                command.join(" "),
+                String::from_utf8_lossy(&done.stdout).trim()
+            ))),
+            Err(e) => Err(failed(format!("{}: {e}", command.join(" ")))),
+        }
+    }
+
     /// Writes old values down, to last.
-    pub(super) fn keep(&mut self, old: Vec<(PathBuf, String)>) -> Result<(), Trouble> {
+    pub(super) fn keep(&mut self, old: Vec<Undo>) -> Result<(), Trouble> {
         let text = serde_json::to_string(&old).map_err(|e| failed(e.to_string()))?;
         self.old = old;
         self.write(&text)
@@ -98,15 +119,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Starts it.
     pub(super) fn start(record: Record) -> Result<Guard, Trouble> {
         let system = |what: &str| failed(format!("{what}: {}", io::Error::last_os_error()));
-        let text = |p: &Path| CString::new(p.as_os_str().as_bytes());
-        let mut old = Vec::new();
-        for (path, value) in &record.old {
-            let path = text(path).map_err(|e| failed(e.to_string()))?;
-            old.push((path, value.clone().into_bytes()));
-        }
+        let old: Result<Vec<Ready>, Trouble> = record.old.iter().map(Ready::new).collect();
+        let old = old?;
         let mut ends = [0; 2];
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
         // SAFETY: `socketpair` writes two numbers.
@@ -152,7 +168,8 @@ impl Guard {
 
     /// Whether the old value of a file is known.
     pub(super) fn keeps(&self, file: &Path) -> bool {
-        self.record.old.iter().any(|(path, _)| path == file)
+        let is = |undo: &Undo| matches!(undo, Undo::Write(path, _) if path == file);
+        self.record.old.iter().any(is)
     }
 
     /// Has it put values back, and says if it could not.
@@ -192,8 +209,75 @@ impl Drop for Guard {
     }
 }
 
+/// What puts a clock back, made ready before the fork.
+enum Ready {
+    Write(CString, Vec<u8>),
+    /// The program's path and its arguments, and where these lie, with a null behind the last.
+    Run {
+        _texts: Vec<CString>,
+        args: Vec<*const c_char>,
+    },
+}
+
+impl Ready {
+    fn new(undo: &Undo) -> Result<Ready, Trouble> {
+        let text = |bytes: &[u8]| CString::new(bytes).map_err(|e| failed(e.to_string()));
+        Ok(match undo {
+            Undo::Write(path, value) => {
+                let path = text(path.as_os_str().as_bytes())?;
+                Ready::Write(path, value.clone().into_bytes())
+            }
+            Undo::Run { run } => {
+                let texts: Result<Vec<CString>, Trouble> =
+                    run.iter().map(|t| text(t.as_bytes())).collect();
+                let texts = texts?;
+                let args = texts.iter().map(|t| t.as_ptr());
+                let args = args.chain([std::ptr::null()]).collect();
+                Ready::Run {
+                    _texts: texts,
+                    args,
+                }
+            }
+        })
+    }
+
+    /// Puts it back, and says whether that worked.
+    ///
+    /// # Safety
+    /// May be called in a forked process: makes system calls only.
+    unsafe fn put_back(&self) -> bool {
+        // SAFETY: plain system calls on strings and buffers that outlive them. The process that runs the program is cloned as
+        // by `fork`, without what libraries want to do then.
+        unsafe {
+            match self {
+                Ready::Write(path, value) => {
+                    let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_TRUNC);
+                    let written = match fd {
+                        -1 => -1,
+                        fd => libc::write(fd, value.as_ptr().cast(), value.len()),
+                    };
+                    libc::close(fd);
+                    written == value.len() as isize
+                }
+                Ready::Run { args, .. } => {
+                    let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32;
+                    if child == 0 {
+                        libc::execv(args[0], args.as_ptr());
+                        libc::_exit(127);
+                    }
+                    let mut status = -1;
+                    while libc::waitpid(child, &mut status, 0) < 0
+                        && *libc::__errno_location() == libc::EINTR
+                    {}
+                    child > 0 && status == 0
+                }
+            }
+        }
+    }
+}
+
 /// The guard's life. Only what a signal handler may call is called.
-fn watch(pipe: i32, lock: i32, old: &[(CString, Vec<u8>)]) -> ! {
+fn watch(pipe: i32, lock: i32, old: &[Ready]) -> ! {
     // SAFETY: plain system calls on numbers, and on strings and buffers that were made before the fork and outlive it.
     unsafe {
         libc::setsid();
@@ -206,10 +290,14 @@ fn watch(pipe: i32, lock: i32, old: &[(CString, Vec<u8>)]) -> ! {
         ] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // Whoever waits for the parent's files to be closed must not wait for us.
+        // A process that waits for the parent's files to be closed must not wait for the guard.
         let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(3, 65_536) as i32;
         for fd in (0..most).filter(|fd| *fd != pipe && *fd != lock) {
             libc::close(fd);
+        }
+        // A program that is run finds its usual three files.
+        for _ in 0..3 {
+            libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         }
         let mut byte = 0_u8;
         libc::write(pipe, (&raw const byte).cast(), 1);
@@ -221,14 +309,8 @@ fn watch(pipe: i32, lock: i32, old: &[(CString, Vec<u8>)]) -> ! {
             }
         }
         let mut failed = 0;
-        for (path, value) in old {
-            let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_TRUNC);
-            let written = match fd {
-                -1 => -1,
-                fd => libc::write(fd, value.as_ptr().cast(), value.len()),
-            };
-            failed += i32::from(written != value.len() as isize);
-            libc::close(fd);
+        for undo in old {
+            failed += i32::from(!undo.put_back());
         }
         if failed == 0 {
             libc::ftruncate(lock, 0);

@@ -1,25 +1,28 @@
-//! Clocks of cores: which frequencies there are, set for a run, and put back however the run ends.
+//! Clocks of cores and cards: which frequencies there are, set for a run, and put back however the run ends.
 //!
-//! A [`Clock`] is what the system sets at once: the CPUs of one cpufreq policy. [`set_clocks`] sets some and gives a value
+//! A [`Clock`] is what the system sets at once: the CPUs of one cpufreq policy, or a card. [`set_clocks`] sets some and gives a value
 //! that stands for the run. Who puts them back is a *guard*, a process of its own that waits for that value, or the
 //! whole process, to be gone: so a panic, a signal or `kill -9` are ends like any other. Old values are on disk before
-//! the first clock is touched; if guard and run die together, whoever sets clocks next puts them back first.
+//! the first clock is touched; if guard and run die together, the next run that sets clocks puts them back first.
 //!
 //! | file | what |
 //! |---|---|
 //! | `cpufreq` | clocks of cores, below `/sys/devices/system/cpu` |
+//! | `cards` | clocks of NVIDIA's cards, through NVML |
 //! | `guard` | the process that puts values back |
 //!
 //! What this refuses to do: set a clock of which the old value is not known, or one that another run has set; change
 //! governors; hide that a clock may not be set.
 
+#[cfg(target_os = "linux")]
+mod cards;
 mod cpufreq;
 #[cfg(target_os = "linux")]
 mod guard;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Tree, Trouble, TroubleKind};
 
@@ -28,7 +31,9 @@ use super::{Tree, Trouble, TroubleKind};
 pub struct Clock {
     /// Its name, such as `policy0`.
     pub name: String,
-    /// The CPUs that it drives.
+    /// The card that it drives, by the name of its model; empty for cores.
+    pub device: String,
+    /// The CPUs that it drives; none for a card.
     pub cpus: Vec<usize>,
     /// The frequencies it can be set to, in hertz, the highest first.
     pub hertz: Vec<f64>,
@@ -36,9 +41,30 @@ pub struct Clock {
     pub latency: f64,
     /// Why it cannot be set, and the command that would allow it; `None` if it can.
     pub trouble: Option<Trouble>,
-    /// The file that sets it.
+    /// What sets it.
     #[serde(skip)]
-    knob: PathBuf,
+    knob: Knob,
+}
+
+/// What sets a clock.
+#[derive(Clone, Debug, PartialEq)]
+enum Knob {
+    /// A file of the system.
+    File(PathBuf),
+    /// NVML, by the card's number there.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Card(u32),
+}
+
+/// What puts a clock back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+enum Undo {
+    /// A file, and what stood in it.
+    Write(PathBuf, String),
+    /// A program with its arguments.
+    Run { run: Vec<String> },
 }
 
 /// The clocks of this machine's cores, in the order of their CPUs; none where the system tells nothing.
@@ -46,11 +72,21 @@ pub fn clocks(tree: &Tree) -> Vec<Clock> {
     cpufreq::discover(tree)
 }
 
+/// The clocks of this computer's cards; none without NVIDIA's driver.
+pub fn card_clocks() -> Vec<Clock> {
+    #[cfg(target_os = "linux")]
+    return cards::discover();
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
+
 /// Clocks that are set. They are put back when this is dropped, and if the process ends in any other way.
 #[derive(Debug)]
 pub struct SetClocks {
     #[cfg(target_os = "linux")]
     guard: guard::Guard,
+    #[cfg(target_os = "linux")]
+    cards: Option<cards::Cards>,
 }
 
 impl SetClocks {
@@ -59,9 +95,10 @@ impl SetClocks {
     #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
     pub fn change(&self, tree: &Tree, clock: &Clock, hertz: f64) -> Result<(), Trouble> {
         #[cfg(target_os = "linux")]
-        return match self.guard.keeps(&clock.knob) {
-            true => cpufreq::set(tree, &clock.knob, hertz),
-            false => Err(failed(format!("{} was not set before", clock.name))),
+        return match (&clock.knob, &self.cards) {
+            (Knob::File(file), _) if self.guard.keeps(file) => cpufreq::set(tree, file, hertz),
+            (Knob::Card(card), Some(cards)) => cards.set(*card, hertz),
+            _ => Err(failed(format!("{} was not set before", clock.name))),
         };
         #[cfg(not(target_os = "linux"))]
         Ok(())
@@ -97,14 +134,20 @@ pub fn set_clocks(
         if let Some(trouble) = &clock.trouble {
             return Err(trouble.clone());
         }
-        old.push((clock.knob.clone(), tree.text(&clock.knob)?));
+        old.push(match &clock.knob {
+            Knob::File(file) => Undo::Write(file.clone(), tree.text(file)?),
+            Knob::Card(card) => cards::undo(*card)?,
+        });
     }
+    let any = wanted.iter().any(|w| matches!(w.0.knob, Knob::Card(_)));
+    let cards = any.then(cards::Cards::open).transpose()?;
     lock.keep(old)?;
     let guard = guard::Guard::start(lock)?;
+    let set = SetClocks { guard, cards };
     for (clock, hertz) in wanted {
-        cpufreq::set(tree, &clock.knob, *hertz)?;
+        set.change(tree, clock, *hertz)?;
     }
-    Ok(SetClocks { guard })
+    Ok(set)
 }
 
 /// As on Linux; elsewhere nothing can be set.

@@ -70,6 +70,7 @@ fn api() -> Api {
         power,
         energy: Some(energy),
         limit: None,
+        clocks: None,
     }
 }
 

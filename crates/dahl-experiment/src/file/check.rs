@@ -1,6 +1,6 @@
 //! What must hold of a description beyond its syntax. Pure functions: a text says what is wrong and what to write.
 
-use dahl_core::text::unknown;
+use dahl_core::text::{nearest, unknown};
 
 use super::{Condition, Design, Engine, Figure, FigureKind, MOST_CELLS, Table};
 use crate::level::Level;
@@ -128,7 +128,19 @@ pub(super) fn only(factors: &Factors, name: &str, when: &Condition) -> Result<()
     condition(factors, when)
 }
 
-pub(super) fn engine(engine: &Engine) -> Result<(), String> {
+pub(super) fn engine(factors: &Factors, engine: &Engine) -> Result<(), String> {
+    // Other braces are the program's own.
+    let names = || factors.iter().map(|(n, _)| n.as_str()).chain(["dahl"]);
+    for word in &engine.job {
+        let inside = word.split('{').skip(1).filter_map(|w| w.split_once('}'));
+        for (name, _) in inside.filter(|(name, _)| !names().any(|n| n == *name)) {
+            if let Some(near) = nearest(name, names()) {
+                return Err(format!(
+                    "job: no factor is called {name:?}: did you mean {{{near}}}?"
+                ));
+            }
+        }
+    }
     match (engine.command.is_empty(), engine.job.is_empty()) {
         (true, true) => Err("an engine needs a command (a peer) or a job (a program)".into()),
         (false, false) => Err("an engine is a command or a job, not both".into()),

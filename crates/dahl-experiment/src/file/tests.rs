@@ -40,6 +40,10 @@ fn the_documented_file_is_read() {
     assert_eq!(e.factors.len(), 4);
     assert_eq!(e.factors[0].0, "model", "the file's order");
     assert_eq!(e.cells().len(), 2 * 2 * (2 + 1 + 1));
+    // Every engine with every number of threads is tried beforehand, and with the first model.
+    let probes = e.probes();
+    assert_eq!(probes.len(), 3 * 2);
+    assert!(probes.iter().all(|c| c["model"].to_string() == "small-cnn"));
     assert_eq!(e.most_blocks(), 30);
     assert_eq!(e.tables[0].rows, ["model"]);
 }
@@ -60,7 +64,7 @@ fn mistakes_are_told_with_their_line_and_what_to_write() {
             "window = \"20 s\"",
             "windw = \"20 s\"",
             9,
-            "unknown field `windw`",
+            "did you mean \"window\"?",
         ),
         ("threads = [1, 2]", "threads = []", 11, "has no levels"),
         ("threads = [1, 2]", "threads = [1, 1]", 11, "twice"),
@@ -84,6 +88,14 @@ fn mistakes_are_told_with_their_line_and_what_to_write() {
             19,
             "needs a command",
         ),
+        (
+            "command = [\"python3\", \"bench/peers/torch_peer.py\"]",
+            "job = [\"python3\", \"{modle}\"]",
+            19,
+            "did you mean {model}",
+        ),
+        ("seed = 1", "sed = 1", 4, "did you mean \"seed\"?"),
+        ("blocks = 10", "", 5, "add blocks = 10"),
         (
             "y = \"joules_per_image\"",
             "y = \"joule_per_image\"",

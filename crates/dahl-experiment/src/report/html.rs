@@ -10,11 +10,14 @@ const STYLE: &str = "\
 *{box-sizing:border-box}body{background:var(--bg);color:var(--fg);font:16px/1.55 system-ui,sans-serif;max-width:68rem;margin:0 auto;padding:1.5rem}\
 h1{margin:.2em 0}h2{margin-top:2.2em;border-bottom:1px solid var(--line);padding-bottom:.2em}\
 .question{font-size:1.15em;color:var(--soft);margin-top:0}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em;margin:.6em 0}\
+.scroll{overflow-x:auto;background:linear-gradient(to right,var(--bg) 2rem,transparent) left/4rem 100% no-repeat local,\
+linear-gradient(to left,var(--bg) 2rem,transparent) right/4rem 100% no-repeat local,\
+linear-gradient(to right,var(--soft),transparent) left/.6rem 100% no-repeat,linear-gradient(to left,var(--soft),transparent) right/.6rem 100% no-repeat}\
+.narrow{display:none}p.why::first-letter{text-transform:uppercase}table{border-collapse:collapse;font-size:.9em;margin:.6em 0}\
 th,td{padding:.35em .6em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{background:var(--head);font-weight:600}\
-th.number{text-align:right}td.key{white-space:nowrap}td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}\
+th.number{text-align:right}td.key,td b,td span{white-space:nowrap}td.why{min-width:9em}td.number{text-align:right;font-variant-numeric:tabular-nums}td small{display:block;color:var(--soft)}.words td+td{overflow-wrap:anywhere}\
 figure{margin:1.2em 0}figcaption{color:var(--soft);font-size:.9em}svg{max-width:100%;height:auto}\
-@media(max-width:60rem){body{padding:1rem}figure svg{max-width:none!important}}\
+@media(max-width:60rem){body{padding:1rem}th,td{padding:.35em}.wide{display:none}.narrow{display:block}.narrow svg{display:block;max-width:none!important}.narrow svg>rect[width=\"100%\"]{fill:none}pre{white-space:pre-wrap}}\
 code,pre{font:.88em ui-monospace,monospace}pre{background:var(--head);padding:1em;overflow-x:auto;border-radius:.4em}";
 
 /// The page of a session.
@@ -37,10 +40,16 @@ pub(super) fn page(session: &Session) -> String {
     }
     for (name, picture) in &pictures {
         body += &format!(
-            "<figure id=\"figure-{name}\"><div class=\"scroll\">{}</div><figcaption>{} by {}: medians with their intervals. <code>figures/{name}.svg</code></figcaption></figure>\n",
+            "<figure id=\"figure-{name}\"><div class=\"wide\">{}</div><div class=\"narrow scroll\">{}</div><figcaption>{} by {}: {}. <code>figures/{name}.svg</code></figcaption></figure>\n",
             picture.svg(&format!("f{name}")),
+            picture.narrow_svg(&format!("n{name}")),
             escape(&picture.y),
             escape(&picture.x),
+            match (picture.marks, session.has_intervals()) {
+                (false, _) => "medians of all runs",
+                (true, true) => "medians with their intervals",
+                (true, false) => "medians with the range of all values",
+            },
         );
     }
     let tables = session.filled();
@@ -62,7 +71,7 @@ pub(super) fn page(session: &Session) -> String {
         .map(|(k, v)| format!("<tr><td>{}</td><td>{}</td></tr>", escape(k), escape(v)))
         .collect();
     body += &format!(
-        "<div class=\"scroll\"><table>{}</table></div>\n",
+        "<div class=\"scroll words\"><table>{}</table></div>\n",
         rows.join("")
     );
     let said: std::collections::BTreeSet<&str> =
@@ -72,7 +81,8 @@ pub(super) fn page(session: &Session) -> String {
         body += &format!("<p>Engines: {}.</p>\n", escape(&said.join("; ")));
     }
     body += &format!(
-        "<h2>How to repeat</h2>\n<pre>dahl experiment run experiment.toml -o again\ndahl experiment compare . again</pre>\n<h2>The experiment</h2>\n<pre>{}</pre>\n",
+        "<h2>How to repeat</h2>\n<pre>dahl experiment run experiment.toml -o again{}\ndahl experiment compare . again</pre>\n<h2>The experiment</h2>\n<pre>{}</pre>\n",
+        escape(&session.changes.options()),
         escape(&e.text)
     );
     format!(
@@ -86,7 +96,7 @@ fn filled(table: &Filled) -> String {
     if !table.has_values() {
         let why = table.reasons().join("; ");
         return format!(
-            "<h3>{}</h3><p>{}.</p>\n",
+            "<h3>{}</h3><p class=\"why\">{}.</p>\n",
             escape(&table.title),
             escape(&why)
         );
@@ -123,24 +133,25 @@ fn filled(table: &Filled) -> String {
     )
 }
 
+/// A cell of a table. Where columns are narrow, lines break between numbers and never inside them.
 fn entry(entry: &Entry) -> String {
     match entry {
         Entry::Empty => "<td></td>".into(),
-        Entry::Missing(why) => format!("<td>–<small>{}</small></td>", escape(why)),
+        Entry::Missing(why) => format!("<td class=\"why\">–<small>{}</small></td>", escape(why)),
         Entry::Value(e, ratio) => {
             // As many as values, unless a block lacks one of the two.
             let ratio = ratio.map_or(String::new(), |r| match r.contains(1.0) {
                 true => format!(
-                    "<small>no difference seen</small><small>× {:.3}–{:.3}</small>",
+                    "<small>no difference seen</small><small><span>× {:.3}–{:.3}</span></small>",
                     r.low, r.high
                 ),
                 false => format!(
-                    "<small>× <b>{:.3}</b> ({:.3}–{:.3})</small>",
+                    "<small><b>× {:.3}</b> <span>({:.3}–{:.3})</span></small>",
                     r.median, r.low, r.high
                 ),
             });
             let interval = format!(
-                "<small>{}–{}, n = {}</small>",
+                "<small><span>{}–</span><wbr><span>{},</span> <span>n = {}</span></small>",
                 text::number(e.low),
                 text::number(e.high),
                 e.n
@@ -173,7 +184,7 @@ fn left_out(session: &Session) -> String {
     match rows.is_empty() {
         true => "<p>None.</p>\n".into(),
         false => format!(
-            "<div class=\"scroll\"><table><tr><th>block</th><th>cell</th><th>attempt</th><th>why</th></tr>{rows}</table></div>\n"
+            "<div class=\"scroll words\"><table><tr><th>block</th><th>cell</th><th>attempt</th><th>why</th></tr>{rows}</table></div>\n"
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! Tables and figures for LaTeX: `booktabs` tables and `pgfplots` pictures, to `\input` where they belong, and a document
 //! around them that compiles as it is. Plain pdfLaTeX: nothing but packages that every distribution has.
 
-use crate::plot::{COLOURS, Picture, Series};
+use crate::plot::{BARS, COLOURS, Picture, Series};
 use crate::report::text;
 use crate::session::Session;
 use crate::stats::Estimate;
@@ -109,8 +109,10 @@ pub(super) fn paper(session: &Session) -> (String, String) {
     }
     for (name, filled) in session.filled() {
         let title = escape(&filled.title);
+        let notes = filled.notes.iter().map(|n| format!(" {}", escape(n)));
+        let caption = format!("{title}.{}", notes.collect::<String>());
         text += &match filled.has_values() {
-            true => float("table", &format!("tables/{name}.tex"), &title),
+            true => float("table", &format!("tables/{name}.tex"), &caption),
             false => format!("\n{title}: {}.\n", escape(&filled.reasons().join("; "))),
         };
     }
@@ -131,7 +133,7 @@ fn pgf(picture: &Picture) -> String {
     }
     let last = picture.panels.len().saturating_sub(1);
     // As many beside each other as a page is wide, with their labels and the legend.
-    let (columns, _) = picture.columns(PANEL_POINTS, PAGE_POINTS);
+    let (columns, _) = picture.columns(PANEL_POINTS, PAGE_POINTS, BARS);
     text += "\\begin{tabular}{@{}l@{}}\n";
     for (i, panel) in picture.panels.iter().enumerate() {
         let first = i % columns == 0;

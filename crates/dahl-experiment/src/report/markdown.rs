@@ -75,6 +75,6 @@ fn entry(entry: &Entry) -> String {
         Entry::Empty => String::new(),
         Entry::Missing(_) => "–".into(),
         Entry::Value(e, None) => text::estimate(e),
-        Entry::Value(e, Some(r)) => format!("{}<br>× {}", text::estimate(e), ratio_text(r)),
+        Entry::Value(e, Some(r)) => format!("{}<br>{}", text::estimate(e), ratio_text(r)),
     }
 }

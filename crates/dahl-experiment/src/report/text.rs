@@ -5,20 +5,40 @@ use crate::report::TextTable;
 use crate::stats::{Estimate, ratio_text};
 use crate::summary::{Entry, Filled};
 
-/// A number with three or four digits that count.
+/// A number with four digits that count, and a prefix where it is large or small.
 pub(crate) fn number(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        0.0 => "0".into(),
-        s if s >= 1e9 => format!("{:.3} G", value / 1e9),
-        s if s >= 1e6 => format!("{:.2} M", value / 1e6),
-        s if s >= 1e4 => format!("{:.2} k", value / 1e3),
-        s if s >= 100.0 => format!("{value:.0}"),
-        s if s >= 1.0 => format!("{value:.2}"),
-        s if s >= 1e-3 => format!("{:.3} m", value * 1e3),
-        s if s >= 1e-6 => format!("{:.3} µ", value * 1e6),
-        _ => format!("{value:.2e}"),
+    let (scale, prefix) = match value.abs() {
+        0.0 => return "0".into(),
+        size if size < 1e-9 => return format!("{value:.2e}"),
+        size if (0.1..1e4).contains(&size) => (1.0, ""),
+        size => prefix(size),
+    };
+    let scaled = value / scale;
+    // As it will be printed: 9.9999 is 10.00, not 10.000.
+    let digits = (0..=4).rev().find(|&d| {
+        let shown = (scaled.abs() * 10f64.powi(d)).round();
+        shown < 10_000.0
+    });
+    let text = format!("{scaled:.*}", digits.unwrap_or(0) as usize);
+    match prefix {
+        "" => text,
+        _ => format!("{text} {prefix}"),
     }
+}
+
+/// The prefix that a number of this size takes, and what it stands for.
+pub(crate) fn prefix(size: f64) -> (f64, &'static str) {
+    const ALL: [(f64, &str); 7] = [
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "µ"),
+        (1e-9, "n"),
+    ];
+    let at = |(scale, _): &(f64, &str)| size * (1.0 + 1e-9) >= *scale;
+    ALL.into_iter().find(at).unwrap_or((1.0, ""))
 }
 
 /// A median with its interval: `1234 (1230–1239, n = 10)`.
@@ -39,13 +59,20 @@ fn entry(entry: &Entry) -> String {
         Entry::Missing(_) => "–".into(),
         Entry::Value(value, None) => estimate(value),
         Entry::Value(value, Some(ratio)) => {
-            format!("{}\n× {}", estimate(value), ratio_text(ratio))
+            format!("{}\n{}", estimate(value), ratio_text(ratio))
         }
     }
 }
 
-/// A table for terminals. Why cells are empty stands below it, each reason once.
+/// A table for terminals. Why cells are empty stands below it, each reason once; a table without values is its reasons.
 pub(super) fn table(filled: &Filled) -> TextTable {
+    if !filled.has_values() {
+        return TextTable {
+            title: filled.title.clone(),
+            notes: filled.reasons(),
+            ..TextTable::default()
+        };
+    }
     let row = |(key, entries): &(Vec<String>, Vec<Entry>)| {
         let key = key.iter().cloned();
         key.chain(entries.iter().map(entry)).collect()
@@ -119,6 +146,26 @@ mod tests {
     use crate::plot::{Panel, Point};
 
     #[test]
+    fn numbers_have_four_digits_that_count() {
+        let texts = [
+            (0.0, "0"),
+            (0.995374, "0.9954"),
+            (0.99996, "1.000"),
+            (1.0149, "1.015"),
+            (836.6, "836.6"),
+            (9999.7, "10000"),
+            (621_980.0, "622.0 k"),
+            (-2.5e9, "-2.500 G"),
+            (0.067_884, "67.88 m"),
+            (9.16716e-5, "91.67 µ"),
+            (2e-12, "2.00e-12"),
+        ];
+        for (value, text) in texts {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
     fn sparklines_have_a_scale_for_each_panel_and_gaps_where_nothing_is() {
         let series = |name: &str, values: &[(usize, f64)]| Series {
             name: name.into(),
@@ -157,8 +204,8 @@ mod tests {
         let expected = [
             "images/s by batch",
             "  lenet5",
-            "  one    ▁▃▆█  1.00 → 8.00",
-            "  other   █ ▁  8.00 → 1.00",
+            "  one    ▁▃▆█  1.000 → 8.000",
+            "  other   █ ▁  8.000 → 1.000",
         ];
         assert_eq!(sparklines(&picture), expected);
     }

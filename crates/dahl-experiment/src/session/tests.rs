@@ -93,7 +93,8 @@ fn every_figure_of_the_summary_is_the_truth() {
         is("faults_per_step", 1.0);
         is("loss", 0.5);
         is("tasks", 12.0);
-        is("own_seconds", 1e9);
+        // What the peer says of its window is its own measure, and not the one that is divided by.
+        is("own_seconds", 8.0 / 0.99);
         assert!(summary::estimate(&session, at, "modelled_joules_per_image").is_none());
     }
     let at = |name: &str| {
@@ -116,6 +117,98 @@ fn every_figure_of_the_summary_is_the_truth() {
             && r.readings >= 60
             && r.by.contains("package-0"))
     );
+}
+
+#[test]
+fn a_peer_without_a_factor_is_the_peer_for_all_its_levels() {
+    let folder = Folder::new("only");
+    let text = FILE
+        .replace(
+            "threads = [1, 2]",
+            "threads = [1, 2]\ngrain = [\"a\", \"b\"]",
+        )
+        .replace("rows = \"threads\"", "rows = [\"threads\", \"grain\"]");
+    let only = "[[only]]\nfactor = \"grain\"\nwhen = { engine = \"fast\" }\n";
+    let mut session = create(
+        &folder,
+        &text.replace("[[figure]]", &format!("{only}[[figure]]")),
+    );
+    session
+        .run_in(&mut MadeUp::new(), &mut |_| ())
+        .expect("it runs");
+    let table = &session.experiment.tables[0];
+    let filled = summary::fill(&session, table, &table.cell);
+    let mut compared = 0;
+    for (key, entries) in &filled.rows {
+        match (&entries[..], key[1].as_str()) {
+            ([summary::Entry::Value(_, ratio), summary::Entry::Empty], "a" | "b") => {
+                let truth = if key[0] == "1" {
+                    2.5
+                } else {
+                    2.5 * 2f64.sqrt()
+                };
+                near(ratio.expect("a ratio").median, truth);
+                compared += 1;
+            }
+            ([summary::Entry::Empty, summary::Entry::Value(_, None)], "–") => {}
+            _ => panic!("{key:?}: {entries:?}"),
+        }
+    }
+    assert_eq!(compared, 4);
+    let shown = session.shown().to_string();
+    let courses = shown.trim_end().rsplit("\n\n").next().unwrap_or_default();
+    assert!(
+        courses.contains("fast, a") && !courses.contains('–'),
+        "{courses}"
+    );
+}
+
+#[test]
+fn what_all_rows_have_is_said_below_and_what_no_engine_says_by_name() {
+    let folder = Folder::new("constant");
+    let text = FILE
+        .replace("threads = [1, 2]", "threads = [1, 2]\nbatch = 32")
+        .replace("rows = \"threads\"", "rows = [\"batch\", \"threads\"]");
+    let mut session = create(&folder, &text);
+    session
+        .run_in(&mut MadeUp::new(), &mut |_| ())
+        .expect("it runs");
+    let table = &session.experiment.tables[0];
+    let filled = summary::fill(&session, table, &table.cell);
+    assert_eq!(filled.keys, ["threads"]);
+    let keys: Vec<&[String]> = filled.rows.iter().map(|(key, _)| &key[..]).collect();
+    assert_eq!(keys, [["1"], ["2"]]);
+    assert_eq!(
+        filled.notes.last().expect("a note"),
+        "In all rows batch is 32."
+    );
+    let nobody = summary::fill(&session, table, "colour");
+    let why = nobody.reasons().concat();
+    assert!(
+        why.starts_with("no engine says colour; there are ") && why.contains("images_per_second"),
+        "{why}"
+    );
+}
+
+#[test]
+fn repeating_takes_the_options_of_the_session() {
+    let folder = Folder::new("options");
+    let changes = Changes {
+        only: [("threads".into(), vec!["1".into()])].into(),
+        blocks: Some(2),
+        shorter: Some(10.0),
+        noisy: true,
+        others: Some(0.5),
+        meters: vec!["file:/tmp/watts".into()],
+    };
+    let experiment = Experiment::from_toml(FILE, "x").expect("a file");
+    let session = Session::create(&folder.0, experiment, &changes, Environment::default());
+    session.expect("a session").report().expect("a page");
+    let options = "again --only threads=1 --blocks 2 --shorter 10 --others 0.5 --noisy --meter file:/tmp/watts\n";
+    for name in ["README.md", "report.html"] {
+        let text = std::fs::read_to_string(folder.0.join(name)).expect("a file");
+        assert!(text.contains(options), "{name}: {text}");
+    }
 }
 
 #[test]
@@ -192,6 +285,22 @@ fn a_tenth_of_a_core_is_noticed_and_the_run_repeated_at_the_end_of_its_block() {
     );
     assert!(session.unmeasured().is_empty());
     assert_eq!(session.status().disturbed, 2);
+}
+
+#[test]
+fn a_window_of_which_only_a_part_was_seen_is_repeated() {
+    let folder = Folder::new("unseen");
+    let mut session = create(&folder, FILE);
+    let mut world = MadeUp {
+        unseen: |run| if run == 2 { 0.5 } else { 0.01 },
+        ..MadeUp::new()
+    };
+    session.run_in(&mut world, &mut |_| ()).expect("it runs");
+    let disturbed: Vec<&Run> = session.runs().filter(|r| r.disturbed.is_some()).collect();
+    assert_eq!(disturbed.len(), 1);
+    let why = disturbed[0].disturbed.as_deref().expect("a reason");
+    assert!(why.contains("were seen of a window of"), "{why}");
+    assert!(session.unmeasured().is_empty());
 }
 
 #[test]

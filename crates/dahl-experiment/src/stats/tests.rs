@@ -97,7 +97,7 @@ fn ratios_are_paired_by_block_so_that_drift_falls_out() {
         .collect();
     let ratio = paired_ratio(&pairs, 1).expect("a ratio");
     assert!((ratio.median - 1.3).abs() < 1e-12 && ratio.width() < 1e-12);
-    assert!(ratio_text(&ratio).starts_with("1.300"));
+    assert!(ratio_text(&ratio).starts_with("× 1.300"));
     let above: Vec<f64> = pairs.iter().map(|p| p.0).collect();
     let below: Vec<f64> = pairs.iter().map(|p| p.1).collect();
     let apart = unpaired_ratio(&above, &below, 1).expect("a ratio");
@@ -111,4 +111,19 @@ fn ratios_are_paired_by_block_so_that_drift_falls_out() {
 fn the_same_seed_gives_the_same_interval() {
     let values: Vec<f64> = (0..20).map(|i| f64::from(i * i % 17)).collect();
     assert_eq!(estimate(&values, 3), estimate(&values, 3));
+}
+
+#[test]
+fn an_end_that_differs_from_one_by_rounding_is_one() {
+    let interval = |low: f64, high: f64| Estimate {
+        median: (low + high) / 2.0,
+        low,
+        high,
+        n: 3,
+    };
+    // Two windows of 10 ms of CPU time, read at different times: (0.07 − 0.06) / (0.03 − 0.02).
+    let low = (0.07f64 - 0.06) / (0.03 - 0.02);
+    assert!(low > 1.0 && interval(low, 3.0).contains(1.0));
+    assert!(interval(0.5, 1.0 / low).contains(1.0));
+    assert!(!interval(1.001, 3.0).contains(1.0) && !interval(0.5, 0.999).contains(1.0));
 }

@@ -23,6 +23,7 @@ pub const TARGETS: &[Target] = &[
     experiments::ROWS,
     descriptions::FREQUENCIES,
     plans::PLAN,
+    plans::NODES,
     plans::STEP,
     trace::TRACE,
     weights::CHECKPOINT,

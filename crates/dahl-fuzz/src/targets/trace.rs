@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use dahl::trace::{Index, Summary, export, view};
+use dahl::trace::{Summary, export, view};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 
@@ -61,7 +61,7 @@ fn trace(_: &Folder, bytes: &[u8]) -> Answer {
         .and_then(|()| export::perfetto::write(&trace, &mut *out))
         .and_then(|()| view::write(&trace, &mut *out));
     written.expect("a sink takes everything");
-    if let Some(launch) = export::dot::fullest_launch(&trace, &Index::of(&trace)) {
+    if let Ok(launch) = export::dot::launch(&trace, None, usize::MAX) {
         export::dot::write(&trace, launch, out).expect("a sink takes everything");
     }
     Ok(())

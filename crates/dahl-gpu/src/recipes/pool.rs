@@ -1,7 +1,8 @@
 //! Pooling and its gradients.
 
 use dahl_ops::conv2d::fused::{Expand, Side};
-use dahl_ops::pool::{Average, AverageGrad, Max, MaxGrad, Windows};
+use dahl_ops::pool::{Max, MaxGrad, Windows};
+use dahl_ops::window::{Planes, PlanesGrad};
 
 use super::reduce::sum_axes;
 use crate::launch::{Steps, Task};
@@ -42,19 +43,19 @@ fn windowed(kernel: &'static str, from: Tensor, to: Tensor, t: &Task<'_>, s: &mu
 
 /// Each window's mean.
 pub(super) fn average(t: &Task<'_>, s: &mut Steps) {
-    let Average { x, y } = Average::of(t.tensors);
+    let Planes { x, y } = Planes::of(t.tensors);
     windowed("avg_pool", x, y, t, s);
 }
 
 /// The gradient is shared among each window's elements.
 pub(super) fn average_grad(t: &Task<'_>, s: &mut Steps) {
-    let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
+    let PlanesGrad { dy, dx } = PlanesGrad::of(t.tensors);
     windowed("avg_pool_grad", dy, dx, t, s);
 }
 
 /// The mean of each plane, or of pieces of it.
 pub(super) fn planes(t: &Task<'_>, s: &mut Steps) {
-    let Average { x, y } = Average::of(t.tensors);
+    let Planes { x, y } = Planes::of(t.tensors);
     if y.dims[2..] != [1, 1] {
         return s.items(
             "adaptive_pool",
@@ -67,7 +68,7 @@ pub(super) fn planes(t: &Task<'_>, s: &mut Steps) {
 
 /// The gradient is shared among the elements of each plane, or of pieces of it.
 pub(super) fn planes_grad(t: &Task<'_>, s: &mut Steps) {
-    let AverageGrad { dy, dx } = AverageGrad::of(t.tensors);
+    let PlanesGrad { dy, dx } = PlanesGrad::of(t.tensors);
     if dy.dims[2..] != [1, 1] {
         let args = [dy.into(), dx.into(), dx.len().into()];
         return s.items("adaptive_pool_grad", args, dx.len());

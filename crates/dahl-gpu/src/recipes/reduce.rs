@@ -103,7 +103,6 @@ pub(super) fn add_all(x: Tensor, y: Tensor, s: &mut Steps) {
     fold(Fold::Sum, [x; 2], y, true, 1.0, s);
 }
 
-/// The mean.
 pub(super) fn mean(t: &Task<'_>, s: &mut Steps) {
     let elements = ToOne::of(t.tensors).x.len() as f64;
     let count = Count::of(t.params).count.unwrap_or(elements);

@@ -1,6 +1,7 @@
 //! Images of another height and width.
 
-use dahl_ops::upsample::{Resampling, Upsample, UpsampleGrad};
+use dahl_ops::upsample::Resampling;
+use dahl_ops::window::{Planes, PlanesGrad};
 
 use crate::launch::{Steps, Task};
 use crate::tensor::Tensor;
@@ -19,12 +20,12 @@ fn resample(kernel: &'static str, from: Tensor, to: Tensor, t: &Task<'_>, s: &mu
 
 /// Each output pixel from the input.
 pub(super) fn forward(t: &Task<'_>, s: &mut Steps) {
-    let Upsample { x, y } = Upsample::of(t.tensors);
+    let Planes { x, y } = Planes::of(t.tensors);
     resample("resample", x, y, t, s);
 }
 
 /// Each output's gradient goes where its value came from.
 pub(super) fn backward(t: &Task<'_>, s: &mut Steps) {
-    let UpsampleGrad { dy, dx } = UpsampleGrad::of(t.tensors);
+    let PlanesGrad { dy, dx } = PlanesGrad::of(t.tensors);
     resample("resample_grad", dy, dx, t, s);
 }

@@ -16,12 +16,12 @@ pub struct CheckpointFolder {
     pub every: Option<u64>,
     /// Whether another run's checkpoint may be replaced.
     pub overwrite: bool,
-    /// Whether the one with the lowest loss is kept in a folder [`BEST`] below.
+    /// Whether the one with the lowest loss is kept in a folder `best` below.
     pub best: bool,
 }
 
 /// The folder of the best checkpoint, below that of the last one.
-pub const BEST: &str = "best";
+const BEST: &str = "best";
 
 impl CheckpointFolder {
     /// A folder that holds no other run's checkpoint.

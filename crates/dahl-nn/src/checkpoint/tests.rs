@@ -105,7 +105,7 @@ fn another_model_or_setting_is_named() {
     );
     let mut settings = checkpoint.settings.clone();
     settings["seed"] = json!(1);
-    assert!(differs(settings).contains("seed = \"nothing\", this run has 1"));
+    assert!(differs(settings).contains("seed = nothing, this run has 1"));
     assert!(differs(json!(null)).contains("settings = {"));
 }
 

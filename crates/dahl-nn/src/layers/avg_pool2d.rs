@@ -2,7 +2,8 @@
 
 use dahl_core::Handle;
 use dahl_core::Mode::{Read, Write};
-use dahl_ops::pool::{AVERAGE, AVERAGE_GRAD, Average, AverageGrad};
+use dahl_ops::pool::{AVERAGE, AVERAGE_GRAD};
+use dahl_ops::window::{Planes, PlanesGrad};
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Layer, ModelBuilder, Named, Pair, Pool2d, Tape};
@@ -28,7 +29,7 @@ impl Layer for AvgPool2d {
         for task in self.0.forward(tape, &y) {
             let (from, to) = (tiles::part(&x, task.read), tiles::part(&y, task.write));
             let (x, y) = (from.with(Read), to.with(Write));
-            AVERAGE.submit(tape.recorder(), Average { x, y }, task.windows);
+            AVERAGE.submit(tape.recorder(), Planes { x, y }, task.windows);
         }
         y
     }
@@ -38,7 +39,7 @@ impl Layer for AvgPool2d {
         for task in self.0.backward(tape, dy, &dx) {
             let (from, to) = (tiles::part(dy, task.read), tiles::part(&dx, task.write));
             let (dy, dx) = (from.with(Read), to.with(Write));
-            AVERAGE_GRAD.submit(tape.recorder(), AverageGrad { dy, dx }, task.windows);
+            AVERAGE_GRAD.submit(tape.recorder(), PlanesGrad { dy, dx }, task.windows);
         }
         tape.give_gradient(0, dx);
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conv2d::tasks::bias_gradient;
 use super::conv2d::{is_one, is_single, single};
-use super::window::{image, none, one};
+use super::window::{image, none, not_empty, one, some};
 use super::{Conv2d, Extent, Fill, Layer, ModelBuilder, Named, Pair, ParamSpec, Tape, divides};
 use crate::lower::tiles;
 
@@ -91,20 +91,8 @@ impl ConvTranspose2d {
 impl Layer for ConvTranspose2d {
     fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
         let [channels, h, w] = image(inputs[0])?;
-        for (key, value) in [("out_channels", self.out_channels), ("groups", self.groups)] {
-            if value == 0 {
-                return Err(format!("{key} must be 1 or more"));
-            }
-        }
-        for (key, pair) in [
-            ("kernel", self.kernel),
-            ("stride", self.stride),
-            ("dilation", self.dilation),
-        ] {
-            if pair.0.contains(&0) {
-                return Err(format!("{key} is {pair}, must be 1 or more"));
-            }
-        }
+        some(&[("out_channels", self.out_channels), ("groups", self.groups)])?;
+        not_empty(self.kernel, self.stride, self.dilation)?;
         let (more, stride, dilation) = (self.output_padding.0, self.stride.0, self.dilation.0);
         if (0..2).any(|a| more[a] >= stride[a] && more[a] >= dilation[a]) {
             return Err(format!(

@@ -82,6 +82,27 @@ pub(super) fn image(input: Extent) -> Result<[usize; 3], String> {
     }
 }
 
+/// Refuses numbers of which there must be some.
+pub(super) fn some(numbers: &[(&str, usize)]) -> Result<(), String> {
+    match numbers.iter().find(|n| n.1 == 0) {
+        Some((key, _)) => Err(format!("{key} must be 1 or more")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses windows that no convolution and no pooling has.
+pub(super) fn not_empty(kernel: Pair, stride: Pair, dilation: Pair) -> Result<(), String> {
+    let all = [
+        ("kernel", kernel),
+        ("stride", stride),
+        ("dilation", dilation),
+    ];
+    match all.iter().find(|pair| pair.1.0.contains(&0)) {
+        Some((key, sizes)) => Err(format!("{key} is {sizes}, must be 1 or more")),
+        None => Ok(()),
+    }
+}
+
 /// How many windows fit along height and width.
 pub(super) fn windows(input: [usize; 2], geometry: &Geometry) -> Result<[usize; 2], String> {
     let Geometry {
@@ -90,15 +111,7 @@ pub(super) fn windows(input: [usize; 2], geometry: &Geometry) -> Result<[usize; 
         padding,
         dilation,
     } = *geometry;
-    for (key, sizes) in [
-        ("kernel", kernel),
-        ("stride", stride),
-        ("dilation", dilation),
-    ] {
-        if sizes.contains(&0) {
-            return Err(format!("{key} is {}, must be 1 or more", Pair(sizes)));
-        }
-    }
+    not_empty(Pair(kernel), Pair(stride), Pair(dilation))?;
     let mut out = [0; 2];
     for axis in 0..2 {
         let padded = padding[axis]

@@ -11,7 +11,7 @@ use crate::losses::Targets;
 use crate::model::Role;
 use crate::step::Pass;
 
-/// What keeps arrays alive: an arena, or whoever has it.
+/// What keeps arrays alive: an arena, or what owns it.
 enum Owner {
     Own(#[allow(dead_code)] Arena),
     Shared(#[allow(dead_code)] Rc<State>),

@@ -71,7 +71,6 @@ mod error;
 mod extent;
 mod param;
 mod read;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -91,7 +90,6 @@ pub use builder::ModelBuilder;
 pub use error::{ModelError, Place};
 pub use extent::Extent;
 pub use param::{Fill, Param, Role};
-pub use summary::Row;
 
 /// No array of a model (a value for one sample, a parameter) may have more elements than this.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 32;
@@ -209,11 +207,6 @@ impl Model {
     /// The model as the text of a file, which reads back as the same model.
     pub fn to_toml(&self) -> String {
         write::to_toml(self)
-    }
-
-    /// A line per layer, for tables.
-    pub fn summary(&self) -> Vec<Row> {
-        summary::rows(self)
     }
 
     /// A number that changes with anything that changes the computation or the names of the parameters;

@@ -6,7 +6,7 @@ use dahl_core::{Codelet, Param};
 use dahl_ops::optim;
 use serde::{Deserialize, Serialize};
 
-use super::{Named, OptimizerError, UpdateRule, below_one, not_negative};
+use super::{Named, OptimizerError, UpdateRule, below_one, decay, not_negative};
 
 /// `torch.optim.Adam`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ impl UpdateRule for Adam {
             below_one(key, value)?;
         }
         not_negative("epsilon", self.eps)?;
-        not_negative("weight decay", self.weight_decay)
+        decay(self.weight_decay, self.no_bias_decay)
     }
 
     fn default_rate(&self) -> f64 {

@@ -237,6 +237,16 @@ pub(crate) fn not_negative(key: &'static str, value: f64) -> Result<(), Optimize
     }
 }
 
+/// For [`UpdateRule::validate`]: a weight decay, and whether biases and norms are left out of it.
+pub(crate) fn decay(weight_decay: f64, no_bias_decay: bool) -> Result<(), OptimizerError> {
+    not_negative("weight decay", weight_decay)?;
+    if no_bias_decay && weight_decay == 0.0 {
+        let message = "no_bias_decay without a weight decay changes nothing; give a weight decay above 0 or leave it out";
+        return Err(OptimizerError::Refused(message.into()));
+    }
+    Ok(())
+}
+
 /// For [`UpdateRule::validate`]: what is kept from step to step, at least 0 and below 1, or it grows for ever.
 pub(crate) fn below_one(key: &'static str, value: f64) -> Result<(), OptimizerError> {
     if (0.0..1.0).contains(&value) {

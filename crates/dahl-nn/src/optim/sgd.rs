@@ -6,7 +6,7 @@ use dahl_core::{Codelet, Param};
 use dahl_ops::optim;
 use serde::{Deserialize, Serialize};
 
-use super::{Named, OptimizerError, UpdateRule, below_one, not_negative};
+use super::{Named, OptimizerError, UpdateRule, below_one, decay};
 
 /// `torch.optim.SGD`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ impl Named for Sgd {
 impl UpdateRule for Sgd {
     fn validate(&self) -> Result<(), OptimizerError> {
         below_one("momentum", self.momentum)?;
-        not_negative("weight decay", self.weight_decay)?;
+        decay(self.weight_decay, self.no_bias_decay)?;
         if self.nesterov && self.momentum == 0.0 {
             let message = "nesterov needs a momentum above 0";
             return Err(OptimizerError::Refused(message.into()));

@@ -77,6 +77,14 @@ fn what_cannot_be_meant_is_refused() {
         );
     }
     assert!(check_lr(0.0).is_ok());
+    for name in ["sgd", "adam", "adamw"] {
+        let given = |decay| {
+            let given = Given::default().set("no_bias_decay", Some(true));
+            given.set("weight_decay", Some(decay))
+        };
+        assert!(error(name, given(0.0)).contains("give a weight decay above 0"));
+        assert!(Optimizer::parse(name, &given(0.1)).is_ok());
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! L. N. Smith, "Cyclical learning rates for training neural networks", WACV 2017: the loss falls while the rate is
 //! useful and rises when it is too large. The weights are spoilt afterwards; a run starts from fresh ones.
 
+use dahl_core::report::{Report, Table, sparkline};
 use dahl_core::{DType, Executor, Shown};
 use dahl_data::{Prefetch, Prefetcher, Source};
 
@@ -38,6 +39,9 @@ pub struct Found {
     pub losses: Vec<(f64, f64)>,
 }
 
+/// One of so many rates is a row of a report.
+const SHOWN: usize = 5;
+
 /// Losses that the smoothed one needs before its changes mean something: as many as it remembers.
 const WARM_UP: usize = 10;
 
@@ -59,6 +63,22 @@ impl Found {
         let falls = falls.take(lowest).skip(WARM_UP);
         let best = falls.max_by(|a, b| a.0.total_cmp(&b.0))?;
         (best.0 > 0.0).then_some(best.1.0)
+    }
+
+    /// Losses by rate as a table and a curve, and what to do.
+    pub fn report(&self) -> Report {
+        let (mut report, mut table) = (Report::default(), Table::new(">learning rate|>loss"));
+        for (rate, loss) in self.losses.iter().step_by(SHOWN) {
+            table.row([format!("{rate:.1e}"), format!("{loss:.4}")]);
+        }
+        report.table(table);
+        let losses: Vec<f64> = self.losses.iter().map(|l| l.1).collect();
+        report.line(format!("loss  {}", sparkline(&losses)));
+        report.line(match self.steepest() {
+            Some(rate) => format!("the loss falls fastest at --lr {rate:.1e}"),
+            None => "the loss never falls: check data and model".into(),
+        });
+        report
     }
 }
 

@@ -5,10 +5,12 @@
 //! computes; losses are collected when a phase is used again, always in the order of steps.
 
 mod best;
+mod evaluation;
 mod events;
 mod find_rate;
 mod phase;
 mod predict;
+mod predictions;
 mod resume;
 mod run;
 mod session;
@@ -16,9 +18,11 @@ mod totals;
 pub(crate) mod versions;
 
 pub use best::Best;
+pub use evaluation::Evaluation;
 pub use events::{EpochReport, Event, Progress};
 pub use find_rate::{Found, RateSearch};
 pub use predict::{Confusion, Scores};
+pub use predictions::Predictions;
 pub use session::Session;
 pub use totals::Totals;
 

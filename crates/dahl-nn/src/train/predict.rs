@@ -16,6 +16,11 @@ pub struct Scores {
 }
 
 impl Scores {
+    /// Rows of so many scores, one after another.
+    pub(super) fn new(outputs: usize, values: Vec<f64>) -> Scores {
+        Scores { outputs, values }
+    }
+
     /// How many samples.
     pub fn len(&self) -> usize {
         self.values.len() / self.outputs.max(1)
@@ -224,10 +229,7 @@ impl Session {
     }
 
     fn no_scores(&self) -> Scores {
-        Scores {
-            outputs: self.step.model.classes(),
-            values: Vec::new(),
-        }
+        Scores::new(self.step.model.classes(), Vec::new())
     }
 
     fn predict_batch<T: Shown>(

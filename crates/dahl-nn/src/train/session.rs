@@ -175,6 +175,30 @@ impl Session {
         &self.class_names
     }
 
+    /// What to call each class: as was kept with the weights, else as the data says, else its number; and a line for each
+    /// that both name differently.
+    pub fn names_of_classes<'a>(
+        &self,
+        of_data: impl Fn(usize) -> Option<&'a str>,
+    ) -> (Vec<String>, Vec<String>) {
+        let mut differing = Vec::new();
+        let name = |class: usize| {
+            let kept = self.class_names.get(class).filter(|name| !name.is_empty());
+            let here = of_data(class);
+            if let (Some(kept), Some(here)) = (kept, here)
+                && kept != here
+            {
+                differing.push(format!(
+                    "class {class} is {kept:?} for the weights, {here:?} for the data"
+                ));
+            }
+            let name = kept.map(String::as_str).or(here).map(str::to_owned);
+            name.unwrap_or_else(|| class.to_string())
+        };
+        let names = (0..self.model().classes()).map(name).collect();
+        (names, differing)
+    }
+
     /// Gives the classes names, which are kept with weights and checkpoints.
     pub fn name_classes(&mut self, names: Vec<String>) {
         self.class_names = names;

@@ -1,5 +1,9 @@
 //! How far two sets of weights are apart: in units in the last place and relative, tensor by tensor.
 
+use dahl_core::report::{Report, Table};
+
+use serde_json::{Value, json};
+
 use super::{Data, Tensor, Weights};
 
 /// How one tensor differs from another of the same key.
@@ -15,6 +19,28 @@ pub struct TensorDiff {
     pub worst: Option<Worst>,
     /// Why elements cannot be compared: another shape, or only one side has the tensor.
     pub unequal: Option<String>,
+}
+
+impl TensorDiff {
+    /// Whether it differs by more units in the last place than this, or cannot be compared.
+    pub fn is_beyond(&self, ulps: u64) -> bool {
+        self.unequal.is_some() || self.worst.is_some_and(|w| w.ulps > ulps)
+    }
+
+    /// As one object.
+    pub fn to_json(&self) -> Value {
+        let worst = self.worst.as_ref();
+        json!({
+            "tensor": self.key,
+            "elements": self.elements,
+            "different": self.different,
+            "ulps": worst.map(|w| w.ulps),
+            "relative": worst.map(|w| w.relative),
+            "index": worst.map(|w| w.index),
+            "values": worst.map(|w| w.values),
+            "unequal": self.unequal,
+        })
+    }
 }
 
 /// The two values that are farthest apart.
@@ -46,6 +72,47 @@ pub fn diff(a: &Weights, b: &Weights) -> Vec<TensorDiff> {
             (None, None) => unreachable!("the keys are those of both"),
         })
         .collect()
+}
+
+/// Those that differ of so many tensors, for people.
+pub fn diff_report(all: usize, differing: &[&TensorDiff]) -> Report {
+    let mut out = Report::default();
+    out.line(format!("{} tensors, {} differ", all, differing.len()));
+    if differing.is_empty() {
+        return out;
+    }
+    let mut table = Table::new("tensor|>elements|>different|>ULPs|>relative|>at");
+    for d in differing {
+        let [ulps, relative, at] = match (&d.worst, &d.unequal) {
+            (Some(w), _) => [ulps(w), format!("{:.1e}", w.relative), w.index.to_string()],
+            (None, why) => [
+                why.clone().unwrap_or_default(),
+                String::new(),
+                String::new(),
+            ],
+        };
+        let [elements, different] = [d.elements, d.different].map(|n| n.to_string());
+        table.row([d.key.clone(), elements, different, ulps, relative, at]);
+    }
+    out.table(table);
+    let worst = differing.iter().filter_map(|d| Some((d, d.worst?)));
+    if let Some((d, w)) = worst.max_by_key(|(_, w)| w.ulps) {
+        out.line(format!("\nthe worst, element {} of {}:", w.index, d.key));
+        let [x, y] = w.values.map(|v| format!("{v:+.16e}"));
+        let same = x.bytes().zip(y.bytes()).take_while(|(x, y)| x == y).count();
+        out.line(format!(
+            "  {x}\n  {y}\n  {}^ digits differ from here",
+            " ".repeat(same)
+        ));
+    }
+    out
+}
+
+fn ulps(worst: &Worst) -> String {
+    match worst.ulps {
+        u64::MAX => "not a number".into(),
+        n => n.to_string(),
+    }
 }
 
 fn unequal(key: &str, tensor: &Tensor, why: String) -> TensorDiff {

@@ -1,13 +1,14 @@
 //! Gradients by finite differences: the gradient of every parameter, as training computes it (fused kernels,
 //! splits and all), against central differences of the loss in double precision.
 
+use dahl_core::DType;
 use dahl_core::random::Random;
-use dahl_core::{DType, Executor, Handle};
 use dahl_nn::losses::Targets;
 use dahl_nn::model::Model;
 use dahl_nn::optim::Sgd;
 use dahl_nn::step::{Lowered, Step};
 use dahl_runtime::Runtime;
+use dahl_test_support::arrays::{read, write};
 
 pub const BATCH: usize = 3;
 
@@ -17,20 +18,6 @@ pub struct Probe {
     runtime: Runtime,
     lowered: Lowered,
     first: Vec<Vec<f64>>,
-}
-
-pub fn read(runtime: &mut Runtime, array: &Handle) -> Vec<f64> {
-    let mut values = Vec::new();
-    let mut see = |v: dahl_core::Values<'_>| values.extend((0..v.len()).map(|i| v.get(i)));
-    Executor::read(runtime, array, &mut see).unwrap();
-    values
-}
-
-pub fn write(runtime: &mut Runtime, array: &Handle, values: &[f64]) {
-    let mut change = |mut v: dahl_core::ValuesMut<'_>| {
-        values.iter().enumerate().for_each(|(i, &x)| v.set(i, x));
-    };
-    Executor::write(runtime, array, &mut change).unwrap();
 }
 
 impl Probe {

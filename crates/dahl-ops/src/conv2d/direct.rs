@@ -307,36 +307,17 @@ impl<T: Lane> Forward<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reference;
-    use super::super::testing::{Rng, assert_close, cases};
+    use super::super::testing::{Rng, cases};
     use super::*;
     use crate::simd::at_every_level;
 
     fn agrees_with_reference<T: Lane>() {
-        for case in cases::<T>(60, 11, Rng::any) {
-            let (x, w, bias, win) = (&case.x, &case.w, &case.bias, &case.win);
-            for (b, relu) in [(Some(bias.view()), true), (None, false)] {
-                let (mut got, mut want) = (case.output(), case.output());
-                let len = forward_scratch(x.view().dims(), got.view().dims(), win);
-                let mut scratch = vec![T::from_f64(f64::NAN); len];
-                forward(
-                    x.view(),
-                    w.view(),
-                    b,
-                    relu,
-                    got.view_mut(),
-                    win,
-                    &mut scratch,
-                );
-                reference::forward(x.view(), w.view(), b, relu, want.view_mut(), win);
-                assert_close(&got, &want, &format!("forward {case:?}"));
-            }
-            let (mut got, mut want) = (x.like(), x.like());
-            let len = input_grad_scratch(case.dy.view().dims(), x.view().dims(), win);
-            let mut scratch = vec![T::from_f64(f64::NAN); len];
-            input_grad(case.dy.view(), w.view(), got.view_mut(), win, &mut scratch);
-            reference::input_grad(case.dy.view(), w.view(), want.view_mut(), win);
-            assert_close(&got, &want, &format!("input_grad {case:?}"));
+        for (k, case) in cases::<T>(60, 11, Rng::any).iter().enumerate() {
+            let (x, w, dy, win) = (case.x.view(), case.w.view(), case.dy.view(), &case.win);
+            let len = forward_scratch(x.dims(), dy.dims(), win);
+            case.check_forward(k, len, |b, relu, y, s| forward(x, w, b, relu, y, win, s));
+            let len = input_grad_scratch(dy.dims(), x.dims(), win);
+            case.check_input_grad(len, |dx, s| input_grad(dy, w, dx, win, s));
         }
     }
 

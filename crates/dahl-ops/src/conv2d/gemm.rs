@@ -384,60 +384,15 @@ fn filter_grad_flat<T: Float>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conv2d::reference;
-    use crate::conv2d::testing::{Dims, Rng, assert_close, cases};
+    use crate::conv2d::testing::{Dims, Rng, cases};
 
     fn check<T: Float>(count: usize, seed: u64, draw: impl FnMut(&mut Rng) -> Dims) {
         for (k, case) in cases::<T>(count, seed, draw).iter().enumerate() {
-            let (win, bias, relu) = (
-                &case.win,
-                (!k.is_multiple_of(3)).then_some(case.bias.view()),
-                k.is_multiple_of(2),
-            );
-            let nan = T::from_f64(f64::NAN);
-            let mut scratch =
-                vec![nan; scratch_len(case.x.view().dims(), case.dy.view().dims(), win)];
-            let (mut got, mut want) = (case.output(), case.output());
-            forward(
-                case.x.view(),
-                case.w.view(),
-                bias,
-                relu,
-                got.view_mut(),
-                win,
-                &mut scratch,
-            );
-            reference::forward(
-                case.x.view(),
-                case.w.view(),
-                bias,
-                relu,
-                want.view_mut(),
-                win,
-            );
-            assert_close(&got, &want, &format!("forward {case:?}"));
-
-            let (mut got, mut want) = (case.x.clone(), case.x.like());
-            input_grad(
-                case.dy.view(),
-                case.w.view(),
-                got.view_mut(),
-                win,
-                &mut scratch,
-            );
-            reference::input_grad(case.dy.view(), case.w.view(), want.view_mut(), win);
-            assert_close(&got, &want, &format!("input_grad {case:?}"));
-
-            let (mut got, mut want) = (case.w.clone(), case.w.clone());
-            filter_grad(
-                case.x.view(),
-                case.dy.view(),
-                got.view_mut(),
-                win,
-                &mut scratch,
-            );
-            reference::filter_grad(case.x.view(), case.dy.view(), want.view_mut(), win);
-            assert_close(&got, &want, &format!("filter_grad {case:?}"));
+            let (x, w, dy, win) = (case.x.view(), case.w.view(), case.dy.view(), &case.win);
+            let len = scratch_len(x.dims(), dy.dims(), win);
+            case.check_forward(k, len, |b, relu, y, s| forward(x, w, b, relu, y, win, s));
+            case.check_input_grad(len, |dx, s| input_grad(dy, w, dx, win, s));
+            case.check_filter_grad(len, |dw, s| filter_grad(x, dy, dw, win, s));
         }
     }
 

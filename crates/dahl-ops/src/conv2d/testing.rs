@@ -8,6 +8,7 @@ use std::fmt;
 use dahl_core::dtype::DType;
 use dahl_core::view::{View, ViewMut, for_rows};
 
+use super::reference;
 use crate::float::Float;
 use crate::window::Window;
 
@@ -203,6 +204,54 @@ impl<T: Float> Case<T> {
     pub fn output(&self) -> Boxed<T> {
         self.dy.like()
     }
+}
+
+/// Comparisons of a pass with the reference. A pass gets as much scratch memory as it asked for, full of NaN.
+impl<T: Float> Case<T> {
+    /// The `k`-th case has a bias or none, and ends with the positive parts or not.
+    pub fn check_forward(
+        &self,
+        k: usize,
+        scratch: usize,
+        forward: impl FnOnce(Option<View<'_, T>>, bool, ViewMut<'_, T>, &mut [T]),
+    ) {
+        let bias = (!k.is_multiple_of(3)).then_some(self.bias.view());
+        let relu = k.is_multiple_of(2);
+        let (mut got, mut want) = (self.output(), self.output());
+        forward(bias, relu, got.view_mut(), &mut nans(scratch));
+        let (x, w) = (self.x.view(), self.w.view());
+        reference::forward(x, w, bias, relu, want.view_mut(), &self.win);
+        assert_close(&got, &want, &format!("forward {self:?}"));
+    }
+
+    pub fn check_input_grad(
+        &self,
+        scratch: usize,
+        input_grad: impl FnOnce(ViewMut<'_, T>, &mut [T]),
+    ) {
+        let (mut got, mut want) = (self.x.clone(), self.x.like());
+        input_grad(got.view_mut(), &mut nans(scratch));
+        let (dy, w) = (self.dy.view(), self.w.view());
+        reference::input_grad(dy, w, want.view_mut(), &self.win);
+        assert_close(&got, &want, &format!("input_grad {self:?}"));
+    }
+
+    /// Both begin with the filter's own values: gradients are added.
+    pub fn check_filter_grad(
+        &self,
+        scratch: usize,
+        filter_grad: impl FnOnce(ViewMut<'_, T>, &mut [T]),
+    ) {
+        let (mut got, mut want) = (self.w.clone(), self.w.clone());
+        filter_grad(got.view_mut(), &mut nans(scratch));
+        let (x, dy) = (self.x.view(), self.dy.view());
+        reference::filter_grad(x, dy, want.view_mut(), &self.win);
+        assert_close(&got, &want, &format!("filter_grad {self:?}"));
+    }
+}
+
+fn nans<T: Float>(len: usize) -> Vec<T> {
+    vec![T::from_f64(f64::NAN); len]
 }
 
 impl<T> fmt::Debug for Case<T> {

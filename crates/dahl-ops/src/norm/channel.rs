@@ -2,12 +2,12 @@
 //!
 //! What others do by turning images to channels last and back is done in place here.
 
-use dahl_core::{Call, Codelet, Operands, Recorder, Tensor, Vector};
+use dahl_core::{Call, Codelet, Recorder, Tensor, Vector};
 
-use super::cost;
 use super::kernels::channel as kernel;
 use super::layer::Epsilon;
 use super::operands::{self, Norm, NormAffineGrad, NormInputGrad};
+use super::{bodies, cost};
 use crate::declare::Shaped;
 use crate::op::{Done, Op, by_type, extents, like, only};
 use crate::simd::Lane;
@@ -64,36 +64,7 @@ pub static CHANNEL_NORM_AFFINE_GRAD: Op<NormAffineGrad> = Op::new(|| {
         .with(only(by_type!(affine_grad)))
 });
 
-fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = Norm::at(ops.len());
-    let epsilon = T::from_f64(Epsilon::of(ops.params()).epsilon);
-    let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
-    kernel::forward(
-        x,
-        scale,
-        shift,
-        epsilon,
-        ops.write(at.y),
-        ops.write(at.statistics),
-    );
-    Ok(())
-}
-
-fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = NormInputGrad::at(ops.len());
-    let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
-    let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
-    kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
-    Ok(())
-}
-
-fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = NormAffineGrad::at(ops.len());
-    let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
-    let (dscale, dshift) = (ops.write(at.dscale), ops.write(at.dshift));
-    kernel::affine_grad(x, dy, ops.read(at.statistics), dscale, dshift);
-    Ok(())
-}
+bodies!(kernel);
 
 /// Normalises the channels of each pixel; returns the output and the statistics that gradients need. Forms:
 /// [`channel_norm`], [`channel_norm_into`]; gradients: [`channel_norm_input_grad`],

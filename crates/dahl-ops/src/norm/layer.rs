@@ -3,11 +3,11 @@
 //! What is normalised has the extents of the scale, and everything before them counts samples: a scale of
 //! C×H×W normalises images, one of F rows of features.
 
-use dahl_core::{Array, Call, Codelet, Operands, Recorder};
+use dahl_core::{Array, Call, Codelet, Recorder};
 
-use super::cost;
 use super::kernels::layer as kernel;
 use super::operands::{self, Norm, NormAffineGrad, NormInputGrad};
+use super::{bodies, cost};
 use crate::declare::{Shaped, params};
 use crate::op::{Done, Op, by_type, like, only};
 use crate::simd::Lane;
@@ -76,39 +76,7 @@ fn samples(x: &Shaped, scale: &Shaped) -> Result<usize, String> {
     }
 }
 
-fn forward<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = Norm::at(ops.len());
-    let Epsilon { epsilon } = Epsilon::of(ops.params());
-    let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
-    let (y, statistics) = (ops.write(at.y), ops.write(at.statistics));
-    kernel::forward(x, scale, shift, T::from_f64(epsilon), y, statistics);
-    Ok(())
-}
-
-fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = NormInputGrad::at(ops.len());
-    let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
-    let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
-    kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
-    Ok(())
-}
-
-fn affine_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = NormAffineGrad::at(ops.len());
-    let (x, dy, statistics) = (
-        ops.read::<T>(at.x),
-        ops.read(at.dy),
-        ops.read(at.statistics),
-    );
-    kernel::affine_grad(
-        x,
-        dy,
-        statistics,
-        ops.write(at.dscale),
-        ops.write(at.dshift),
-    );
-    Ok(())
-}
+bodies!(kernel);
 
 /// Normalises the last `Q` extents of `x`; returns the output and the statistics that gradients need. Forms:
 /// [`layer_norm`], [`layer_norm_into`]; gradients: [`layer_norm_input_grad`],

@@ -19,3 +19,34 @@ fn cost(call: &Call) -> Cost {
         bytes: call.bytes(),
     }
 }
+
+/// The bodies of a norm's three codelets, which differ by the loops alone: those of `$kernel`.
+macro_rules! bodies {
+    ($kernel:ident) => {
+        fn forward<T: Lane>(ops: &dahl_core::Operands<'_>) -> Done {
+            let at = Norm::at(ops.len());
+            let epsilon = T::from_f64(Epsilon::of(ops.params()).epsilon);
+            let (x, scale, shift) = (ops.read::<T>(at.x), ops.read(at.scale), ops.read(at.shift));
+            let (y, statistics) = (ops.write(at.y), ops.write(at.statistics));
+            $kernel::forward(x, scale, shift, epsilon, y, statistics);
+            Ok(())
+        }
+
+        fn input_grad<T: Lane>(ops: &dahl_core::Operands<'_>) -> Done {
+            let at = NormInputGrad::at(ops.len());
+            let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
+            let (statistics, scale) = (ops.read(at.statistics), ops.read(at.scale));
+            $kernel::input_grad(x, dy, statistics, scale, ops.write(at.dx));
+            Ok(())
+        }
+
+        fn affine_grad<T: Lane>(ops: &dahl_core::Operands<'_>) -> Done {
+            let at = NormAffineGrad::at(ops.len());
+            let (x, dy) = (ops.read::<T>(at.x), ops.read(at.dy));
+            let (dscale, dshift) = (ops.write(at.dscale), ops.write(at.dshift));
+            $kernel::affine_grad(x, dy, ops.read(at.statistics), dscale, dshift);
+            Ok(())
+        }
+    };
+}
+use bodies;

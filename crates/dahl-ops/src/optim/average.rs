@@ -29,6 +29,7 @@ pub static AVERAGE: Op<Average> = Op::new(|| {
     Codelet::new("average")
         .rule(rule::<Average, 1>)
         .cost(cost)
+        .elementwise()
         .with(only(by_type!(averaged)))
 });
 

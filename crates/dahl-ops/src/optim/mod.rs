@@ -120,6 +120,7 @@ pub static SGD: Op<Sgd> = Op::new(|| {
     Codelet::new("sgd")
         .rule(rule::<Sgd, 3>)
         .cost(cost)
+        .elementwise()
         .with(only(by_type!(sgd_step)))
 });
 
@@ -128,6 +129,7 @@ pub static SGD_MOMENTUM: Op<SgdMomentum, Momentum> = Op::new(|| {
     Codelet::new("sgd_momentum")
         .rule(rule::<SgdMomentum, 3>)
         .cost(cost)
+        .elementwise()
         .with(only(by_type!(momentum_step)))
 });
 
@@ -136,6 +138,7 @@ pub static ADAM: Op<Adam, Decay> = Op::new(|| {
     Codelet::new("adam")
         .rule(rule::<Adam, 6>)
         .cost(cost)
+        .elementwise()
         .with(only(by_type!(adam_step)))
 });
 

@@ -31,7 +31,7 @@ use dahl_core::{Call, Codelet, Cost, Operands};
 use crate::declare::{Shaped, operands, params};
 use crate::op::{Done, Op, by_type, only};
 use crate::simd::Lane;
-use crate::window::Window;
+use crate::window::{Planes, PlanesGrad, Window, expect_channels};
 
 pub use typed::*;
 
@@ -49,22 +49,6 @@ operands! {
     MaxGrad {
         dy: one [Read] 4 "the gradient by the output",
         places: one [Read] 4 "where each window's largest element was, as large",
-        dx: one [Write] 4 "the gradient by the input",
-    }
-}
-
-operands! {
-    /// Operands of [`AVERAGE`] and [`GLOBAL`].
-    Average {
-        x: one [Read] 4 "the input: samples × channels × height × width",
-        y: one [Write] 4 "the means",
-    }
-}
-
-operands! {
-    /// Operands of [`AVERAGE_GRAD`] and [`GLOBAL_GRAD`].
-    AverageGrad {
-        dy: one [Read] 4 "the gradient by the output",
         dx: one [Write] 4 "the gradient by the input",
     }
 }
@@ -90,11 +74,6 @@ fn windowed(call: &Call, x: &Shaped, y: &Shaped) -> Result<Window, String> {
     win.check()?;
     expect_channels(x, y)?;
     Ok(win)
-}
-
-fn expect_channels(x: &Shaped, y: &Shaped) -> Result<(), String> {
-    let ([n, c, ..], [.., h, w]) = (x.dims(), y.dims());
-    y.expect([n, c, h, w])
 }
 
 /// What whole arrays satisfy besides: padding within PyTorch's bounds, and an output of the right size.
@@ -144,13 +123,13 @@ pub static MAX_GRAD: Op<MaxGrad, Windows> = Op::new(|| {
 });
 
 /// The mean of each window.
-pub static AVERAGE: Op<Average, Windows> = Op::new(|| {
+pub static AVERAGE: Op<Planes, Windows> = Op::new(|| {
     let rule = |call: &Call| {
-        let Average { x, y } = Average::shapes(call);
+        let Planes { x, y } = Planes::shapes(call);
         windowed(call, &x, &y).map(|_| ())
     };
     let whole = |call: &Call| {
-        let Average { x, y } = Average::shapes(call);
+        let Planes { x, y } = Planes::shapes(call);
         whole(&Windows::of(&call.params).window, &x, &y)
     };
     Codelet::new("avg_pool2d")
@@ -162,13 +141,13 @@ pub static AVERAGE: Op<Average, Windows> = Op::new(|| {
 });
 
 /// The gradient is shared among each window's elements.
-pub static AVERAGE_GRAD: Op<AverageGrad, Windows> = Op::new(|| {
+pub static AVERAGE_GRAD: Op<PlanesGrad, Windows> = Op::new(|| {
     let rule = |call: &Call| {
-        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        let PlanesGrad { dy, dx } = PlanesGrad::shapes(call);
         windowed(call, &dx, &dy).map(|_| ())
     };
     let whole = |call: &Call| {
-        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        let PlanesGrad { dy, dx } = PlanesGrad::shapes(call);
         whole(&Windows::of(&call.params).window, &dx, &dy)
     };
     Codelet::new("avg_pool2d_grad")
@@ -179,9 +158,9 @@ pub static AVERAGE_GRAD: Op<AverageGrad, Windows> = Op::new(|| {
 });
 
 /// The mean of each plane, or of as many pieces of it as the output has pixels.
-pub static GLOBAL: Op<Average> = Op::new(|| {
+pub static GLOBAL: Op<Planes> = Op::new(|| {
     let rule = |call: &Call| {
-        let Average { x, y } = Average::shapes(call);
+        let Planes { x, y } = Planes::shapes(call);
         expect_channels(&x, &y)
     };
     Codelet::new("adaptive_avg_pool2d")
@@ -192,9 +171,9 @@ pub static GLOBAL: Op<Average> = Op::new(|| {
 });
 
 /// The gradient is shared among the elements of each piece.
-pub static GLOBAL_GRAD: Op<AverageGrad> = Op::new(|| {
+pub static GLOBAL_GRAD: Op<PlanesGrad> = Op::new(|| {
     let rule = |call: &Call| {
-        let AverageGrad { dy, dx } = AverageGrad::shapes(call);
+        let PlanesGrad { dy, dx } = PlanesGrad::shapes(call);
         expect_channels(&dx, &dy)
     };
     Codelet::new("adaptive_avg_pool2d_grad")
@@ -218,27 +197,27 @@ fn max_backward<T: Lane>(ops: &Operands<'_>) -> Done {
 }
 
 fn mean<T: Lane>(ops: &Operands<'_>) -> Done {
-    let (at, win) = (Average::at(ops.len()), Windows::of(ops.params()).window);
+    let (at, win) = (Planes::at(ops.len()), Windows::of(ops.params()).window);
     let (x, y) = (ops.read::<T>(at.x), ops.write::<T>(at.y));
     average::forward(x, y, &win);
     Ok(())
 }
 
 fn mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let (at, win) = (AverageGrad::at(ops.len()), Windows::of(ops.params()).window);
+    let (at, win) = (PlanesGrad::at(ops.len()), Windows::of(ops.params()).window);
     let (dy, dx) = (ops.read::<T>(at.dy), ops.write::<T>(at.dx));
     average::backward(dy, dx, &win);
     Ok(())
 }
 
 fn plane_mean<T: Lane>(ops: &Operands<'_>) -> Done {
-    let Average { x, y } = Average::at(ops.len());
+    let Planes { x, y } = Planes::at(ops.len());
     average::adaptive(ops.read::<T>(x), ops.write::<T>(y));
     Ok(())
 }
 
 fn plane_mean_grad<T: Lane>(ops: &Operands<'_>) -> Done {
-    let AverageGrad { dy, dx } = AverageGrad::at(ops.len());
+    let PlanesGrad { dy, dx } = PlanesGrad::at(ops.len());
     average::adaptive_backward(ops.read::<T>(dy), ops.write::<T>(dx));
     Ok(())
 }

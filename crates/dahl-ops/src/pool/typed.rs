@@ -2,13 +2,10 @@
 
 use dahl_core::{Recorder, Tensor};
 
-use super::{
-    AVERAGE, AVERAGE_GRAD, Average, AverageGrad, GLOBAL, GLOBAL_GRAD, MAX, MAX_GRAD, Max, MaxGrad,
-    Windows,
-};
+use super::{AVERAGE, AVERAGE_GRAD, GLOBAL, GLOBAL_GRAD, MAX, MAX_GRAD, Max, MaxGrad, Windows};
 use crate::op::extents;
 use crate::simd::Lane;
-use crate::window::Window;
+use crate::window::{Planes, PlanesGrad, Window};
 
 /// How pooling is done: windows side by side and no padding unless set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +172,7 @@ pub fn avg_pool2d_into<T: Lane>(
     y: &mut Tensor<'_, T>,
 ) {
     let (x, y) = (x.read(), y.write());
-    AVERAGE.submit_whole(recorder, Average { x, y }, options.windows());
+    AVERAGE.submit_whole(recorder, Planes { x, y }, options.windows());
 }
 
 /// The gradient by the input of [`avg_pool2d`], which has this height and width. Forms:
@@ -202,7 +199,7 @@ pub fn avg_pool2d_grad_into<T: Lane>(
     dx: &mut Tensor<'_, T>,
 ) {
     let (dy, dx) = (dy.read(), dx.write());
-    AVERAGE_GRAD.submit_whole(recorder, AverageGrad { dy, dx }, options.windows());
+    AVERAGE_GRAD.submit_whole(recorder, PlanesGrad { dy, dx }, options.windows());
 }
 
 /// The mean of each plane, as a plane of 1×1. Forms: [`adaptive_avg_pool2d`],
@@ -226,7 +223,7 @@ pub fn adaptive_avg_pool2d_into<T: Lane>(
     y: &mut Tensor<'_, T>,
 ) {
     let (x, y) = (x.read(), y.write());
-    GLOBAL.submit(recorder, Average { x, y }, ());
+    GLOBAL.submit(recorder, Planes { x, y }, ());
 }
 
 /// The gradient by the input of [`adaptive_avg_pool2d`], written to `dx`. Form: where told.
@@ -237,5 +234,5 @@ pub fn adaptive_avg_pool2d_grad_into<T: Lane>(
     dx: &mut Tensor<'_, T>,
 ) {
     let (dy, dx) = (dy.read(), dx.write());
-    GLOBAL_GRAD.submit(recorder, AverageGrad { dy, dx }, ());
+    GLOBAL_GRAD.submit(recorder, PlanesGrad { dy, dx }, ());
 }

@@ -106,7 +106,6 @@ pub(crate) static SUM: Op<Sums, Axes> = Op::new(|| {
         .with(only(by_type!(summed)))
 });
 
-/// The mean.
 pub(crate) static MEAN: Op<ToOne, Count> = Op::new(|| {
     Codelet::new("mean")
         .cost(cost)

@@ -41,7 +41,6 @@ pub(super) struct CostCut {
     pub value: f64,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub goal: Goal,

@@ -68,7 +68,6 @@ pub(super) struct Cumulative {
     pub demands: Vec<(Span, u64)>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Model {
     pub trail: Trail,

@@ -21,6 +21,7 @@ mod flush;
 mod partition;
 mod platform;
 mod profile;
+mod report;
 mod schedule;
 mod search;
 #[cfg(test)]

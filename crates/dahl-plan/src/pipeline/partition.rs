@@ -3,6 +3,8 @@
 //! On equal units one order of units is as good as any other. On unequal ones the search is repeated for orders of
 //! the nodes; each has to beat the best so far.
 
+use dahl_core::Bytes;
+
 use super::answer::{PipelinePlan, PipelineStage};
 use super::cost::{Line, Stage, stashed};
 use super::cuts::Cuts;
@@ -232,10 +234,11 @@ impl Problem<'_> {
         }
         let units = self.platform.units.len();
         let memories = self.platform.units.iter().filter_map(|u| u.memory);
-        let most = memories.fold(0.0, f64::max) / 1e9;
+        let most = memories.fold(0.0, f64::max);
         let why = format!(
-            "{units} units with {most:.3} GB each, and they need about {:.3} GB",
-            high / 1e9
+            "{units} units with {} each, and they need about {}",
+            Bytes(most as u64),
+            Bytes(high as u64)
         );
         PipelineError::Memory { why }
     }

@@ -1,6 +1,9 @@
 //! What a placement costs, from the numbers of the input and nothing else: not from what the search
 //! made of them.
 
+use std::time::Duration;
+
+use dahl_core::report::{Report, Table};
 use std::collections::HashSet;
 
 use serde::Serialize;
@@ -37,6 +40,51 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The devices and how good the answer is, for people; finding it has taken so long.
+    pub fn report(&self, problem: &PlacementProblem, taken: Duration) -> Report {
+        let mut out = Report::default();
+        let mut table = Table::new("device|kind|>nodes|>load|>compute|>communication|>size");
+        for (number, device) in self.devices.iter().enumerate() {
+            let kind = match device.kind {
+                DeviceKind::Accelerator => "accelerator",
+                DeviceKind::Cpu => "cpu",
+            };
+            table.row([
+                number.to_string(),
+                kind.to_string(),
+                device.nodes.len().to_string(),
+                format!("{:.4}", device.load),
+                format!("{:.4}", device.compute),
+                format!("{:.4}", device.communication),
+                device.size.to_string(),
+            ]);
+        }
+        out.table(table);
+        out.line(format!(
+            "{} nodes on {} of {} devices (accelerators: {}, CPUs: {}), in the order of the chain",
+            problem.nodes.len(),
+            self.devices.len(),
+            problem.accelerators + problem.cpus,
+            problem.accelerators,
+            problem.cpus
+        ));
+        let seconds = taken.as_secs_f64();
+        if self.is_optimal() {
+            out.line(format!(
+                "largest load {:.6}, proven optimal in {seconds:.3} s",
+                self.max_load
+            ));
+        } else {
+            out.line(format!(
+                "largest load {:.6}, lower bound {:.6} (gap {:.2} %) after {seconds:.1} s",
+                self.max_load,
+                self.lower_bound,
+                100.0 * (self.max_load - self.lower_bound) / self.max_load
+            ));
+        }
+        out
+    }
+
     /// Whether no placement is better.
     pub fn is_optimal(&self) -> bool {
         self.lower_bound >= self.max_load

@@ -115,7 +115,7 @@ impl PlacementProblem {
 
     fn join(&mut self, edges: &[Edge], index: &HashMap<i64, usize>) -> Result<(), PlacementError> {
         let mut seen = HashSet::new();
-        let mut told = vec![false; self.nodes.len()];
+        let mut known = vec![false; self.nodes.len()];
         for edge in edges {
             let name = || format!("edge {} -> {}", edge.source, edge.target);
             let find = |id: i64| {
@@ -130,13 +130,13 @@ impl PlacementProblem {
             // The cost belongs to the node's output, so all its edges must agree, up to what printing
             // a number may lose.
             let cost = &mut self.output_cost[source];
-            if told[source] && (*cost - edge.cost).abs() > 1e-6 * edge.cost.max(1.0) {
+            if known[source] && (*cost - edge.cost).abs() > 1e-6 * edge.cost.max(1.0) {
                 return Err(PlacementError::TwoCosts {
                     node: edge.source,
                     costs: [*cost, edge.cost],
                 });
             }
-            if !std::mem::replace(&mut told[source], true) {
+            if !std::mem::replace(&mut known[source], true) {
                 *cost = edge.cost;
             }
             if seen.insert((source, target)) {

@@ -121,14 +121,14 @@ fn what_is_expected_is_kept_and_told() {
     plan.expected = Some(expected(&plan, &graph, &machine, &run(2)));
     let read = PlanFile::from_json(&planned_text(&plan)).unwrap();
     assert_eq!(read.expected, plan.expected);
-    let told = sentences(&plan).join(" ");
-    assert!(told.contains("In a run that follows it, 7.00 s"), "{told}");
-    assert!(!told.contains("miss"), "{told}");
+    let text = sentences(&plan).join(" ");
+    assert!(text.contains("In a run that follows it, 7.00 s"), "{text}");
+    assert!(!text.contains("miss"), "{text}");
     plan.target.deadline = Some(Seconds(6.9));
-    let told = sentences(&plan).join(" ");
+    let text = sentences(&plan).join(" ");
     assert!(
-        told.contains("expected to miss the deadline of 6.90 s"),
-        "{told}"
+        text.contains("expected to miss the deadline of 6.90 s"),
+        "{text}"
     );
 }
 

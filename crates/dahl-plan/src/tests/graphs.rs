@@ -253,9 +253,9 @@ fn files_round_trip_and_are_refused_where_they_do_not_fit() {
         "{other}"
     );
     // Those of before plans had what a run is expected to take, what transfers carry, the step as a value, and a bound of
-    // the run.
-    for version in [1, 2, 3, 4] {
-        let old = text.replacen("\"version\": 5", &format!("\"version\": {version}"), 1);
+    // the run, and policies.
+    for version in [1, 2, 3, 4, 5] {
+        let old = text.replacen("\"version\": 6", &format!("\"version\": {version}"), 1);
         let refused = PlanFile::from_json(&old).unwrap_err();
         assert!(
             matches!(refused, FileError::Version(v) if v == version),

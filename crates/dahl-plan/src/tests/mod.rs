@@ -5,6 +5,7 @@ mod exact;
 mod expected;
 mod followed;
 mod graphs;
+mod policies;
 mod ports;
 pub(crate) mod random;
 mod replays;

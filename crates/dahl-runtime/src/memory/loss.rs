@@ -39,8 +39,8 @@ impl Memories {
         if state.directory.lose(memory) {
             let _ = device.lost.set(why.to_string());
             state.requests.retain(|r| r.memory() != memory);
-            if let Some(told) = &self.on_loss {
-                told(&device.name, why);
+            if let Some(notify) = &self.on_loss {
+                notify(&device.name, why);
             }
             if let Some(sleep) = &self.sleep {
                 sleep.wake_all();

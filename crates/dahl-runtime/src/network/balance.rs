@@ -92,7 +92,7 @@ impl Balance {
         if self.meetings <= WINDOW || self.busy.iter().any(|b| *b <= 0.0) {
             return false;
         }
-        // Whoever has no work at all is measured by its share: it may have become faster.
+        // A node without work is measured by its share: it may have become faster.
         let parts = work(&self.shares).into_iter().zip(&self.shares);
         let parts = parts.map(|(part, share)| if part > 0.0 { part } else { *share });
         let speeds: Vec<f64> = parts.zip(&self.busy).map(|(part, b)| part / b).collect();

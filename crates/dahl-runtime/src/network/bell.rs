@@ -12,7 +12,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Wakes whoever sleeps by it, or sleeps next.
+    /// Wakes the thread that sleeps by it, or the next that would.
     pub fn ring(&self) {
         *lock(&self.rung) = true;
         self.changed.notify_one();

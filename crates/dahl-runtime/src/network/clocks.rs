@@ -1,14 +1,11 @@
-//! Messages there and back: how the clocks of nodes compare, and what a link takes.
+//! Messages there and back: how the clocks of nodes compare.
 //!
 //! The first node and each other one write the time in turns, in a chain of tasks of one graph: there, here, and there
 //! again. If the way takes as long in both directions, the other's time belongs to the middle of the first node's two;
 //! if not, it is wrong by half the way at most. Of several rounds the fastest counts. Clocks are compared when a run
 //! begins and when it ends, which shows how much faster one is than the other ([`Alignment`]).
-//!
-//! What travels may be a single number or many: the difference says how fast bytes go.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use dahl_core::trace::Alignment;
 use dahl_core::{
@@ -20,12 +17,6 @@ use super::member::Member;
 /// Rounds of which the fastest counts; the first ones find threads asleep.
 const ROUNDS: usize = 24;
 
-/// Numbers of a message whose time is that of its bytes: 256 KiB.
-const MANY: usize = 1 << 15;
-
-/// Rounds with such messages.
-const LARGE_ROUNDS: usize = 6;
-
 /// The fastest round with one node, in ticks of the clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Round {
@@ -35,15 +26,6 @@ pub(super) struct Round {
     other: f64,
     /// The way there and back, by the first node's clock.
     way: f64,
-}
-
-/// What messages between the first node and another take: `latency + bytes / bandwidth`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkFigures {
-    /// Seconds of a message without bytes, with what waking threads takes.
-    pub latency: f64,
-    /// Bytes per second.
-    pub bandwidth: f64,
 }
 
 /// A clock that every node has of its own.
@@ -57,32 +39,13 @@ impl Member {
             return Ok(());
         };
         let ticks = Arc::new(move || tracer.clock.ticks() as f64);
-        let rounds = self.there_and_back(ticks, 1, ROUNDS)?;
+        let rounds = self.there_and_back(ticks)?;
         self.note_clocks(rounds);
         Ok(())
     }
 
-    /// What messages between the first node and each other one take; the first entry, of the first node itself, says
-    /// nothing. The same on all nodes, which must call it at the same place.
-    pub fn measure_links(&mut self) -> Result<Vec<LinkFigures>, ExecError> {
-        let start = Instant::now();
-        let ticks: Ticks = Arc::new(move || start.elapsed().as_secs_f64());
-        let small = self.there_and_back(ticks.clone(), 1, ROUNDS)?;
-        let large = self.there_and_back(ticks, MANY, LARGE_ROUNDS)?;
-        let figures = |(small, large): (&Round, &Round)| LinkFigures {
-            latency: small.way / 2.0,
-            bandwidth: (2 * MANY * size_of::<f64>()) as f64 / (large.way - small.way).max(1e-9),
-        };
-        Ok(small.iter().zip(&large).map(figures).collect())
-    }
-
-    /// The fastest round with each node: messages of `width` numbers, so many times.
-    fn there_and_back(
-        &mut self,
-        ticks: Ticks,
-        width: usize,
-        rounds: usize,
-    ) -> Result<Vec<Round>, ExecError> {
+    /// The fastest round with each node.
+    fn there_and_back(&mut self, ticks: Ticks) -> Result<Vec<Round>, ExecError> {
         let nodes = usize::from(self.nodes());
         let stamp = Codelet::new("stamp").implement("reference", UnitKind::CPU, move |ops| {
             ops.write::<f64>(0).row([0, 0, 0])[0] = ticks();
@@ -90,15 +53,15 @@ impl Member {
         });
         let stamp = Arc::new(stamp);
         let arena = Arena::new();
-        let row = 3 * rounds * width;
+        let row = 3 * ROUNDS;
         let times = arena.zeros::<f64, 2>([nodes, row])?.handle().clone();
         let element = |node: usize, n: usize| -> Result<_, ExecError> {
-            let region = Region::new([0, 0, node, n * width], [1, 1, node + 1, (n + 1) * width]);
+            let region = Region::new([0, 0, node, n], [1, 1, node + 1, n + 1]);
             Ok(times.part(&region.ok_or("a time has a place")?))
         };
         let (recorder, mut node_of) = (Recorder::new(), Vec::<u16>::new());
         for node in 1..nodes {
-            for n in 0..3 * rounds {
+            for n in 0..3 * ROUNDS {
                 let (own, before) = (element(node, n)?, element(node, n.saturating_sub(1))?);
                 let accesses = [own.with(Mode::Write), before.with(Mode::Read)];
                 recorder.submit(Task::new(&stamp, &accesses[..1 + n.min(1)]));
@@ -109,7 +72,7 @@ impl Member {
         let mut fastest_of = Vec::new();
         self.read(&times, &mut |values| {
             if let Values::F64(all) = values {
-                fastest_of = all.chunks(row).map(|row| fastest(row, width)).collect();
+                fastest_of = all.chunks(row).map(fastest).collect();
             }
         })?;
         Ok(fastest_of)
@@ -131,12 +94,12 @@ impl Member {
     }
 }
 
-/// Of times there, here, there again, one every `width` numbers: the round that took the least.
-fn fastest(times: &[f64], width: usize) -> Round {
-    let rounds = times.chunks(3 * width).map(|t| Round {
-        first: (t[0] + t[2 * width]) / 2.0,
-        other: t[width],
-        way: t[2 * width] - t[0],
+/// Of times there, here, there again: the round that took the least.
+fn fastest(times: &[f64]) -> Round {
+    let rounds = times.chunks(3).map(|t| Round {
+        first: (t[0] + t[2]) / 2.0,
+        other: t[1],
+        way: t[2] - t[0],
     });
     let fastest = rounds.min_by(|a, b| a.way.total_cmp(&b.way));
     fastest.expect("there are rounds")
@@ -159,15 +122,13 @@ mod tests {
     #[test]
     fn the_fastest_round_counts() {
         // Times: there 0, here 1100, there 200 (way 200); there 300, here 1350, there 400 (way 100).
-        let round = fastest(&[0.0, 1100.0, 200.0, 300.0, 1350.0, 400.0], 1);
+        let round = fastest(&[0.0, 1100.0, 200.0, 300.0, 1350.0, 400.0]);
         let want = Round {
             first: 350.0,
             other: 1350.0,
             way: 100.0,
         };
         assert_eq!(round, want);
-        let wide = [300.0, 0.0, 1350.0, 0.0, 400.0, 0.0];
-        assert_eq!(fastest(&wide, 2), want);
         let aligned = align([&round, &round], (2.0, 1.0));
         assert_eq!(aligned.at, [1350.0; 2]);
         assert_eq!(aligned.offset, [-650.0; 2]);

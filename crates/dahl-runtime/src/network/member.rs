@@ -25,6 +25,7 @@ use super::agree::{Meetings, NodeReport};
 use super::balance::Balance;
 use super::clocks::Round;
 use super::exchange::read_rows;
+use super::links::MeasuredLink;
 use super::{LAUNCHES_APART, Network};
 use crate::error::RunError;
 use crate::runtime::Runtime;
@@ -63,6 +64,8 @@ struct Cluster {
     meetings: Meetings,
     /// How the clocks of all nodes compared, first and last.
     clocks: Option<(Vec<Round>, Vec<Round>)>,
+    /// What joins the first node and the others, where it was measured.
+    links: Vec<MeasuredLink>,
     /// What nodes run of graphs, and where, if tasks are placed by shares.
     placed: HashMap<u64, (Arc<Graph>, Placement)>,
     /// What this node touches of arrays, by graph and array.
@@ -148,6 +151,7 @@ impl Member {
                 known: HashMap::new(),
                 meetings,
                 clocks: None,
+                links: Vec::new(),
                 placed: HashMap::new(),
                 touched: HashMap::new(),
                 launches: 0,
@@ -201,6 +205,18 @@ impl Member {
             cluster.place = Place::By(placer);
             cluster.forget_parts();
         }
+    }
+
+    /// Notes what joins the nodes, as it was measured before the runtime had the network.
+    pub fn note_links(&mut self, links: Vec<MeasuredLink>) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.links = links;
+        }
+    }
+
+    /// What joins the nodes, where it was measured and noted.
+    pub fn links(&self) -> &[MeasuredLink] {
+        self.cluster.as_ref().map_or(&[], |c| &c.links)
     }
 
     /// Notes how the clocks of all nodes compare now.

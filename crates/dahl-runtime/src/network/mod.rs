@@ -38,7 +38,6 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use progress::Progress;
 
 pub use bell::Bell;
-pub use clocks::LinkFigures;
 pub use launcher::{Launched, launched};
 pub use links::MeasuredLink;
 pub use local::{LinkSpeed, LocalNode, local_cluster};
@@ -202,6 +201,12 @@ impl Network {
             RunError::Cancelled => "it has left the cluster".into(),
             error => error.to_string(),
         })
+    }
+
+    /// Closes the transport, when its thread has ended; by the thread that opened it.
+    pub(crate) fn leave(&self) {
+        let transport = lock(&self.ending).transport.take();
+        drop(transport);
     }
 
     /// Notes why this node is about to leave before the others have finished.

@@ -27,7 +27,6 @@ struct UnderWay {
     begun: u64,
 }
 
-/// See the module.
 pub(super) struct Progress {
     transport: Box<dyn Transport>,
     completion: Completion,
@@ -97,6 +96,17 @@ impl Progress {
         network: &Network,
         holds: &mut Holds<'s>,
     ) -> Result<(), RunError> {
+        // What is due first goes first; links are first come first served.
+        let rank = |task: &TaskRef| {
+            // SAFETY: the task has not ended, so neither has its launch.
+            let instance = unsafe { Instance::of(*task) };
+            let serial = instance.serial();
+            let due = instance.graph().due_of(task.task, serial);
+            (due, serial, task.task)
+        };
+        if self.ready.iter().any(|task| rank(task).0 != 0) {
+            self.ready.sort_unstable_by_key(rank);
+        }
         let mut begun = 0;
         let mut result = Ok(());
         while begun < self.ready.len() && result.is_ok() && !shared.is_failing() {

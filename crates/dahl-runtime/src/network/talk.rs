@@ -12,16 +12,16 @@ use super::{Bell, End, NAP, NodeLost, Transport};
 const LONGEST: u64 = 1 << 24;
 
 /// A node that talks to the others.
-pub struct Talk {
-    transport: Box<dyn Transport>,
+pub struct Talk<'t> {
+    transport: &'t mut dyn Transport,
     bell: Arc<Bell>,
     patience: Duration,
     left: bool,
 }
 
-impl Talk {
+impl<'t> Talk<'t> {
     /// Over a transport; a node that is silent for so long while it is waited for is given up.
-    pub fn new(transport: Box<dyn Transport>, patience: Duration) -> Talk {
+    pub fn new(transport: &'t mut dyn Transport, patience: Duration) -> Self {
         Talk {
             bell: transport.bell(),
             transport,
@@ -127,31 +127,32 @@ impl Talk {
         Ok(all)
     }
 
-    /// All nodes have said everything: they leave together, each with the verdict of the first.
-    pub fn finish(mut self, verdict: u8) -> Result<u8, NodeLost> {
-        let mut said = [verdict];
-        match self.node() {
-            0 => {
-                for node in 1..self.nodes() {
-                    self.receive(node, &mut [0])?;
-                }
-                for node in 1..self.nodes() {
-                    self.send(node, &said)?;
-                }
+    /// All nodes have said everything and go on with the transport in another way.
+    pub fn end(mut self) {
+        self.left = true;
+    }
+
+    /// All nodes have said everything: none leaves before all have.
+    pub fn finish(mut self) -> Result<(), NodeLost> {
+        if self.node() == 0 {
+            for node in 1..self.nodes() {
+                self.receive(node, &mut [0])?;
             }
-            _ => {
-                self.send(0, &[0])?;
-                self.receive(0, &mut said)?;
+            for node in 1..self.nodes() {
+                self.send(node, &[0])?;
             }
+        } else {
+            self.send(0, &[0])?;
+            self.receive(0, &mut [0])?;
         }
         self.left = true;
         self.transport.close();
-        Ok(said[0])
+        Ok(())
     }
 }
 
 /// A node that leaves before the others says so.
-impl Drop for Talk {
+impl Drop for Talk<'_> {
     fn drop(&mut self) {
         if !self.left {
             self.transport.abandon("it has left the cluster");

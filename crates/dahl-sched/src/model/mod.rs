@@ -30,11 +30,12 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     choices::fastest,
     history::{History, OUTLIER_FACTOR, Summary, Verdict},
-    regression::{Law, Work},
     snapshot::Record,
 };
 
 use regression::{Fit, Point};
+#[cfg(test)]
+use regression::{Law, Work};
 
 /// What a duration belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -306,10 +307,10 @@ impl PerfModel {
         })
     }
 
-    /// The law of this key's group, if there are enough shapes.
-    pub fn law(&self, key: &Key) -> Option<Law> {
+    /// The law of this key's group in words, if there are enough shapes.
+    pub fn law(&self, key: &Key) -> Option<String> {
         let at = self.groups.binary_search_by(|g| g.compare(key)).ok()?;
-        self.groups[at].fit().map(|fit| fit.law)
+        self.groups[at].fit().map(|fit| fit.law.to_string())
     }
 
     /// The history of a key.

@@ -50,7 +50,7 @@ pub(crate) struct Point {
 
 /// Which part of the cost a power law is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Arithmetic operations.
     Flops,
     /// Bytes moved.
@@ -59,7 +59,7 @@ pub enum Work {
 
 /// How duration depends on cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Law {
+pub(crate) enum Law {
     /// `overhead + per_flop · flops + per_byte · bytes`, in seconds.
     Additive {
         /// Seconds that any task takes.

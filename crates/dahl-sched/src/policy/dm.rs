@@ -8,7 +8,7 @@
 //!
 //! where `free(u)` is when the unit is expected to have finished what it was given, and the transfer
 //! counts for `dmda` and `dmdas` only. The task goes to the queue of the unit with the smallest value,
-//! the first one on a tie. `dmdas` sorts each queue by priority, the others are first in first out; but a
+//! the first one on a tie. `dmdas` sorts each queue by what is due ([`World::due`]) and by priority, the others are first in first out; but a
 //! task that goes to the very unit that made it ready is run at once, before what is queued (unless that
 //! is more urgent, for `dmdas`): what it reads is in the caches now and may not be later.
 //!
@@ -26,7 +26,6 @@ use dahl_core::{Machine, Seconds, UnitId};
 use super::{Policy, TaskRef, World};
 use crate::lock::lock;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Dm {
     name: &'static str,
@@ -139,8 +138,12 @@ impl Dm {
         let queue = &mut lanes.queues[unit];
         let at = match self.sorted {
             true => {
-                let p = world.priority(task);
-                queue.partition_point(|t| world.priority(t.0) >= p)
+                // What is due first, and of that what has the highest priority.
+                let dues = world.has_dues();
+                let due = |t: TaskRef| if dues { world.due(t) } else { 0 };
+                let rank = |t: TaskRef| (-due(t), world.priority(t));
+                let own = rank(task);
+                queue.partition_point(|t| rank(t.0) >= own)
             }
             false => queue.len(),
         };

@@ -11,7 +11,6 @@ use dahl_core::{Machine, Seconds, UnitId};
 use super::{Policy, TaskRef, World};
 use crate::lock::lock;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Eager {
     queue: Mutex<VecDeque<TaskRef>>,

@@ -9,6 +9,7 @@
 //! to ask for facts and to wake units, and the world never calls back into the policy from there, so no
 //! lock is held while another is taken.
 
+mod among;
 mod deadlock;
 mod dm;
 mod eager;
@@ -25,6 +26,7 @@ use eager::Eager;
 use ws::Ws;
 
 pub use self::{
+    among::Among,
     deadlock::{Deadlock, check_orders},
     fixed::{Fixed, ScheduleError},
     follow::follow,
@@ -71,6 +73,18 @@ pub trait World {
 
     /// A task's priority; higher is more urgent.
     fn priority(&self, task: TaskRef) -> i32;
+
+    /// Whether nodes wait for each other's messages, so that [`World::due`] is to be asked.
+    fn has_dues(&self) -> bool {
+        false
+    }
+
+    /// Where a task is due ([`Graph::due_of`](dahl_core::Graph::due_of)); what is lower goes first. Tasks of a computer alone
+    /// are all alike.
+    fn due(&self, task: TaskRef) -> i64 {
+        let _ = task;
+        0
+    }
 
     /// Whether a task belongs to the graph that a schedule at hand was made for.
     fn is_planned(&self, task: TaskRef) -> bool {

@@ -9,7 +9,7 @@
 //! Without `strict`, a group takes what is ready, the oldest launch and the lowest rank first: batches of an asynchronous
 //! pipeline follow each other without a flush, and how many are in flight is the launching program's decision.
 //!
-//! Graphs without an order are left to work stealing, as are tasks of rank 0 to whoever is free first in their group. **Nobody waits
+//! Graphs without an order are left to work stealing, as are tasks of rank 0 to the unit of their group that is free first. **Nobody waits
 //! in a circle** if ranks follow one order of all tasks in which everybody comes after what it needs: the first
 //! task of that order which has not been taken has the lowest rank left in its group, and all that it waits for has been
 //! taken.

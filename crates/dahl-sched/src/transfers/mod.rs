@@ -90,7 +90,7 @@ pub enum TransferError {
     Circle(usize),
 }
 
-/// See the module.
+/// The transfers of a plan, checked against its graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfers {
     tasks: usize,

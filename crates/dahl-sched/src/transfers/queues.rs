@@ -1,4 +1,4 @@
-//! Lines: which planned transfers may go now, told by what has happened so far.
+//! Lines: which planned transfers may go now, by what has happened so far.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -18,7 +18,6 @@ pub(super) struct UnitHost<'m> {
     pub count: Option<usize>,
 }
 
-/// See the module.
 pub(super) struct Names<'m> {
     pub hosts: Vec<UnitHost<'m>>,
     /// Memories without units, and their hosts.

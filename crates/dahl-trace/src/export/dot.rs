@@ -10,12 +10,33 @@ use super::colour;
 use crate::Index;
 use crate::summary::critical::critical_path;
 
-/// The launch that shows most: the first of those of which the most tasks ran. `None` in a trace
-/// without tasks.
-pub fn fullest_launch(trace: &Trace, index: &Index) -> Option<u32> {
+/// The launch to draw: that of a step, or the one that shows most, the first of those of which the most tasks ran. It is
+/// refused if it has more tasks than anybody can read.
+pub fn launch(trace: &Trace, step: Option<u64>, limit: usize) -> Result<u32, String> {
+    let index = Index::of(trace);
     let size = |l: &u32| index.of_launch(*l).len();
     let launches = (0..trace.launches.len() as u32).rev();
-    launches.max_by_key(size).filter(|l| size(l) > 0)
+    let Some(fullest) = launches.max_by_key(size).filter(|l| size(l) > 0) else {
+        return Err("the trace has no tasks, so there is nothing to draw".into());
+    };
+    let of = |step| trace.launches.iter().position(|l| l.step == step);
+    let launch = match step.map(|step| of(step).ok_or(step)) {
+        None => fullest,
+        Some(Ok(launch)) => launch as u32,
+        Some(Err(step)) => {
+            let steps = || trace.launches.iter().map(|l| l.step);
+            let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
+            return Err(format!(
+                "the trace has no step {step}: its steps are {first} to {last}"
+            ));
+        }
+    };
+    match size(&launch) {
+        tasks if tasks > limit => Err(format!(
+            "{tasks} tasks would make no readable drawing; raise --limit (now {limit}) to get it"
+        )),
+        _ => Ok(launch),
+    }
 }
 
 /// Writes the graph of a launch's tasks.

@@ -65,7 +65,6 @@ fn process(node: u16) -> u64 {
     1 + u64::from(node)
 }
 
-/// The track of a unit.
 fn unit_track(unit: u16) -> u64 {
     1 << 20 | u64::from(unit)
 }

@@ -163,7 +163,6 @@ pub(super) fn read_graph(c: &mut Columns, mut g: TraceGraph) -> Read<TraceGraph>
     Ok(g)
 }
 
-/// The launches.
 pub(super) fn launches(rows: &[Launch]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 6);
@@ -234,7 +233,6 @@ pub(super) fn read_tasks(c: &mut Columns) -> Read<Vec<TaskRun>> {
     Ok(rows)
 }
 
-/// The transfers.
 pub(super) fn transfers(rows: &[Transfer]) -> Vec<u8> {
     let mut t = Table::default();
     t.rows(rows.len(), 24);

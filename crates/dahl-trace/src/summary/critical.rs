@@ -6,7 +6,7 @@
 //! at these speeds, in less. Tasks whose events were lost take no time, but chains lead through them.
 //!
 //! From node to node chains lead along messages, which take as long as they were under way. Nodes run the same step
-//! together, so their launches are looked at together: whoever waits for a message goes on when the sender has come
+//! together, so their launches are looked at together: a node that waits for a message goes on when the sender has come
 //! as far.
 
 use std::collections::HashMap;

@@ -84,13 +84,15 @@ fn domain(trace: &Trace, labels: &Labels, samples: &[(Nanos, f64)], source: &str
     }
     let joules: f64 = slots.joules.iter().sum();
     let used: f64 = codelets.iter().sum();
+    // Less than sums of shares are rounded by is nothing.
+    let idle = Some(joules - used).filter(|rest| *rest > 1e-9 * joules);
     let seconds = samples.last().map_or(0.0, |s| s.0 as f64 * 1e-9);
     let name = |(c, i): &(String, String)| format!("{c}/{i}");
     DomainEnergy {
         source: source.into(),
         joules,
         watts: super::stats::ratio(joules, seconds),
-        idle_joules: (joules - used).max(0.0),
+        idle_joules: idle.unwrap_or(0.0),
         codelets: named(labels.codelets.iter().map(name), codelets),
         layers: named(labels.layers.iter().cloned(), layers),
     }

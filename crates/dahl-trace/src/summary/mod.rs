@@ -9,6 +9,7 @@
 //! those of `dahl trace summary --json` and stay. Nothing is printed here.
 
 pub mod bound;
+pub mod bubble;
 pub mod critical;
 pub mod energy;
 pub mod gaps;
@@ -16,6 +17,8 @@ pub mod groups;
 mod labels;
 pub mod memory;
 pub mod nodes;
+mod report;
+mod slowest;
 mod stats;
 mod task;
 pub mod timeline;
@@ -34,6 +37,7 @@ pub use groups::{CodeletTime, LayerTime, StepTime};
 use labels::Labels;
 pub use memory::MemoryPeak;
 pub use nodes::NodeTime;
+pub use slowest::Slowest;
 pub use stats::Spread;
 pub use task::TaskRef;
 pub use timeline::UnitTime;
@@ -76,6 +80,9 @@ pub struct Summary {
     pub nodes: Vec<NodeTime>,
     /// Busy time of all units, divided by the span and the number of units.
     pub parallel_efficiency: f64,
+    /// Of a pipeline, how much longer devices are at a step than the busiest computes: of the least disturbed step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bubble: Option<f64>,
     /// The longest chain of tasks that had to run one after another.
     pub critical_path: CriticalPath,
     /// What bounds the run.
@@ -130,6 +137,7 @@ impl Summary {
             to_ns: to,
             span_ns: span,
             parallel_efficiency: stats::ratio(all.busy_ns as f64, capacity),
+            bubble: bubble::bubble(trace),
             critical_path: critical::describe(trace, &labels, &path, span, top),
             bound,
             codelets: groups::codelets(trace, &labels),

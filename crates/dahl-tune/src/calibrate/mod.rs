@@ -9,10 +9,12 @@
 
 mod order;
 mod record;
+mod report;
 mod speeds;
 mod states;
 mod turns;
 
+pub use report::CalibrationReport;
 pub(crate) use speeds::speeds;
 
 use std::path::PathBuf;

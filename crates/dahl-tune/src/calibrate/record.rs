@@ -37,7 +37,7 @@ pub(crate) fn record(
     count
 }
 
-/// The numbers below `n` in an order of which every stretch of consecutive ones is spread over all of them, the first one
+/// The numbers below `n` in an order of which every run of consecutive ones is spread over all of them, the first one
 /// first. A history judges by what it saw last: of a machine that is fast and slow in turns, that must
 /// not be one of the two.
 fn spread(n: usize) -> impl Iterator<Item = usize> {

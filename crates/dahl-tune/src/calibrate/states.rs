@@ -3,8 +3,8 @@
 //!
 //! All cores are set to one frequency after another, from the highest on, and the steps that were calibrated run on all of
 //! them. Durations are kept under the unit's name with the clock behind it (`cpu@800MHz/2`); the planner takes them for what
-//! tasks take in that state. Watts are measured where the processor has counters; else nobody knows them, and whoever
-//! describes the machine says by which model they were made up. Clocks are put back however calibration ends.
+//! tasks take in that state. Watts are measured where the processor has counters; elsewhere they are not
+//! known, and a machine's description says by which model they were estimated. Clocks are put back however calibration ends.
 
 use std::time::{Duration, Instant};
 

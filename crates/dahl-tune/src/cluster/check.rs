@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use dahl_core::Seconds;
 use dahl_core::hash::Checksum;
+use dahl_core::report::{Report, Table};
 use dahl_energy::Options;
 use dahl_ops::KernelIdentity;
 use dahl_runtime::network::{Launched, MeasuredLink, Talk};
@@ -71,6 +73,66 @@ pub struct ClusterReport {
 }
 
 impl ClusterReport {
+    /// All of it for people.
+    pub fn report(&self) -> Report {
+        let mut out = Report::default();
+        let mut nodes = Table::new("node|name|cores|processor|build|kernels|joules|clock");
+        for (i, node) in self.nodes.iter().enumerate() {
+            let clock = match self.clock(i) {
+                Some((ahead, error)) => format!("{:+.6} s ± {}", ahead, Seconds(error)),
+                None => String::new(),
+            };
+            nodes.row([
+                i.to_string(),
+                node.name.clone(),
+                node.cores.to_string(),
+                node.processor.clone(),
+                format!("{} {}", node.version, node.build),
+                node.kernels.level.to_string(),
+                node.joules.clone(),
+                clock,
+            ]);
+        }
+        if !self.nodes.is_empty() {
+            out.paragraph(nodes);
+        }
+        if let Some(Ok(data)) = self.nodes.first().and_then(|n| n.data.as_ref()) {
+            out.line(format!("data: {data}\n"));
+        }
+        if !self.links.is_empty() {
+            let mut links = Table::new("link|>latency|>MB/s there|>MB/s back");
+            for link in &self.links {
+                let name = |node: u16| &self.nodes[usize::from(node)].name;
+                links.row([
+                    format!(
+                        "{} {} – {} {}",
+                        link.from,
+                        name(link.from),
+                        link.to,
+                        name(link.to)
+                    ),
+                    Seconds(link.latency).to_string(),
+                    format!("{:.1}", link.bandwidth / 1e6),
+                    format!("{:.1}", link.bandwidth_back / 1e6),
+                ]);
+            }
+            out.paragraph(links);
+        }
+        self.notes
+            .iter()
+            .for_each(|note| out.line(format!("note: {note}")));
+        self.unreachable
+            .iter()
+            .for_each(|u| out.line(format!("problem: {u}")));
+        self.problems
+            .iter()
+            .for_each(|p| out.line(format!("problem: {p}")));
+        if self.is_fine() {
+            out.line("nothing stands in the way of a run on these nodes");
+        }
+        out
+    }
+
     /// Whether nothing stands in the way of a run on all nodes.
     pub fn is_fine(&self) -> bool {
         self.unreachable.is_empty() && self.problems.is_empty()
@@ -111,14 +173,15 @@ impl NodeFacts {
 }
 
 /// Looks at the cluster that a launcher has started, in about so many seconds. The first node gets the report, the
-/// others none; all get the verdict, whether the first found problems.
+/// others none.
 pub fn check_cluster(
     launched: &Launched,
     own: &NodeFacts,
     seconds: f64,
     patience: Duration,
-) -> Result<(Option<ClusterReport>, bool), TuneError> {
-    let mut talk = Talk::new(super::connect(launched, patience)?, patience);
+) -> Result<Option<ClusterReport>, TuneError> {
+    let mut transport = super::connect(launched, patience)?;
+    let mut talk = Talk::new(&mut *transport, patience);
     let lost = |e: dahl_runtime::network::NodeLost| TuneError::Cluster(e.to_string());
     let text = serde_json::to_vec(own).map_err(|e| TuneError::Cluster(e.to_string()))?;
     let told = talk.gather(&text).map_err(lost)?;
@@ -127,9 +190,8 @@ pub fn check_cluster(
     let nodes: Result<Vec<NodeFacts>, _> = told.iter().map(read).collect();
     let nodes = nodes.map_err(|e| TuneError::Cluster(format!("another build of DAHL: {e}")))?;
     let report = (talk.node() == 0).then(|| report(nodes, links));
-    let fine = report.as_ref().is_none_or(ClusterReport::is_fine);
-    let verdict = talk.finish(u8::from(!fine)).map_err(lost)?;
-    Ok((report, verdict == 0))
+    talk.finish().map_err(lost)?;
+    Ok(report)
 }
 
 /// Looks at hosts from outside: asks which answer, and starts `args` of the program on those, which prints the report as

@@ -41,7 +41,8 @@ pub fn describe_cluster(
     patience: Duration,
 ) -> Result<Option<Described>, TuneError> {
     let own = describe_node(launched, this, units)?;
-    let mut talk = Talk::new(super::connect(launched, patience)?, patience);
+    let mut transport = super::connect(launched, patience)?;
+    let mut talk = Talk::new(&mut *transport, patience);
     let lost = |e: dahl_runtime::network::NodeLost| TuneError::Cluster(e.to_string());
     let part = Part {
         name: dahl_runtime::discover::host_name(),
@@ -59,7 +60,7 @@ pub fn describe_cluster(
         0 => Some(join(parts, &links)?),
         _ => None,
     };
-    talk.finish(0).map_err(lost)?;
+    talk.finish().map_err(lost)?;
     Ok(described)
 }
 
@@ -94,8 +95,33 @@ fn describe_node(
     Ok(own)
 }
 
-/// One machine of all nodes.
+/// One machine of all nodes, and what to say of it.
 fn join(parts: Vec<Part>, links: &[MeasuredLink]) -> Result<Described, TuneError> {
+    let names = unlike(parts.iter().map(|p| &p.name[..]));
+    let (mut header, mut warnings) = (String::new(), Vec::new());
+    header += "# Described by `dahl machine --describe --cluster`. Ports and links were measured just now, one pair of\n\
+               # nodes at a time; 4e-9 J per byte and port is an estimate. Put in your own.\n";
+    let mut nodes = Vec::new();
+    for (part, name) in parts.into_iter().zip(names) {
+        header += &format!("#\n# {name}: {}\n", part.machine.name);
+        for line in part.header.lines().skip(1) {
+            header += &format!("{line}\n");
+        }
+        warnings.extend(part.warnings.iter().map(|w| format!("{name}: {w}")));
+        nodes.push((name, part.machine));
+    }
+    Ok(Described {
+        machine: one_machine(nodes, links)?,
+        header,
+        warnings,
+    })
+}
+
+/// Nodes as one machine, each by its name, with these links between them.
+pub(crate) fn one_machine(
+    nodes: Vec<(String, Machine)>,
+    links: &[MeasuredLink],
+) -> Result<Machine, TuneError> {
     let mut all = Machine {
         name: "cluster".into(),
         nodes: Vec::new(),
@@ -105,18 +131,13 @@ fn join(parts: Vec<Part>, links: &[MeasuredLink]) -> Result<Described, TuneError
         switches: Vec::new(),
         kernels: Default::default(),
     };
-    let names = unlike(parts.iter().map(|p| &p.name[..]));
-    let (mut header, mut warnings) = (String::new(), Vec::new());
-    header += "# Described by `dahl machine --describe --cluster`. Ports and links were measured just now, one pair of\n\
-               # nodes at a time; 4e-9 J per byte and port is an estimate. Put in your own.\n";
     let mut hosts = Vec::new();
-    for (part, name) in parts.into_iter().zip(&names) {
+    for (name, machine) in nodes {
         let first = all.memories.len() as u16;
         hosts.push(MemoryId(first));
         let node = NodeId(all.nodes.len() as u16);
-        let machine = part.machine;
         for mut of in machine.nodes.into_iter().take(1) {
-            of.name.clone_from(name);
+            of.name.clone_from(&name);
             of.port = port(node.0, links);
             all.nodes.push(of);
         }
@@ -134,11 +155,7 @@ fn join(parts: Vec<Part>, links: &[MeasuredLink]) -> Result<Described, TuneError
             (link.from.0, link.to.0) = (link.from.0 + first, link.to.0 + first);
             all.links.push(link);
         }
-        header += &format!("#\n# {name}: {}\n", machine.name);
-        for line in part.header.lines().skip(1) {
-            header += &format!("{line}\n");
-        }
-        warnings.extend(part.warnings.iter().map(|w| format!("{name}: {w}")));
+        all.kernels = machine.kernels;
     }
     for measured in links {
         let (from, to) = (usize::from(measured.from), usize::from(measured.to));
@@ -153,11 +170,7 @@ fn join(parts: Vec<Part>, links: &[MeasuredLink]) -> Result<Described, TuneError
         }
     }
     all.check().map_err(TuneError::Machine)?;
-    Ok(Described {
-        machine: all,
-        header,
-        warnings,
-    })
+    Ok(all)
 }
 
 /// A node's network card: as fast as the fastest transfer through it.

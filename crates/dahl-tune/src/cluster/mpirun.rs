@@ -58,11 +58,6 @@ impl Mpirun {
         )))
     }
 
-    /// Whose it is.
-    pub fn kind(&self) -> MpiKind {
-        self.kind
-    }
-
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.words[0]

@@ -1,12 +1,15 @@
 //! Plans of training steps: as files, and followed by runs of this computer.
 //!
-//! A [`StepPlan`] holds the plan and the step it was made for. A run takes grain and implementations from it; every
+//! A [`StepPlan`] holds the plan and the step it was made for. A run takes grain and implementations from it, and units, order and
+//! states, or units, states and the policy that decides the rest; every
 //! other setting must be the plan's own, and a difference is named. Nothing here decides: that is
 //! [`plan`](crate::plan())'s.
 
+mod nodes;
 mod outcome;
 mod steps;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use dahl_core::Graph;
@@ -14,11 +17,14 @@ use dahl_core::file::read_text;
 use dahl_nn::{Registry, Step};
 use dahl_plan::PlanFile;
 use dahl_runtime::Schedule;
+use dahl_sched::policy::Among;
 
 use crate::error::TuneError;
 use crate::this_machine::ThisMachine;
 use crate::units::Units;
 
+pub(crate) use nodes::VERSION as NODES_VERSION;
+pub use nodes::{AnyPlan, NodesPlan};
 pub use outcome::{Followed, MeasuredRun};
 
 /// A plan, and the step that it is for.
@@ -53,6 +59,11 @@ impl StepPlan {
             path: path.into(),
             why,
         };
+        if nodes::is_of_nodes(&text) {
+            let text = "a plan for several nodes: `dahl train` and `dahl bench step` follow it under mpirun or srun, and \
+                        `dahl simulate` takes what it says as --shares, --grain and --policy";
+            return Err(wrong(text.into()));
+        }
         let file = PlanFile::from_json(&text).map_err(|e| wrong(dahl_core::text::chain(&e)))?;
         let step = Step::from_json_with(&file.target.step.to_string(), registry);
         let step = step.map_err(|e| wrong(format!("the step that it is for: {e}")))?;
@@ -75,37 +86,17 @@ impl StepPlan {
         path.map_or("the plan".into(), |p| p.display().to_string())
     }
 
-    fn other(&self, what: &str, planned: &str, given: &str) -> TuneError {
-        let name = self.name();
-        TuneError::Plan(format!(
-            "{name} was made for {what} {planned}, this run has {given}: make a plan for it"
-        ))
-    }
-
     /// A step as it runs by the plan: with the plan's grain, micro-batches and implementations. Refuses one that differs
     /// otherwise from what was planned.
     pub fn adopt(&self, step: Step) -> Result<Step, TuneError> {
-        if let Some((what, planned, given)) = difference(&self.step, &step) {
-            return Err(self.other(what, &planned, &given));
-        }
-        // One is what a run has that says nothing of them.
-        let parts = [self.step.micro_batches, step.micro_batches].map(|m| m.to_string());
-        if step.micro_batches != 1 && parts[0] != parts[1] {
-            return Err(self.other("micro-batches", &parts[0], &parts[1]));
-        }
-        Ok(Step {
-            micro_batches: self.step.micro_batches,
-            grain: self.step.grain.clone(),
-            kernels: self.step.kernels.clone(),
-            ..step
-        })
+        adopted(&self.step, &self.name(), step)
     }
 
     /// Refuses a plan that is for another machine.
     pub fn check_machine(&self, name: &str) -> Result<(), TuneError> {
         match self.file.target.machine.as_str() {
             planned if planned == name => Ok(()),
-            planned => Err(self.other("machine", planned, name)),
+            planned => Err(other(&self.name(), "machine", planned, name)),
         }
     }
 
@@ -115,7 +106,6 @@ impl StepPlan {
         self.check_states(this)
     }
 
-    /// Its units.
     pub(crate) fn units(&self) -> Result<Units, TuneError> {
         let names = self.file.units.iter().map(|u| u.name.as_str());
         Units::named(names)
@@ -132,6 +122,35 @@ impl StepPlan {
         }
     }
 
+    /// The policy that decides at run time, on its units; none if the plan has an order.
+    pub(crate) fn policy(&self) -> Result<Option<Among>, TuneError> {
+        let Some(policy) = &self.file.policy else {
+            return Ok(None);
+        };
+        let on = policy.on(&self.units()?.machine());
+        on.map(Some).map_err(|e| TuneError::Plan(e.to_string()))
+    }
+
+    /// Refuses to be followed to the letter where there is none.
+    pub(crate) fn check_exact(&self) -> Result<(), TuneError> {
+        match &self.file.policy {
+            None => Ok(()),
+            Some(policy) => Err(TuneError::Option(format!(
+                "--exact: {} leaves order and unit to {} at run time, so there is no order to keep to: leave out --exact, or \
+                 plan with --fixed",
+                self.name(),
+                policy.name
+            ))),
+        }
+    }
+
+    /// The class of every unit, where any stand in for each other.
+    pub(crate) fn stand_ins(&self) -> Vec<u16> {
+        let classes = self.file.classes();
+        let alone = (0..).zip(&classes).all(|(u, class)| u == *class);
+        if alone { Vec::new() } else { classes }
+    }
+
     /// What the runtime follows.
     pub(crate) fn schedule(&self) -> Result<Schedule, TuneError> {
         let graph = u64::from_str_radix(&self.file.target.graph_fingerprint, 16);
@@ -146,6 +165,30 @@ impl StepPlan {
             transfers: transfers.map_err(|e| TuneError::Plan(e.to_string()))?,
         })
     }
+}
+
+fn other(plan: &dyn Display, what: &str, planned: &str, given: &str) -> TuneError {
+    TuneError::Plan(format!(
+        "{plan} was made for {what} {planned}, this run has {given}: make a plan for it"
+    ))
+}
+
+/// A step with the grain, the micro-batches and the implementations of a planned one, which must be alike otherwise.
+fn adopted(planned: &Step, plan: &dyn Display, step: Step) -> Result<Step, TuneError> {
+    if let Some((what, planned, given)) = difference(planned, &step) {
+        return Err(other(plan, what, &planned, &given));
+    }
+    // One is what a run has that says nothing of them.
+    let parts = [planned.micro_batches, step.micro_batches].map(|m| m.to_string());
+    if step.micro_batches != 1 && parts[0] != parts[1] {
+        return Err(other(plan, "micro-batches", &parts[0], &parts[1]));
+    }
+    Ok(Step {
+        micro_batches: planned.micro_batches,
+        grain: planned.grain.clone(),
+        kernels: planned.kernels.clone(),
+        ..step
+    })
 }
 
 /// The first setting, beside grain and implementations, in which two steps differ, and both values.

@@ -5,10 +5,11 @@
 //! plan if units work as fast as they did in the run, and tasks vary as they did. What that misses is the plan's
 //! error; the rest of the difference is the machine's.
 
+use dahl_core::report::{Report, Table};
 use dahl_core::trace::Trace;
-use dahl_core::{Graph, UnitId};
+use dahl_core::{Bytes, Graph, Joules, Seconds, UnitId};
 use dahl_energy::Energy;
-use dahl_plan::Expected;
+use dahl_plan::{Expected, PlanFile};
 use dahl_sim::Options;
 
 use super::StepPlan;
@@ -48,8 +49,10 @@ pub struct Followed {
     pub joules: [Option<f64>; 2],
     /// Where the measured joules come from.
     pub joules_source: String,
-    /// The part of the recorded tasks that ran on their unit, in their order.
+    /// The part of the recorded tasks that ran on their unit, in their order; none where a policy decides both.
     pub fidelity: Option<f64>,
+    /// The part that ran on their unit or on one that stands in for it; of a policy, on a unit that takes part.
+    pub placed: Option<f64>,
 }
 
 impl Followed {
@@ -95,8 +98,55 @@ impl Followed {
                 joules.map(|(j, seconds)| j.0 * seconds / energy.elapsed.0.max(1e-9)),
             ],
             joules_source: energy.source(),
-            fidelity: row.fidelity(),
+            fidelity: row.fidelity().filter(|_| plan.policy.is_none()),
+            placed: row.placed(),
         })
+    }
+
+    /// Predictions beside measurements, for people.
+    pub fn report(&self, plan: &PlanFile) -> Report {
+        let mut out = Report::default();
+        let mut table = Table::new("of a step|>predicted|>measured|>difference");
+        let mut add = |what: &str, pair: [Option<f64>; 2], text: fn(f64) -> String| {
+            let share = match pair {
+                [Some(a), Some(b)] if a > 0.0 => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
+                _ => String::new(),
+            };
+            let [a, b] = pair.map(|v| v.map_or("unknown".into(), text));
+            table.row([what.into(), a, b, share]);
+        };
+        let time = |v: f64| Seconds(v).to_string();
+        add("step time, pipelined", self.step_seconds, time);
+        add(
+            "step time, rescaled to measured unit speeds",
+            self.rescaled_seconds,
+            time,
+        );
+        add("step time, isolated", self.isolated_seconds, time);
+        for (unit, &pair) in plan.units.iter().zip(&self.busy_seconds) {
+            add(&format!("{} works", unit.name), pair, time);
+        }
+        let bytes = self.peak_bytes.map(|b| Some(b as f64));
+        add("memory of arrays", bytes, |b| Bytes(b as u64).to_string());
+        add("energy", self.joules, |j| Joules(j).to_string());
+        out.table(table);
+        let order = match (self.placed, self.fidelity) {
+            (Some(placed), None) => format!(
+                "{} decided order and unit: {:.1} % of the recorded tasks ran on units that the plan lets take part",
+                plan.decides(),
+                100.0 * placed
+            ),
+            (Some(placed), Some(part)) => format!(
+                "{:.1} % of the recorded tasks ran on their unit in their order, {:.1} % on it or one that is alike",
+                100.0 * part,
+                100.0 * placed
+            ),
+            (None, _) => {
+                "no step was recorded whole: --trace F with more --trace-events keeps more".into()
+            }
+        };
+        out.line(format!("{order}; energy {}", self.joules_source));
+        out
     }
 }
 
@@ -114,7 +164,7 @@ fn rescaled(
         return Ok(None);
     }
     let here = MachineModel::here(units.machine(), this)?.0.strict();
-    let Ok(mut d) = here.durations(graph, "plan") else {
+    let Ok(mut d) = here.durations(graph, plan.file.decides()) else {
         return Ok(None);
     };
     let own = Trace {
@@ -133,7 +183,7 @@ fn rescaled(
     let expected = Expected::of(&plan.file, graph, &d.machine, &d.times, &run)?;
     for (u, (works, worked)) in expected.works.iter().zip(&usual.busy).enumerate() {
         if works.0 > 0.0 {
-            d.times.stretch(UnitId(u as u16), worked / works.0);
+            d.times.scale(UnitId(u as u16), worked / works.0);
         }
     }
     let same = Expected::of(&plan.file, graph, &d.machine, &d.times, &run)?;

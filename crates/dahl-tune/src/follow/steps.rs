@@ -18,9 +18,10 @@ struct Step {
     ran: Vec<usize>,
     /// Tasks that ran on their unit, in their order.
     right: usize,
+    /// Tasks that ran on their unit or one of its class; of a policy, on a unit that takes part.
+    placed: usize,
 }
 
-/// See the module.
 pub(super) struct Steps {
     all: Vec<Step>,
 }
@@ -37,6 +38,9 @@ impl Steps {
     /// Those of the plan's graph.
     pub(super) fn new(plan: &PlanFile, graph: &Graph, trace: &Trace) -> Steps {
         let mut steps = BTreeMap::<u32, Step>::new();
+        let class = plan.classes();
+        let takes_part = |u| !plan.states_of(u).is_empty();
+        let takes_part: Vec<bool> = (0..plan.units.len()).map(takes_part).collect();
         for run in ran(graph, trace) {
             let unit = usize::from(run.unit);
             let step = steps.entry(run.id.launch).or_insert_with(|| Step {
@@ -45,12 +49,18 @@ impl Steps {
                 busy: vec![0; plan.units.len()],
                 ran: vec![0; plan.units.len()],
                 right: 0,
+                placed: 0,
             });
             (step.start, step.end) = (step.start.min(run.start), step.end.max(run.end));
             step.busy[unit] += run.end - run.start;
             let next = plan.units[unit].order.get(step.ran[unit]);
             step.right += usize::from(next == Some(&run.id.task));
             step.ran[unit] += 1;
+            let planned = plan.tasks[run.id.task as usize].unit;
+            step.placed += usize::from(match plan.policy {
+                None => class[unit] == class[planned],
+                Some(_) => takes_part[unit],
+            });
         }
         let whole = |s: &Step| s.ran.iter().sum::<usize>() == graph.len();
         let all = steps.into_values().filter(whole).collect();
@@ -59,9 +69,18 @@ impl Steps {
 
     /// The part of the tasks that ran on their unit, in their order; none of none.
     pub(super) fn fidelity(&self) -> Option<f64> {
+        self.part(|step| step.right)
+    }
+
+    /// The part that ran on their unit or one of its class; of a policy, on a unit that takes part.
+    pub(super) fn placed(&self) -> Option<f64> {
+        self.part(|step| step.placed)
+    }
+
+    fn part(&self, of: impl Fn(&Step) -> usize) -> Option<f64> {
         let ran: usize = self.all.iter().flat_map(|s| &s.ran).sum();
-        let right: usize = self.all.iter().map(|s| s.right).sum();
-        (ran > 0).then(|| right as f64 / ran as f64)
+        let those: usize = self.all.iter().map(of).sum();
+        (ran > 0).then(|| those as f64 / ran as f64)
     }
 
     /// Seconds from the first task to the last of the middle step; none of none.
@@ -112,6 +131,7 @@ mod tests {
             busy: vec![busy],
             ran: vec![4],
             right: 3,
+            placed: 4,
         };
         // Steps of 100 ns that work for 90, and one after a pause that was slow.
         let all = vec![
@@ -126,7 +146,7 @@ mod tests {
         assert!((usual.seconds - 100e-9).abs() < 1e-15);
         assert!((usual.busy[0] - 90e-9).abs() < 1e-15);
         assert!(steps.alone().is_some_and(|s| (s - 100e-9).abs() < 1e-15));
-        assert_eq!(steps.fidelity(), Some(0.75));
+        assert_eq!((steps.fidelity(), steps.placed()), (Some(0.75), Some(1.0)));
         let none = Steps { all: Vec::new() };
         assert!(none.in_a_row().is_none() && none.alone().is_none());
     }

@@ -284,7 +284,7 @@ pub(crate) fn apply(
     for id in all {
         let unit = &mut machine.units[usize::from(id.0)];
         (unit.overhead, unit.wake_latency) = (Seconds(found.dispatch), Seconds(found.wake_latency));
-        times.stretch(id, found.slowdown);
+        times.scale(id, found.slowdown);
     }
     Some(found)
 }

@@ -1,5 +1,6 @@
 //! A step with one grain on a machine: what plans are made for, and what a run of many steps that follows one takes.
 
+use dahl_core::access::Access;
 use dahl_core::{Joules, Seconds};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
@@ -20,6 +21,14 @@ pub(super) struct PerStep {
 }
 
 impl PerStep {
+    /// What is expected of a run.
+    pub(super) fn of(expected: &Expected) -> PerStep {
+        PerStep {
+            seconds: expected.seconds,
+            joules: expected.joules,
+        }
+    }
+
     /// Between the ends of two numbers of steps, for any way to simulate them.
     pub(super) fn between(
         [few, more]: [usize; 2],
@@ -70,6 +79,50 @@ impl Candidate {
             durations,
             problem,
         })
+    }
+
+    /// Seconds that no run spends less on a step because tasks wait for each other, where each takes so long: the longest
+    /// path divided by the steps in flight, and the way from the first task that reads what steps change to the one that
+    /// leaves that to the next.
+    pub(super) fn waits(&self, seconds: impl Fn(usize) -> f64, in_flight: usize) -> f64 {
+        let graph = &self.lowered.graph;
+        let lasts = |array: u32| {
+            let storage = graph.arrays[array as usize].storage;
+            graph.storages[storage as usize].temporary.is_none()
+        };
+        // The first task that reads what a later one leaves in the same place.
+        let written = |task: usize, read: &Access| {
+            let all = graph.accesses_of(task as u32).iter();
+            let same = |a: &Access| a.array == read.array && a.region.overlaps(&read.region);
+            all.filter(|a| a.mode.writes()).any(same)
+        };
+        let cycle = (0..graph.len()).find_map(|first| {
+            let reads = graph.accesses_of(first as u32).iter();
+            let reads = reads.filter(|a| a.mode.reads() && lasts(a.array));
+            let last = |read: &Access| (first + 1..graph.len()).rev().find(|&t| written(t, read));
+            let last = reads.filter_map(last).max()?;
+            Some((first, last))
+        });
+        // Ends of the longest paths, from anywhere and from that task.
+        let mut ends = vec![(0.0_f64, f64::NEG_INFINITY); graph.len()];
+        let mut longest = 0.0_f64;
+        for task in 0..graph.len() {
+            let own = seconds(task);
+            let (any, from) = &mut ends[task];
+            *any += own;
+            *from = match cycle {
+                Some((first, _)) if first == task => own,
+                _ => *from + own,
+            };
+            let done = (*any, *from);
+            longest = longest.max(done.0);
+            for &next in graph.successors(task as u32) {
+                let next = &mut ends[next as usize];
+                *next = (next.0.max(done.0), next.1.max(done.1));
+            }
+        }
+        let round = cycle.map_or(0.0, |(_, last)| ends[last].1);
+        round.max(longest / in_flight.max(1) as f64)
     }
 
     /// How a run would run its steps.

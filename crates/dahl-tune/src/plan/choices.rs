@@ -10,11 +10,11 @@ use std::collections::HashSet;
 use dahl_core::{UnitId, UnitKind};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
-use dahl_plan::{Alternative, Expected, Goal, Orders};
-use dahl_sched::policy;
+use dahl_plan::{Alternative, Expected, Goal, Orders, PlanFile, PlanPolicy, PlanTarget};
 use dahl_sim::Options;
 
 use super::candidate::{Candidate, PerStep};
+use super::{MOST_TASKS, PlanOptions};
 use crate::error::TuneError;
 use crate::grains::batch_cuts;
 use crate::machine_model::{Durations, MachineModel};
@@ -43,6 +43,16 @@ pub(super) struct Choice {
     pub state: usize,
     pub policy: &'static str,
     pub takes: PerStep,
+}
+
+/// A simple choice that a plan is compared with, and what a run of it is expected to take, as exactly as is said of a plan.
+#[derive(Clone)]
+pub(super) struct Rival {
+    /// In words.
+    pub alternative: Alternative,
+    pub choice: Choice,
+    /// None where it cannot be told: the alternative has then what a few steps take.
+    pub expected: Option<Expected>,
 }
 
 /// All choices that were considered.
@@ -111,7 +121,7 @@ pub(super) fn subsets(machine: &dahl_core::Machine) -> Vec<Subset> {
 }
 
 /// Uniform cuts of the batch, and the default one.
-pub(super) fn grains(step: &Step, units: usize) -> Vec<Grain> {
+fn grains(step: &Step, units: usize) -> Vec<Grain> {
     let most = step.batch.min((2 * units).clamp(8, 64));
     batch_cuts(most)
         .map(Grain::Fixed)
@@ -149,42 +159,66 @@ impl Choice {
     fn run(&self, candidate: &Candidate, machine: &MachineModel) -> Option<Prepared> {
         let graph = &candidate.lowered.graph;
         let durations = machine.durations(graph, self.policy).ok()?;
-        Some(Prepared::new(
-            candidate,
-            durations,
-            &self.subset,
-            self.state,
-        ))
+        let policy = (self.policy, &*self.subset.units, self.state);
+        Prepared::new(candidate, durations, policy)
     }
 
-    /// What a run is expected to take, as exactly as is said of a plan.
+    /// What a run is expected to take.
     pub(super) fn expected(
         &self,
         candidate: &Candidate,
         machine: &MachineModel,
-    ) -> Option<PerStep> {
+    ) -> Option<Expected> {
         let prepared = self.run(candidate, machine)?;
-        let noise = prepared.durations.adds.map(|a| a.variation.noise(0));
+        let d = &prepared.durations;
         let run = Options {
-            noise,
+            noise: d.adds.map(|a| a.variation.noise(0)),
             ..prepared.options.clone()
         };
         let graph = &candidate.lowered.graph;
-        let mut simulated = |steps, in_flight| {
+        let found = prepared.policy.expected(graph, &d.machine, &d.times, &run);
+        found.ok()
+    }
+
+    /// The orders of one launch of a run.
+    fn orders_of(
+        &self,
+        candidate: &Candidate,
+        run: &dahl_sim::Prediction,
+        launch: usize,
+    ) -> Option<Orders> {
+        let units = &candidate.durations.machine.units;
+        let mut orders = Orders::of_run(&candidate.lowered.graph, units.len(), run, launch)?;
+        for (unit, order) in units.iter().zip(&orders.units) {
+            let state = self.state.min(unit.states.len()) as u8;
+            let own = order.iter();
+            own.for_each(|&t| orders.states[t as usize] = state);
+        }
+        Some(orders)
+    }
+
+    /// The plan that leaves order and unit to it, with the orders of a step alone.
+    pub(super) fn file(
+        &self,
+        candidate: &Candidate,
+        machine: &MachineModel,
+        target: PlanTarget,
+    ) -> Option<PlanFile> {
+        let prepared = self.run(candidate, machine)?;
+        let run = |steps| {
             let options = Options {
                 steps,
-                in_flight,
-                ..run.clone()
+                record: true,
+                in_flight: 1,
+                ..prepared.options.clone()
             };
-            prepared
-                .simulated(candidate, self.policy, &options)
-                .ok_or(())
+            prepared.simulated(candidate, &options)
         };
-        let found = Expected::of_runs(graph, &prepared.durations.machine, &run, &mut simulated);
-        found.ok().map(|e| PerStep {
-            seconds: e.seconds,
-            joules: e.joules,
-        })
+        let (shorter, run) = (run(STEPS[0])?, run(STEPS[0] + 1)?);
+        let orders = self.orders_of(candidate, &run, STEPS[0])?;
+        let (graph, described) = (&candidate.lowered.graph, &prepared.durations.machine);
+        let file = PlanFile::of_orders(target, graph, described, &orders, [&shorter, &run]);
+        Some(file.left_to(prepared.policy, described))
     }
 
     /// What it did in several steps, to be followed.
@@ -192,10 +226,6 @@ impl Choice {
         let Some(prepared) = self.run(candidate, machine) else {
             return Vec::new();
         };
-        let (graph, units) = (
-            &*candidate.lowered.graph,
-            &candidate.durations.machine.units,
-        );
         let mut out: Vec<Orders> = Vec::new();
         for in_flight in [prepared.options.in_flight, 1] {
             let options = Options {
@@ -204,63 +234,45 @@ impl Choice {
                 record: true,
                 ..prepared.options.clone()
             };
-            let Some(run) = prepared.simulated(candidate, self.policy, &options) else {
+            let Some(run) = prepared.simulated(candidate, &options) else {
                 continue;
             };
             for launch in STEPS[0]..STEPS[1] {
-                let Some(mut orders) = Orders::of_run(graph, units.len(), &run, launch) else {
-                    continue;
-                };
-                for (unit, order) in units.iter().zip(&orders.units) {
-                    let state = self.state.min(unit.states.len()) as u8;
-                    order
-                        .iter()
-                        .for_each(|&t| orders.states[t as usize] = state);
-                }
-                if !out.contains(&orders) {
-                    out.push(orders);
-                }
+                let orders = self.orders_of(candidate, &run, launch);
+                out.extend(orders.filter(|o| !out.contains(o)));
             }
         }
         out
     }
 }
 
-/// A graph on the units of a choice.
+/// A graph on the units of a choice, in their state.
 struct Prepared {
     durations: Durations,
     options: Options,
+    policy: PlanPolicy,
 }
 
 impl Prepared {
     fn new(
         candidate: &Candidate,
         mut durations: Durations,
-        subset: &Subset,
-        state: usize,
-    ) -> Prepared {
-        durations.in_state(state);
-        for u in (0..durations.machine.units.len() as u16).map(UnitId) {
-            if !subset.units.contains(&u) {
-                durations.times.exclude(u);
-            }
-        }
-        Prepared {
+        (name, units, state): (&str, &[UnitId], usize),
+    ) -> Option<Prepared> {
+        let Durations { machine, times, .. } = &mut durations;
+        let policy = PlanPolicy::new(name, machine, units, state);
+        policy.set_states(machine, times).ok()?;
+        Some(Prepared {
             durations,
             options: candidate.run(),
-        }
+            policy,
+        })
     }
 
-    fn simulated(
-        &self,
-        candidate: &Candidate,
-        policy: &str,
-        options: &Options,
-    ) -> Option<dahl_sim::Prediction> {
-        let d = &self.durations;
-        let policy = policy::by_name(policy, &d.machine).ok()?;
-        let graph = &candidate.lowered.graph;
-        dahl_sim::simulate(graph, &d.machine, &d.times, &*policy, options).ok()
+    fn simulated(&self, candidate: &Candidate, options: &Options) -> Option<dahl_sim::Prediction> {
+        let (d, graph) = (&self.durations, &candidate.lowered.graph);
+        let run = self.policy.simulated(graph, &d.machine, &d.times, options);
+        run.ok()
     }
 
     /// Seconds and joules that no run takes less than; `None` if a task cannot run.
@@ -290,7 +302,12 @@ impl Prepared {
             work += seconds;
             joules += least;
         }
-        let seconds = work / subset.units.len() as f64;
+        let fastest = |task: usize| {
+            let known = of_class[graph.tasks[task].class as usize];
+            known.map_or(0.0, |k| k.0)
+        };
+        let waits = candidate.waits(fastest, self.options.in_flight);
+        let seconds = waits.max(work / subset.units.len() as f64);
         let idle = d
             .machine
             .units
@@ -306,8 +323,29 @@ impl Prepared {
 }
 
 impl Choices {
+    /// Those of the grains that planning looks at.
+    pub(super) fn of(
+        step: &Step,
+        machine: &MachineModel,
+        options: &PlanOptions,
+        keep_going: &mut dyn FnMut() -> bool,
+    ) -> Result<Choices, TuneError> {
+        let grains = match options.search_grain {
+            true => grains(step, machine.machine.units.len()),
+            false => vec![step.grain.clone()],
+        };
+        Choices::new(
+            step,
+            machine,
+            &grains,
+            &options.goal,
+            MOST_TASKS,
+            keep_going,
+        )
+    }
+
     /// Simulates all that no bound rules out, until told to stop; every subset is simulated once in any case.
-    pub(super) fn new(
+    fn new(
         step: &Step,
         machine: &MachineModel,
         grains: &[Grain],
@@ -348,9 +386,9 @@ impl Choices {
             for (s, subset) in subsets.iter().enumerate() {
                 for state in 0..=states.unwrap_or(0) {
                     let durations = candidate.durations.clone();
-                    let prepared = Prepared::new(candidate, durations, subset, state);
-                    if let Some(least) = prepared.least(candidate, subset) {
-                        out.considered += POLICIES.len();
+                    let choice = (POLICIES[0], &*subset.units, state);
+                    let prepared = Prepared::new(candidate, durations, choice);
+                    if let Some(least) = prepared.and_then(|p| p.least(candidate, subset)) {
                         open.push((least.cost(goal), c, s, state));
                     }
                 }
@@ -366,13 +404,19 @@ impl Choices {
             .into_iter()
             .partition(|o| !std::mem::replace(&mut met[o.2], true));
         let mut best = f64::INFINITY;
-        let count = first.len();
+        let (count, mut left, mut late) = (first.len(), Vec::new(), false);
         for (i, (least, c, s, state)) in first.into_iter().chain(rest).enumerate() {
-            if i >= count && (least >= best || !keep_going()) {
+            // Once the time is over nobody asks again.
+            late = late || i >= count && least < best && !keep_going();
+            if i >= count && (late || least >= best) {
+                left.push(least);
                 continue;
             }
             best = best.min(out.simulate(machine, goal, (c, &subsets[s], state)));
+            out.considered += POLICIES.len();
         }
+        // What there was no time for was not considered.
+        out.considered += POLICIES.len() * left.iter().filter(|least| **least >= best).count();
         let cost = |c: &Choice| c.takes.cost(goal);
         out.all.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         Ok(out)
@@ -406,7 +450,7 @@ impl Choices {
                     steps,
                     ..prepared.options.clone()
                 };
-                prepared.simulated(candidate, policy, &options)
+                prepared.simulated(candidate, &options)
             });
             if let Some(takes) = takes {
                 best = best.min(takes.cost(goal));
@@ -424,22 +468,13 @@ impl Choices {
 
     /// The best choice, each kind of unit alone, the best single unit, and `dmda` on all units with the default grain:
     /// each as a run of it is expected to be, or nothing where there is no time to look closer.
-    pub(super) fn alternatives(&self, machine: &MachineModel) -> Vec<Alternative> {
-        let mut out: Vec<Alternative> = Vec::new();
+    pub(super) fn rivals(&self, machine: &MachineModel) -> Vec<Rival> {
+        let mut out: Vec<Rival> = Vec::new();
         let mut add = |what: &str, choice: Option<&Choice>| {
             let Some(choice) = choice else { return };
-            let candidate = &self.candidates[choice.candidate];
-            let takes = choice.expected(candidate, machine).unwrap_or(choice.takes);
-            let name = format!("{what}{}", choice.name(&self.candidates));
-            if !out
-                .iter()
-                .any(|o| o.name.ends_with(&choice.name(&self.candidates)))
-            {
-                out.push(Alternative {
-                    name,
-                    seconds: takes.seconds,
-                    joules: takes.joules,
-                });
+            let name = choice.name(&self.candidates);
+            if !out.iter().any(|o| o.alternative.name.ends_with(&name)) {
+                out.push(self.rival(format!("{what}{name}"), choice, machine));
             }
         };
         let best = format!("the best of {} simple choices, ", self.considered);
@@ -455,5 +490,20 @@ impl Choices {
         let usual = |c: &Choice| c.policy == "dmda" && c.subset.units.len() == all && c.state == 0;
         add("", self.best(usual));
         out
+    }
+
+    /// A choice under a name, looked at closely.
+    pub(super) fn rival(&self, name: String, choice: &Choice, machine: &MachineModel) -> Rival {
+        let expected = choice.expected(&self.candidates[choice.candidate], machine);
+        let takes = expected.as_ref().map_or(choice.takes, PerStep::of);
+        Rival {
+            alternative: Alternative {
+                name,
+                seconds: takes.seconds,
+                joules: takes.joules,
+            },
+            choice: choice.clone(),
+            expected,
+        }
     }
 }

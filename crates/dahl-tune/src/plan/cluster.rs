@@ -5,29 +5,40 @@
 //! never travel alone. A node that takes no part draws its `off_watts`, or waits if it cannot be switched off, and data
 //! begin on a node that is on. Every node alone comes first, with all its simple choices; then shares over the fastest
 //! and the thriftiest nodes, and stages over them as the pipeline partitioner cuts them, each with the runtime's own
-//! partition in the simulator; then changes of the best. Where one node is best, its tasks are planned one by one.
+//! partition in the simulator; then changes of the best. Where one node is best, its tasks are planned one by one,
+//! and no plan is dearer than any of the choices that it is compared with.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use dahl_core::report::{Report, Table};
 use dahl_core::{Joules, Machine, NodeId, Seconds, Watts};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::{Grain, Parts};
 use dahl_plan::{Alternative, Goal};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::bound::least_of_all;
 use super::candidate::PerStep;
-use super::choices::{self, Choice, Choices};
+use super::choices::{Choice, Choices, Rival};
+use super::clock::Clock;
 use super::layout::{Layout, Layouts};
-use super::{FrontierPoint, MOST_TASKS, PlanOptions, Planned, pareto, plan};
+use super::{FrontierPoint, PlanOptions, Planned, all_alike, pareto, plan_by, plan_of_choice};
 use crate::error::TuneError;
+use crate::follow::NODES_VERSION;
 use crate::machine_model::MachineModel;
+use crate::stages::Pipeline;
 
 /// How much a node alone may cost more than shares do for its tasks to be planned one by one.
 const WORTH_PLANNING: f64 = 1.7;
 
+/// Nodes whose tasks are planned one by one at most.
+const PLANNED: usize = 2;
+
+/// How much another node may cost more than the best one before planning for its tasks to be planned, too.
+const NEAR: f64 = 1.25;
+
 /// A node of a cluster in a plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// Its name.
     pub name: String,
@@ -39,9 +50,13 @@ pub struct NodeShare {
     pub on: bool,
 }
 
-/// What each node of a cluster does.
+/// What each node of a cluster does. As a file, runs of several nodes follow it ([`NodesPlan`](crate::NodesPlan)).
 #[derive(Serialize)]
 pub struct ClusterPlan {
+    /// The version of the file, by which it is told from a plan for one computer.
+    cluster: u32,
+    /// What was planned, with the plan's grain and micro-batches.
+    step: serde_json::Value,
     /// The step in a few words.
     pub title: String,
     /// The machine's name.
@@ -53,6 +68,9 @@ pub struct ClusterPlan {
     /// The options that train in stages, where nodes have stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<String>,
+    /// The same for a run that follows the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipeline: Option<Pipeline>,
     /// How layers are cut into tasks.
     pub grain: String,
     /// A step in the middle of a run.
@@ -73,6 +91,63 @@ pub struct ClusterPlan {
     /// Whether a request to stop ended the search.
     #[serde(skip)]
     pub stopped: bool,
+}
+
+impl ClusterPlan {
+    /// The plan for people; finding it has taken so long.
+    pub fn report(&self, taken: Duration) -> Report {
+        let mut out = Report::default();
+        let on: Vec<&str> = self
+            .nodes
+            .iter()
+            .filter(|n| n.share > 0.0)
+            .map(|n| &*n.name)
+            .collect();
+        match &on[..] {
+            [one] => out.line(format!(
+                "one machine is best: {one} alone, the others take no part"
+            )),
+            many => out.line(format!(
+                "{} of {} nodes take part",
+                many.len(),
+                self.nodes.len()
+            )),
+        }
+        out.line(format!(
+            "expected of a run: {} and {} per step; gap {:.2} % to what no nodes, \
+             shares and states can beat; grain {}; {:.1} s\n",
+            self.seconds,
+            self.joules,
+            100.0 * self.gap,
+            self.grain,
+            taken.as_secs_f64()
+        ));
+        let mut nodes = Table::new("node|>share|state|power");
+        for node in &self.nodes {
+            nodes.row([
+                node.name.clone(),
+                format!("{:.1} %", 100.0 * node.share),
+                match node.state {
+                    0 => "usual".into(),
+                    state => state.to_string(),
+                },
+                if node.on { "on" } else { "off" }.into(),
+            ]);
+        }
+        out.paragraph(nodes);
+        let mut rows = Table::new("compared with|>time|>energy|>saved");
+        for other in &self.alternatives {
+            let (Seconds(seconds), Joules(joules)) = (other.seconds, other.joules);
+            rows.row([
+                other.name.clone(),
+                Seconds(seconds).to_string(),
+                Joules(joules).to_string(),
+                format!("{:.1} %", 100.0 * (1.0 - self.joules.0 / joules)),
+            ]);
+        }
+        out.table(rows);
+        out
+    }
 }
 
 /// The simple choices of one node, and of others like it.
@@ -139,7 +214,18 @@ pub fn plan_cluster(
     machine: &MachineModel,
     options: &PlanOptions,
 ) -> Result<ClusterPlan, TuneError> {
-    let begin = Instant::now();
+    plan_cluster_by(step, machine, options, &Clock::default())
+}
+
+/// The same by a clock.
+pub(super) fn plan_cluster_by(
+    step: &Step,
+    machine: &MachineModel,
+    options: &PlanOptions,
+    clock: &Clock,
+) -> Result<ClusterPlan, TuneError> {
+    let begin = &clock.watch();
+    all_alike(step)?;
     let (goal, limit) = (&options.goal, options.time_limit);
     let until = |part: f64| move || options.go_on(begin, limit.mul_f64(part));
     let mut alone = Vec::new();
@@ -149,31 +235,25 @@ pub fn plan_cluster(
         if model.machine.units.is_empty() {
             continue;
         }
-        let grains = match options.search_grain {
-            true => choices::grains(step, model.machine.units.len()),
-            false => vec![step.grain.clone()],
-        };
         let part = 0.25 * (i + 1) as f64 / kinds.len() as f64;
-        let choices = Choices::new(step, &model, &grains, goal, MOST_TASKS, &mut until(part))?;
+        let choices = Choices::of(step, &model, options, &mut until(part))?;
         alone.push(Alone {
             node,
             model,
             choices,
         });
     }
-    let best_of = |a: &&Alone| {
+    let best_of = |a: &Alone| {
         a.choices
             .best(|_| true)
             .map_or(f64::INFINITY, |c| c.takes.cost(goal))
     };
-    let Some(best_alone) = alone
-        .iter()
-        .min_by(|a, b| best_of(a).total_cmp(&best_of(b)))
-    else {
+    alone.sort_by(|a, b| best_of(a).total_cmp(&best_of(b)));
+    let Some(first) = alone.first() else {
         let text = "no node has units: there is nothing to plan for";
         return Err(TuneError::Machine(text.into()));
     };
-    if let Some(best) = best_alone.choices.best(|_| true) {
+    if let Some(best) = first.choices.best(|_| true) {
         options
             .progress
             .found(goal.cost(best.takes.seconds.0, best.takes.joules.0));
@@ -182,43 +262,87 @@ pub fn plan_cluster(
     layouts.search(goal, &orders(machine, &alone), &until(0.45), &until(0.6));
     let shared = layouts.best(goal);
     let cost_shared = shared.map_or(f64::INFINITY, |l| l.1.cost(goal));
-    let mut planned = None;
-    if best_of(&best_alone) <= WORTH_PLANNING * cost_shared || cost_shared.is_infinite() {
-        let left = limit.saturating_sub(begin.elapsed()).mul_f64(0.85);
-        let inner = PlanOptions {
-            time_limit: left.max(Duration::from_millis(1)),
-            ..options.clone()
-        };
-        planned = Some((best_alone.node, plan(step, &best_alone.model, &inner)));
-    }
     let baselines = Baselines {
         machine,
         goal,
         alone: &alone,
         layouts: &layouts,
     };
-    let alternatives = baselines.all();
-    let mut found = match planned {
-        Some((node, Ok(planned))) => {
-            let file = &planned.plan.file;
-            let (seconds, joules) = file.per_step();
-            let takes = PerStep {
-                seconds: Seconds(seconds),
-                joules: Joules(joules),
-            };
-            match takes.cost(goal) <= cost_shared || shared.is_none() {
-                true => Some(of_one(machine, node, takes, planned)),
-                false => None,
-            }
+    let baselines = baselines.all();
+    let single = cheapest_of(&baselines, goal).filter(|_| !options.fixed);
+    let mut points: Vec<(f64, f64)> = layouts
+        .tried
+        .iter()
+        .map(|l| (l.1.seconds.0, l.1.joules.0))
+        .collect();
+    let simple = alone.iter().flat_map(|a| &a.choices.all);
+    points.extend(simple.map(|c| (c.takes.seconds.0, c.takes.joules.0)));
+    // The best of them before planning need not be the best after it.
+    let (mut planned, mut refused, mut cost) = (None, None, cost_shared);
+    let worth = |a: &Alone, cost: f64| best_of(a) <= WORTH_PLANNING * cost || cost.is_infinite();
+    let costs: Vec<f64> = alone.iter().map(best_of).collect();
+    alone.truncate(PLANNED);
+    for (i, one) in alone.into_iter().enumerate() {
+        if !worth(&one, cost) {
+            break;
         }
+        // Others get time where they are as near.
+        let more = (costs.get(i + 1)).is_some_and(|c| i + 1 < PLANNED && *c <= NEAR * costs[0]);
+        let part = if more { 0.6 } else { 0.85 };
+        let left = limit.saturating_sub(begin.elapsed()).mul_f64(part);
+        let inner = PlanOptions {
+            time_limit: left.max(Duration::from_millis(1)),
+            ..options.clone()
+        };
+        match plan_by(step, &one.model, &inner, Some(one.choices), clock) {
+            Ok(found) => {
+                let (seconds, joules) = found.plan.file.per_step();
+                let takes = PerStep {
+                    seconds: Seconds(seconds),
+                    joules: Joules(joules),
+                };
+                if takes.cost(goal) <= cost || planned.is_none() && shared.is_none() {
+                    cost = takes.cost(goal);
+                    planned = Some((one.node, takes, found));
+                }
+            }
+            Err(error) => refused = refused.or(Some(error)),
+        }
+        if !more {
+            break;
+        }
+    }
+    if let (Some(error), None, None, None) = (refused, &planned, &shared, &single) {
         // Nothing else is there to offer.
-        Some((_, Err(error))) if shared.is_none() => return Err(error),
-        _ => None,
-    };
+        return Err(error);
+    }
+    let mut found = planned.map(|(node, takes, planned)| of_one(machine, node, takes, planned));
     if found.is_none()
         && let Some((layout, takes)) = shared
     {
-        found = Some(of_shares(step, machine, layout, takes, &layouts));
+        found = Some(of_shares(step, machine, layout, takes, &layouts)?);
+    }
+    let takes = |f: &ClusterPlan| PerStep {
+        seconds: f.seconds,
+        joules: f.joules,
+    };
+    let cost = found
+        .as_ref()
+        .map_or(f64::INFINITY, |f| takes(f).cost(goal));
+    let alternatives = || baselines.iter().map(|b| b.alternative.clone()).collect();
+    // A simple choice that is cheaper than what the search found, on whichever node, is the plan.
+    if let Some((single, takes)) = single.filter(|s| s.1.cost(goal) < cost) {
+        let model = machine.of(only(&machine.machine, &[single.node]));
+        let choice = (&single.grain, &single.rival);
+        let planned = plan_of_choice(
+            step,
+            &model,
+            options,
+            choice,
+            alternatives(),
+            &mut until(1.0),
+        );
+        found = Some(of_one(machine, single.node, takes, planned?));
     }
     let Some(mut found) = found else {
         return Err(TuneError::Plan("no node can run the step".into()));
@@ -237,14 +361,7 @@ pub fn plan_cluster(
     } else {
         0.0
     };
-    found.alternatives = alternatives;
-    let mut points: Vec<(f64, f64)> = layouts
-        .tried
-        .iter()
-        .map(|l| (l.1.seconds.0, l.1.joules.0))
-        .collect();
-    let simple = alone.iter().flat_map(|a| &a.choices.all);
-    points.extend(simple.map(|c| (c.takes.seconds.0, c.takes.joules.0)));
+    found.alternatives = alternatives();
     points.push((found.seconds.0, found.joules.0));
     found.frontier = pareto(points, |_| 0.0);
     found.stopped = options.stop.is_requested();
@@ -309,8 +426,11 @@ fn of_one(machine: &MachineModel, node: NodeId, takes: PerStep, planned: Planned
         title: file.target.title.clone(),
         machine: machine.machine.name.clone(),
         nodes: shares_of(machine, &[(node, 1.0, 0)]),
-        policy: "plan".into(),
+        policy: file.decides().into(),
+        cluster: NODES_VERSION,
+        step: file.target.step.clone(),
         stages: None,
+        pipeline: None,
         grain: planned.plan.step.grain.to_string(),
         seconds: takes.seconds,
         joules: takes.joules,
@@ -329,10 +449,20 @@ fn of_shares(
     layout: &Layout,
     takes: PerStep,
     layouts: &Layouts<'_>,
-) -> ClusterPlan {
+) -> Result<ClusterPlan, TuneError> {
+    let planned = step.clone().grain(layouts.grain(layout).clone());
+    let planned = match &layout.stages {
+        Some((pipeline, parts)) => pipeline.adopt(planned, Some(*parts))?,
+        None => planned,
+    };
+    let planned = serde_json::to_value(planned);
+    let planned =
+        planned.map_err(|e| TuneError::Plan(format!("the step cannot be written: {e}")))?;
     let on = layout.nodes.iter().zip(&layout.shares).zip(&layout.states);
     let on: Vec<_> = on.map(|((&n, &share), &state)| (n, share, state)).collect();
-    ClusterPlan {
+    Ok(ClusterPlan {
+        cluster: NODES_VERSION,
+        step: planned,
         title: format!("{}, batch {}, {}", step.model.name, step.batch, step.dtype),
         machine: machine.machine.name.clone(),
         nodes: shares_of(machine, &on),
@@ -341,6 +471,7 @@ fn of_shares(
             None => layout.policy.into(),
         },
         stages: layout.stages.as_ref().map(|(p, parts)| p.options(*parts)),
+        pipeline: layout.stages.as_ref().map(|(p, _)| p.clone()),
         grain: layouts.grain(layout).to_string(),
         seconds: takes.seconds,
         joules: takes.joules,
@@ -350,10 +481,32 @@ fn of_shares(
         frontier: Vec::new(),
         alone: None,
         stopped: false,
-    }
+    })
 }
 
 /// What a plan for a cluster is compared with.
+/// What somebody without a planner would try.
+struct Baseline {
+    alternative: Alternative,
+    /// What it is, where it is a choice of one node.
+    single: Option<Single>,
+}
+
+/// A simple choice of a node alone.
+struct Single {
+    node: NodeId,
+    grain: Grain,
+    rival: Rival,
+}
+
+/// The choice of one node that costs least, if any is in time, and what it takes.
+fn cheapest_of<'a>(baselines: &'a [Baseline], goal: &Goal) -> Option<(&'a Single, PerStep)> {
+    let singles = baselines.iter().filter_map(|b| b.single.as_ref());
+    let known = singles.filter_map(|s| Some((s, PerStep::of(s.rival.expected.as_ref()?))));
+    let best = known.min_by(|a, b| a.1.cost(goal).total_cmp(&b.1.cost(goal)));
+    best.filter(|b| b.1.cost(goal).is_finite())
+}
+
 struct Baselines<'a> {
     machine: &'a MachineModel,
     goal: &'a Goal,
@@ -364,7 +517,7 @@ struct Baselines<'a> {
 impl Baselines<'_> {
     /// The best simple choice; the fastest node alone, the best single unit, shares by speed and even shares, each at
     /// its best frequency state.
-    fn all(&self) -> Vec<Alternative> {
+    fn all(&self) -> Vec<Baseline> {
         let goal = self.goal;
         let pairs = || {
             self.alone
@@ -389,15 +542,15 @@ impl Baselines<'_> {
             let best = self
                 .layouts
                 .best_of(goal, |l| l.kind == kind && l.nodes.len() == nodes);
-            best.map(|(l, takes)| (format!("{} under {}", of_layout(l), l.policy), takes))
+            best.map(|(l, takes)| of_nodes(format!("{} under {}", of_layout(l), l.policy), takes))
         };
         let any = self.layouts.best_of(goal, |l| {
             l.kind != super::layout::Kind::Searched && l.stages.is_none()
         });
-        let any = any.map(|(l, takes)| (self.layouts.name(l), takes));
+        let any = any.map(|(l, takes)| of_nodes(self.layouts.name(l), takes));
         let simple = [cheapest(&|_, _| true), any];
         let simple = simple.into_iter().flatten();
-        let simple = simple.min_by(|a, b| a.1.cost(goal).total_cmp(&b.1.cost(goal)));
+        let simple = simple.min_by(|a, b| a.cost(goal).total_cmp(&b.cost(goal)));
         let singles: usize = self.alone.iter().map(|a| a.choices.considered).sum();
         let considered = singles + self.layouts.tried.len();
         let rows = [
@@ -414,25 +567,49 @@ impl Baselines<'_> {
             ("even shares".into(), shared(super::layout::Kind::Even)),
             ("stages".into(), {
                 let best = self.layouts.best_of(goal, |l| l.stages.is_some());
-                best.map(|(l, takes)| (self.layouts.name(l), takes))
+                best.map(|(l, takes)| of_nodes(self.layouts.name(l), takes))
             }),
         ];
         let rows = rows.into_iter().filter_map(|(what, found)| {
-            let (name, takes) = found?;
-            Some(Alternative {
-                name: format!("{what}: {name}"),
-                seconds: takes.seconds,
-                joules: takes.joules,
-            })
+            let mut found = found?;
+            let own = &mut found.alternative.name;
+            *own = format!("{what}: {own}");
+            Some(found)
         });
         rows.collect()
     }
 
-    fn of_choice(&self, alone: &Alone, choice: &Choice) -> (String, PerStep) {
-        let candidate = &alone.choices.candidates[choice.candidate];
+    fn of_choice(&self, alone: &Alone, choice: &Choice) -> Baseline {
+        let candidates = &alone.choices.candidates;
         let node = &self.machine.machine.nodes[usize::from(alone.node.0)].name;
-        let name = format!("{node}, {}", choice.name(&alone.choices.candidates));
-        let takes = choice.expected(candidate, &alone.model);
-        (name, takes.unwrap_or(choice.takes))
+        let name = format!("{node}, {}", choice.name(candidates));
+        let rival = alone.choices.rival(name, choice, &alone.model);
+        Baseline {
+            alternative: rival.alternative.clone(),
+            single: Some(Single {
+                node: alone.node,
+                grain: candidates[choice.candidate].step.grain.clone(),
+                rival,
+            }),
+        }
+    }
+}
+
+/// Shares or stages.
+fn of_nodes(name: String, takes: PerStep) -> Baseline {
+    Baseline {
+        alternative: Alternative {
+            name,
+            seconds: takes.seconds,
+            joules: takes.joules,
+        },
+        single: None,
+    }
+}
+
+impl Baseline {
+    fn cost(&self, goal: &Goal) -> f64 {
+        let (seconds, joules) = (self.alternative.seconds, self.alternative.joules);
+        PerStep { seconds, joules }.cost(goal)
     }
 }

@@ -1,6 +1,7 @@
 //! Layouts: some nodes of a cluster, their shares of the batch and their frequency states, simulated as the runtime
 //! would run them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use dahl_core::{Joules, NodeId};
@@ -45,7 +46,6 @@ pub(super) enum Kind {
     Stages,
 }
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
     pub kind: Kind,
@@ -139,7 +139,6 @@ impl<'a> Layouts<'a> {
         best.map(|(layout, takes)| (layout, *takes))
     }
 
-    /// The best of all.
     pub(super) fn best(&self, goal: &Goal) -> Option<(&Layout, PerStep)> {
         self.best_of(goal, |_| true)
     }
@@ -153,6 +152,12 @@ impl<'a> Layouts<'a> {
         more: &dyn Fn() -> bool,
         go_on: &dyn Fn() -> bool,
     ) {
+        // Once the time is over nobody asks again.
+        let late = Cell::new(false);
+        let more: &dyn Fn() -> bool = &|| {
+            late.set(late.get() || !more());
+            !late.get()
+        };
         let all = &orders[0];
         if all.len() < 2 || self.steps.is_empty() {
             return;
@@ -286,7 +291,7 @@ impl<'a> Layouts<'a> {
         let cluster = Nodes {
             network: &network,
             models: &models,
-            stretch: &vec![1.0; models.len()],
+            slowdown: &vec![1.0; models.len()],
             states: &layout.states,
         };
         let options = SimulateOptions {

@@ -3,11 +3,13 @@
 //! What counts is a step in the middle of a run, as it is expected to be. [Simple choices](choices) are simulated first:
 //! the best of them is what a plan is compared with, and what it did is a plan, too. The planner's equations make others,
 //! for a step alone, of the grains that promise most. The best of all of them by the expected run is
-//! [improved](improve) by the simulator. The clock decides only when to stop.
+//! [improved](improve) by the simulator. Where none of these is cheaper than the cheapest simple choice, that one is the
+//! plan, and order and unit are left to its policy. The clock decides only when to stop.
 
 mod bound;
 mod candidate;
 mod choices;
+mod clock;
 mod cluster;
 mod contender;
 mod improve;
@@ -17,13 +19,17 @@ mod pool;
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use dahl_core::Stop;
+use dahl_core::report::{Report, Table};
+use dahl_core::{Joules, Seconds, Stop, Watts};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::Lowered;
-use dahl_plan::{Goal, GraphProblem, Limits, Objective, PlanError, Progress, SteadyBound};
+use dahl_plan::explain;
+use dahl_plan::{
+    Alternative, Goal, GraphProblem, Limits, Objective, PlanError, Progress, SteadyBound,
+};
 
 use crate::error::TuneError;
 use crate::follow::StepPlan;
@@ -32,7 +38,8 @@ use crate::machine_model::MachineModel;
 use crate::stages::Staging;
 
 use candidate::Candidate;
-use choices::Choices;
+use choices::{Choices, Rival};
+use clock::{Clock, Watch};
 pub use cluster::{ClusterPlan, NodeShare, plan_cluster};
 use pool::{Found, Pool};
 
@@ -48,6 +55,9 @@ const SOLVED: usize = 3;
 /// Iterations of the bound of a step of a run.
 const BOUND: usize = 2000;
 
+/// How long a plan is searched for that has to be there soon.
+const QUICK: Duration = Duration::from_secs(5);
+
 /// How hard to plan.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
@@ -55,6 +65,8 @@ pub struct PlanOptions {
     pub goal: Goal,
     /// Whether the grain is searched; else it is the step's.
     pub search_grain: bool,
+    /// Whether every task has its unit and its place beforehand; else order and unit may be left to a policy.
+    pub fixed: bool,
     /// Stop when the plan is proven to be within this part of the optimum.
     pub gap: f64,
     /// Stop after this long.
@@ -80,6 +92,7 @@ impl Default for PlanOptions {
                 deadline: None,
             },
             search_grain: true,
+            fixed: false,
             gap: 0.001,
             time_limit: Duration::from_secs(20),
             rounds: u64::MAX,
@@ -92,9 +105,9 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    /// Whether to search on at a moment, where `until` is the latest.
-    fn go_on(&self, begin: Instant, until: Duration) -> bool {
-        begin.elapsed() < until && !self.stop.is_requested()
+    /// Whether to search on, where `until` is the latest.
+    fn go_on(&self, since: &Watch<'_>, until: Duration) -> bool {
+        since.elapsed() < until && !self.stop.is_requested()
     }
 
     fn limits(&self) -> Limits<'_> {
@@ -133,32 +146,58 @@ pub struct FrontierPoint {
     pub lower_bound_joules: f64,
 }
 
+impl FrontierPoint {
+    /// Points under each other.
+    pub fn table(points: &[FrontierPoint]) -> Table {
+        let mut table = Table::new(">time|>energy|>no less than|>mean power");
+        for p in points {
+            table.row([
+                Seconds(p.seconds).to_string(),
+                Joules(p.joules).to_string(),
+                Joules(p.lower_bound_joules).to_string(),
+                Watts(p.joules / p.seconds.max(f64::MIN_POSITIVE)).to_string(),
+            ]);
+        }
+        table
+    }
+}
+
 /// Plans a step for a machine.
 pub fn plan(
     step: &Step,
     machine: &MachineModel,
     options: &PlanOptions,
 ) -> Result<Planned, TuneError> {
-    let begin = Instant::now();
+    plan_by(step, machine, options, None, &Clock::default())
+}
+
+/// Refuses steps that differ from each other.
+fn all_alike(step: &Step) -> Result<(), TuneError> {
     if step.versions() > 1 {
         let text = "plans are for steps that are all alike, and weights with versions make steps that differ: plan a \
                     pipeline with a flush, such as 1f1b";
         return Err(TuneError::Option(text.into()));
     }
+    Ok(())
+}
+
+/// The same by a clock, with the simple choices if they were simulated before.
+fn plan_by(
+    step: &Step,
+    machine: &MachineModel,
+    options: &PlanOptions,
+    known: Option<Choices>,
+    clock: &Clock,
+) -> Result<Planned, TuneError> {
+    let begin = &clock.watch();
+    all_alike(step)?;
     let (goal, limit) = (&options.goal, options.time_limit);
     let until = |part: f64| move || options.go_on(begin, limit.mul_f64(part));
-    let grains = match options.search_grain {
-        true => choices::grains(step, machine.machine.units.len()),
-        false => vec![step.grain.clone()],
+    let choices = match known {
+        Some(known) => known,
+        None => Choices::of(step, machine, options, &mut until(0.3))?,
     };
-    let choices = Choices::new(step, machine, &grains, goal, MOST_TASKS, &mut until(0.3))?;
-    let mut pool = Pool {
-        machine,
-        options,
-        choices,
-        best: None,
-        warning: None,
-    };
+    let mut pool = Pool::new(machine, options, choices);
     let first: Vec<_> = pool.choices.all.iter().take(ADOPTED).cloned().collect();
     let mut grains = Vec::new();
     for choice in &first {
@@ -189,44 +228,78 @@ pub fn plan(
             refused = pool.solve(grain, none, &mut until(part)).err().or(refused);
         }
     }
-    let late = pool.best.as_ref().is_none_or(|b| b.cost.is_infinite());
+    let rivals = pool.choices.rivals(machine);
+    if !options.fixed {
+        rivals.iter().for_each(|rival| pool.leave_to(rival));
+    }
+    let late = pool.chosen().is_none_or(|b| b.cost.is_infinite());
     if let (true, Some(refused), Some(_)) = (late, refused, goal.deadline) {
         return Err(refused);
     }
     let bound = |pool: &Pool<'_>| {
-        let best = pool.best.as_ref()?;
-        let of = &pool.choices.candidates[best.candidate];
+        let chosen = pool.chosen()?;
+        let of = &pool.choices.candidates[chosen.candidate];
         of.bound(goal, BOUND, &mut until(1.0))
     };
     let least = bound(&pool).map_or(0.0, |b| b.cost);
+    let enough = least / (1.0 - options.gap.clamp(0.0, 0.99));
     let mut round = 0;
-    while round < options.rounds && pool.improve(least, round, &mut until(0.95)) {
+    while round < options.rounds && pool.improve(enough, round, &mut until(0.95)) {
         round += 1;
     }
     let Some(steady) = bound(&pool) else {
         return Err(TuneError::Plan("no grain can be planned".into()));
     };
-    finish(pool, steady)
+    let rivals = rivals.into_iter().map(|r| r.alternative).collect();
+    finish(pool, rivals, steady)
+}
+
+/// The plan that leaves a step with a grain to a simple choice.
+fn plan_of_choice(
+    step: &Step,
+    machine: &MachineModel,
+    options: &PlanOptions,
+    (grain, rival): (&Grain, &Rival),
+    alternatives: Vec<Alternative>,
+    keep_going: &mut dyn FnMut() -> bool,
+) -> Result<Planned, TuneError> {
+    let candidate = Candidate::new(step, grain, machine)?;
+    let mut rival = rival.clone();
+    rival.choice.candidate = 0;
+    let steady = candidate.bound(&options.goal, BOUND, keep_going);
+    let choices = Choices {
+        candidates: vec![candidate],
+        all: vec![rival.choice.clone()],
+        considered: 1,
+    };
+    let mut pool = Pool::new(machine, options, choices);
+    pool.leave_to(&rival);
+    let steady = steady.ok_or_else(|| TuneError::Plan("no grain can be planned".into()))?;
+    finish(pool, alternatives, steady)
 }
 
 /// Says what the best plan is compared with, and how far from the optimum it may be.
-fn finish(mut pool: Pool<'_>, bound: SteadyBound) -> Result<Planned, TuneError> {
-    let (machine, options) = (pool.machine, pool.options);
+fn finish(
+    mut pool: Pool<'_>,
+    mut rivals: Vec<Alternative>,
+    bound: SteadyBound,
+) -> Result<Planned, TuneError> {
+    let options = pool.options;
     let Some(Found {
         candidate,
         mut file,
         ..
-    }) = pool.best.take()
+    }) = pool.take()
     else {
         return Err(TuneError::Plan("no grain can be planned".into()));
     };
-    let mut rivals = pool.choices.alternatives(machine);
     file.alternatives.append(&mut rivals);
     if let Some(staging) = &options.pipeline {
         let of = &pool.choices.candidates[candidate];
         file.alternatives.extend(contender::pipelined(of, staging));
     }
-    if file.expected.is_some() {
+    let unknown = file.expected.is_none();
+    if !unknown {
         file.bounded(bound);
     }
     options.progress.bounded(file.lower_bound);
@@ -245,7 +318,7 @@ fn finish(mut pool: Pool<'_>, bound: SteadyBound) -> Result<Planned, TuneError> 
     });
     Ok(Planned {
         plan: StepPlan::new(file, candidate.step.clone()),
-        warning: pool.warning.or(guess),
+        warning: pool.warning.filter(|_| unknown).or(guess),
         stopped: options.stop.is_requested(),
         candidate,
         tried,
@@ -324,12 +397,43 @@ fn quick_cost(graph: &GraphProblem, goal: &Goal) -> Result<f64, PlanError> {
 }
 
 impl Planned {
+    /// What a run is expected to take, beside alternatives, and the plan in words; finding it has taken so long.
+    pub fn report(&self, taken: Duration) -> Report {
+        let mut out = Report::default();
+        let (plan, step) = (&self.plan.file, &self.plan.step);
+        let (seconds, joules) = plan.per_step();
+        out.line(format!("expected of a run: {} and {} per step; lower bound {}, gap {:.2} % ({}); grain {}; {:.1} s",
+            Seconds(seconds),
+            Joules(joules),
+            plan.target.objective.show(plan.lower_bound),
+            100.0 * plan.gap,
+            plan.target.objective,
+            step.grain.in_short(),
+            taken.as_secs_f64()));
+        if let Some(best) = plan.alternatives.first() {
+            out.line(format!(
+                "{}: {} and {} per step",
+                best.name, best.seconds, best.joules
+            ));
+        }
+        if let Some(policy) = &plan.policy {
+            out.line(format!(
+                "the best is a simple choice: this plan leaves order and unit to {} at run time",
+                policy.name
+            ));
+        }
+        out.line("");
+        out.parts.extend(explain::report(plan).parts);
+        out
+    }
+
     /// Plans from the fastest to the thriftiest, as runs that follow them are expected to be: those of the same grain
     /// by the equations, simple choices, and the plan itself.
     pub fn frontier(&self, time_limit: Duration) -> Result<Vec<FrontierPoint>, TuneError> {
         /// Plans between the two ends.
         const POINTS: usize = 9;
-        let begin = Instant::now();
+        let clock = Clock::default();
+        let begin = clock.watch();
         let light = Limits {
             rounds: 1500,
             bound_iterations: 500,
@@ -339,7 +443,7 @@ impl Planned {
         };
         let of = &self.candidate;
         let deadline = self.options.goal.deadline;
-        let mut keep_going = || self.options.go_on(begin, time_limit);
+        let mut keep_going = || self.options.go_on(&begin, time_limit);
         let plans = dahl_plan::frontier(
             &of.problem.problem,
             deadline,
@@ -382,4 +486,19 @@ fn pareto(mut points: Vec<(f64, f64)>, bound: impl Fn(f64) -> f64) -> Vec<Fronti
         lower_bound_joules: bound(seconds).min(joules),
     };
     points.into_iter().map(point).collect()
+}
+
+/// The fastest plan with an order that is found in a few seconds, with the step's own grain.
+pub fn quick_plan(step: &Step, machine: &MachineModel) -> Result<StepPlan, TuneError> {
+    let options = PlanOptions {
+        goal: Goal {
+            objective: Objective::Time,
+            deadline: None,
+        },
+        search_grain: false,
+        fixed: true,
+        time_limit: QUICK,
+        ..PlanOptions::default()
+    };
+    Ok(plan(step, machine, &options)?.plan)
 }

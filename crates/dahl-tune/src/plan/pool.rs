@@ -1,7 +1,7 @@
-//! Plans in competition: what a step of a run costs decides, whoever made the plan.
+//! Plans in competition: what a step of a run costs decides, not who made the plan.
 //!
-//! Plans come from the planner's equations, from what simple choices did, and from changes of these. All are judged
-//! alike, by the expected run. A grain whose durations were never measured has to be better by more than such guesses
+//! Plans come from the planner's equations, from what simple choices did, and from changes of these; and a simple choice
+//! is a plan itself, which leaves order and unit to its policy. All are judged alike, by the expected run. A grain whose durations were never measured has to be better by more than such guesses
 //! are usually off.
 
 use dahl_core::{Joules, Seconds};
@@ -9,7 +9,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_plan::{Goal, Orders, PlanFile};
 
 use super::candidate::{Candidate, PerStep};
-use super::choices::{Choice, Choices};
+use super::choices::{Choice, Choices, Rival};
 use super::improve::improve;
 use super::{PlanOptions, contender};
 use crate::error::TuneError;
@@ -18,6 +18,9 @@ use crate::machine_model::MachineModel;
 /// How much better a plan must be whose durations are guesses.
 const GUESS: f64 = 1.15;
 
+/// By which part a policy must be cheaper than an order: less is rounding.
+const ROUNDING: f64 = 1e-13;
+
 /// A plan, for which candidate it is, and what is known of it.
 pub(super) struct Found {
     pub candidate: usize,
@@ -25,15 +28,44 @@ pub(super) struct Found {
     pub cost: f64,
 }
 
-/// See the module.
+impl Found {
+    fn orders(&self) -> Orders {
+        Orders {
+            units: self.file.orders(),
+            states: self.file.states(),
+        }
+    }
+}
+
 pub(super) struct Pool<'a> {
     pub machine: &'a MachineModel,
     pub options: &'a PlanOptions,
     /// Candidates, and the choices that were tried with them.
     pub choices: Choices,
+    /// The best plan with an order.
     pub best: Option<Found>,
+    /// The best that leaves it to a policy.
+    pub left: Option<Found>,
     /// Why nothing is expected of a plan's run, where that is so.
     pub warning: Option<String>,
+}
+
+impl<'a> Pool<'a> {
+    /// With no plan yet.
+    pub(super) fn new(
+        machine: &'a MachineModel,
+        options: &'a PlanOptions,
+        choices: Choices,
+    ) -> Pool<'a> {
+        Pool {
+            machine,
+            options,
+            choices,
+            best: None,
+            left: None,
+            warning: None,
+        }
+    }
 }
 
 impl Pool<'_> {
@@ -57,6 +89,21 @@ impl Pool<'_> {
         Ok(all.len() - 1)
     }
 
+    /// What a plan of a candidate is worth that takes so much: more where durations are guesses.
+    fn worth(&self, candidate: usize, takes: PerStep) -> f64 {
+        let of = &self.choices.candidates[candidate];
+        let guessed = of.durations.guessed(&of.lowered.graph) > 0;
+        takes.cost(self.goal()) * if guessed { GUESS } else { 1.0 }
+    }
+
+    fn tell(&self, takes: PerStep) {
+        let any_time = Goal {
+            deadline: None,
+            ..*self.goal()
+        };
+        self.options.progress.found(takes.cost(&any_time));
+    }
+
     /// Keeps a plan if it is the best, by what is expected of its run.
     pub(super) fn offer(&mut self, candidate: usize, mut file: PlanFile) {
         let of = &self.choices.candidates[candidate];
@@ -69,25 +116,58 @@ impl Pool<'_> {
             seconds: Seconds(seconds),
             joules: Joules(joules),
         };
-        let guessed = of.durations.guessed(&of.lowered.graph) > 0;
-        let cost = takes.cost(self.goal()) * if guessed { GUESS } else { 1.0 };
         // One that nothing is expected of only if there is no other.
-        let cost = if file.expected.is_some() {
-            cost
-        } else {
-            f64::INFINITY
+        let cost = match file.expected {
+            Some(_) => self.worth(candidate, takes),
+            None => f64::INFINITY,
         };
         if self.best.as_ref().is_none_or(|b| cost < b.cost) {
-            self.options.progress.found(takes.cost(&Goal {
-                deadline: None,
-                ..*self.goal()
-            }));
+            self.tell(takes);
             self.best = Some(Found {
                 candidate,
                 file,
                 cost,
             });
         }
+    }
+
+    /// Keeps a simple choice as a plan if it is cheaper than all that have an order, and than the one that is kept.
+    pub(super) fn leave_to(&mut self, rival: &Rival) {
+        let Some(expected) = &rival.expected else {
+            return;
+        };
+        let (candidate, takes) = (rival.choice.candidate, PerStep::of(expected));
+        let cost = self.worth(candidate, takes);
+        let least = cost * (1.0 + ROUNDING);
+        if cost.is_infinite() || self.chosen().is_some_and(|c| c.cost <= least) {
+            return;
+        }
+        let of = &self.choices.candidates[candidate];
+        let target = of.target(&self.machine.machine.name, self.goal());
+        let file = target
+            .ok()
+            .and_then(|t| rival.choice.file(of, self.machine, t));
+        if let Some(mut file) = file {
+            file.expected = Some(expected.clone());
+            self.tell(takes);
+            self.left = Some(Found {
+                candidate,
+                file,
+                cost,
+            });
+        }
+    }
+
+    /// The best of all plans; one with an order if a policy is no cheaper.
+    pub(super) fn chosen(&self) -> Option<&Found> {
+        let both = self.best.iter().chain(&self.left);
+        both.min_by(|a, b| a.cost.total_cmp(&b.cost))
+    }
+
+    /// The same, for good.
+    pub(super) fn take(&mut self) -> Option<Found> {
+        let both = self.best.take().into_iter().chain(self.left.take());
+        both.min_by(|a, b| a.cost.total_cmp(&b.cost))
     }
 
     /// Plans what a choice did, step by step.
@@ -115,20 +195,17 @@ impl Pool<'_> {
         }
     }
 
-    /// Changes the best plan as long as that helps. Says whether another round may help, too: there is time, something to
-    /// change, and a gap to the bound.
+    /// Changes the best plan as long as that helps and it costs more than what is enough. Says whether another round may
+    /// help, too: there is time, something to change, and more than enough.
     pub(super) fn improve(
         &mut self,
-        bound: f64,
+        enough: f64,
         round: u64,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> bool {
         let Some(best) = &self.best else { return false };
         let candidate = best.candidate;
-        let mut orders = Orders {
-            units: best.file.orders(),
-            states: best.file.states(),
-        };
+        let mut orders = best.orders();
         let of = &self.choices.candidates[candidate];
         let goal = *self.goal();
         let units = &of.durations.machine.units;
@@ -136,7 +213,6 @@ impl Pool<'_> {
         let Some(before) = of.follow(&orders).map(|t| t.cost(&goal)) else {
             return false;
         };
-        let enough = bound / (1.0 - self.options.gap.clamp(0.0, 0.99));
         if rigid || before <= enough || !keep_going() {
             return false;
         }

@@ -1,84 +1,36 @@
-//! The bubble that a trace shows: how much longer the devices of a pipeline are at a step than its busiest one computes.
-//!
-//! A device is at a step from its first task of that step to its last, and computes while one of its units does. With
-//! stages of equal cost the longest stay is `(1 + bubble)` times what each computes: the figure of the literature, in
-//! which devices that begin later and end earlier are not said to wait. With unequal stages it is what a step in a run of many takes
-//! beyond the least that is possible with these stages. A unit that has next to nothing to do does not count as one
-//! that waits.
+//! Traces of pipelines say which units are a device, so that [`dahl_trace::summary::bubble`] finds how long they waited.
 
-use std::collections::BTreeMap;
-
-use dahl_core::trace::Trace;
+use dahl_core::trace::{Trace, TraceUnit};
+use dahl_trace::summary::bubble::{DEVICES, bubble};
 
 use super::Staging;
 
 impl Staging {
-    /// Of steps that ran one at a time, the bubble of the least disturbed one; none of none, and none of a pipeline without a
-    /// flush, whose steps are never alone. Steps that were not recorded whole are left out, as long as one was.
-    pub fn bubble(&self, trace: &Trace) -> Option<f64> {
-        let devices = match trace.nodes.len() {
-            _ if !self.is_strict() => return None,
-            0 | 1 => self.groups(trace.units.len())?,
+    /// Makes a trace of this pipeline what readers of traces expect: tasks come after those they wait for. Writes into it what it
+    /// was, and which device each unit belongs to; nothing for a pipeline without a flush, whose steps are never alone.
+    pub fn mark(&self, trace: &mut Trace) {
+        dahl_trace::renumber(trace);
+        let devices: Option<Vec<u16>> = match trace.nodes.len() {
+            _ if !self.is_strict() => None,
+            0 | 1 => self.groups(trace.units.len()),
             nodes => {
-                let node = |u: &dahl_core::trace::TraceUnit| {
-                    trace.memories[usize::from(u.memory)].node as usize
-                };
-                let device = |n: usize| self.device_of_node(n, nodes) as u16;
-                trace.units.iter().map(|u| device(node(u))).collect()
+                let node = |u: &TraceUnit| trace.memories[usize::from(u.memory)].node as usize;
+                let device = |u: &TraceUnit| self.device_of_node(node(u), nodes) as u16;
+                Some(trace.units.iter().map(device).collect())
             }
         };
-        least(trace, &devices)
-    }
-}
-
-/// The least of all steps, where each unit belongs to a device.
-fn least(trace: &Trace, device_of: &[u16]) -> Option<f64> {
-    // By step and device: begins and ends of tasks. Every node of a cluster counts its own launches.
-    let mut steps: BTreeMap<u64, BTreeMap<u16, Vec<(u64, u64)>>> = BTreeMap::new();
-    for run in &trace.tasks {
-        let step = trace.launches[run.id.launch as usize].step;
-        let device = device_of[usize::from(run.unit)];
-        let devices = steps.entry(step).or_default();
-        devices
-            .entry(device)
-            .or_default()
-            .push((run.start, run.end));
-    }
-    let tasks =
-        |devices: &BTreeMap<u16, Vec<(u64, u64)>>| devices.values().map(Vec::len).sum::<usize>();
-    let most = steps.values().map(tasks).max()?;
-    steps.retain(|_, devices| tasks(devices) == most);
-    let bubbles = steps.into_values().filter_map(|devices| {
-        let (mut stays, mut computes) = (0, 0);
-        for (_, mut tasks) in devices {
-            let (stay, busy) = stay(&mut tasks);
-            (stays, computes) = (stay.max(stays), busy.max(computes));
+        let devices = devices.into_iter().flatten().map(|d| d.to_string());
+        let devices: Vec<String> = devices.collect();
+        if !devices.is_empty() {
+            let facts = [("pipeline", self.summary()), (DEVICES, devices.join(" "))];
+            let facts = facts.map(|(name, text)| (name.to_string(), text));
+            trace.about.extend(facts);
         }
-        (computes > 0).then(|| (stays - computes) as f64 / computes as f64)
-    });
-    bubbles.min_by(f64::total_cmp)
-}
-
-/// From the first begin to the last end, and for how much of that time something runs.
-fn stay(tasks: &mut [(u64, u64)]) -> (u64, u64) {
-    tasks.sort_unstable();
-    let first = tasks.first().map_or(0, |t| t.0);
-    let (mut at, mut busy) = (first, 0);
-    for &(begin, end) in tasks.iter() {
-        busy += end.saturating_sub(begin.max(at));
-        at = at.max(end);
     }
-    (at - first, busy)
-}
 
-#[cfg(test)]
-mod tests {
-    use super::stay;
-
-    #[test]
-    fn a_device_computes_while_one_of_its_units_does() {
-        assert_eq!(stay(&mut []), (0, 0));
-        assert_eq!(stay(&mut [(5, 7), (2, 3)]), (5, 3));
-        assert_eq!(stay(&mut [(2, 10), (3, 4), (9, 12), (12, 13)]), (11, 11));
+    /// The bubble that a trace of this pipeline shows.
+    pub fn bubble(&self, mut trace: Trace) -> Option<f64> {
+        self.mark(&mut trace);
+        bubble(&trace)
     }
 }

@@ -27,7 +27,7 @@ impl Staging {
     ///
     /// # Errors
     /// If the step cannot be lowered or placed.
-    pub fn memory(self: &Arc<Self>) -> Result<Vec<StageMemory>, TuneError> {
+    pub(crate) fn memory(self: &Arc<Self>) -> Result<Vec<StageMemory>, TuneError> {
         let devices = self.pipeline.devices;
         let (graph, io) = self.step.lower_row()?;
         let shares = self.even_shares(devices);

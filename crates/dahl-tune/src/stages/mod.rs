@@ -41,7 +41,7 @@ use dahl_sched::policy::{self, Order, Orders, Policy};
 use crate::error::TuneError;
 
 pub use memory::StageMemory;
-pub use planned::cut_of;
+pub use planned::training_options;
 pub use text::{Pipeline, PipelineKind};
 
 /// A pipeline of a step: its stages, and the order of its operations.
@@ -188,11 +188,6 @@ impl Staging {
         &self.pipeline
     }
 
-    /// The first layer of every stage.
-    pub fn firsts(&self) -> &[usize] {
-        &self.firsts
-    }
-
     /// The order of operations, by static costs.
     pub fn schedule(&self) -> &PipelineSchedule {
         &self.schedule
@@ -293,7 +288,7 @@ impl Staging {
     }
 
     /// The order of a graph of the step for so many groups of units; none of graphs that train nothing, or fewer samples.
-    pub fn order(&self, graph: &Graph, groups: usize) -> Option<Order> {
+    pub(crate) fn order(&self, graph: &Graph, groups: usize) -> Option<Order> {
         self.order_row(graph, 1, groups)
     }
 

@@ -133,7 +133,7 @@ impl Pipeline {
 }
 
 /// The first layers of all stages but the first, if the stages of a plan for a step's profile are ranges of its layers.
-pub fn cut_of(step: &Step, profile: &Profile, plan: &PipelinePlan) -> Option<Vec<usize>> {
+pub(crate) fn cut_of(step: &Step, profile: &Profile, plan: &PipelinePlan) -> Option<Vec<usize>> {
     let mut cut = Vec::new();
     let mut before = 0;
     for stage in &plan.stages {
@@ -154,4 +154,32 @@ fn layer(step: &Step, profile: &Profile, number: usize) -> Option<usize> {
         *name == label || name.starts_with(&format!("{label}.."))
     };
     places_to_cut(step).into_iter().find(is)
+}
+/// The options that train in the stages of a plan, and its units in their order; where every stage is a range of layers.
+pub fn training_options(
+    step: &Step,
+    profile: &Profile,
+    plan: &PipelinePlan,
+    options: &PipelineOptions,
+) -> Option<(String, String)> {
+    let cut = cut_of(step, profile, plan).filter(|c| !c.is_empty())?;
+    let text = |numbers: Vec<usize>, between: &str| -> String {
+        let all: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        all.join(between)
+    };
+    let stages = plan.stages.len();
+    let replicas: Vec<usize> = plan.stages.iter().map(|s| s.replicas).collect();
+    let replicas = match replicas.iter().all(|&r| r == 1) {
+        true => String::new(),
+        false => format!(" --replicas {}", text(replicas, ":")),
+    };
+    let kind = match options.micro_batches {
+        Some(m) => format!("{stages}:1f1b --micro-batches {m}"),
+        None => format!("{stages}:pipedream"),
+    };
+    let units: Vec<&str> = (plan.stages.iter())
+        .flat_map(|s| s.units.iter().map(String::as_str))
+        .collect();
+    let options = format!("--pipeline {kind} --cut {}{replicas}", text(cut, ","));
+    Some((options, units.join(", ")))
 }

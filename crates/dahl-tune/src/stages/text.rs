@@ -4,7 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use dahl_core::text::unknown;
+use dahl_nn::Model;
 use dahl_plan::pipeline::ScheduleKind;
+use serde::{Deserialize, Serialize};
+
+use crate::error::TuneError;
 
 /// How batches go through a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,8 @@ pub enum PipelineKind {
 }
 
 /// A pipeline: how many devices, and how batches go through them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PipelineText", into = "PipelineText")]
 pub struct Pipeline {
     /// How many devices there are, each with one stage, or with two where the schedule says so.
     pub devices: usize,
@@ -34,6 +39,47 @@ pub struct Pipeline {
     pub cut: Vec<usize>,
     /// Nodes or units of each device; one for each if empty, or as even as there are.
     pub replicas: Vec<usize>,
+}
+
+/// A pipeline in files.
+#[derive(Serialize, Deserialize)]
+struct PipelineText {
+    /// As it is typed: `4:zb-h1`.
+    name: String,
+    kept: Vec<usize>,
+    cut: Vec<usize>,
+    replicas: Vec<usize>,
+}
+
+impl From<Pipeline> for PipelineText {
+    fn from(pipeline: Pipeline) -> PipelineText {
+        let name = pipeline.to_string();
+        let Pipeline {
+            kept,
+            cut,
+            replicas,
+            ..
+        } = pipeline;
+        PipelineText {
+            name,
+            kept,
+            cut,
+            replicas,
+        }
+    }
+}
+
+impl TryFrom<PipelineText> for Pipeline {
+    type Error = String;
+
+    fn try_from(text: PipelineText) -> Result<Pipeline, String> {
+        Ok(Pipeline {
+            kept: text.kept,
+            cut: text.cut,
+            replicas: text.replicas,
+            ..text.name.parse()?
+        })
+    }
 }
 
 /// Names of kinds that are no schedules with a flush.
@@ -66,6 +112,31 @@ impl Pipeline {
         }
     }
 
+    /// The same with stages that begin, behind the first, at layers of a model: their numbers or names, as in `4,9`.
+    ///
+    /// # Errors
+    /// If the model has no such layer.
+    pub fn cut_at(self, model: &Model, layers: &str) -> Result<Pipeline, TuneError> {
+        let layer = |name: &str| {
+            match name.parse() {
+            Ok(number) => Ok(number),
+            Err(_) => (0..model.layers.len()).find(|&l| model.label(l) == name).ok_or_else(|| {
+                TuneError::Option(format!(
+                    "--cut {name}: {} has no such layer; give its number, from 0 to {}, or its name, as `dahl models` lists \
+                     them",
+                    model.name,
+                    model.layers.len().saturating_sub(1)
+                ))
+            }),
+        }
+        };
+        let cut = layers.split(',').map(|name| layer(name.trim()));
+        Ok(Pipeline {
+            cut: cut.collect::<Result<_, _>>()?,
+            ..self
+        })
+    }
+
     /// The options of the command line that ask for it, with so many micro-batches.
     pub(crate) fn options(&self, micro_batches: usize) -> String {
         let join = |all: &[usize], between: &str| {
@@ -86,7 +157,7 @@ impl Pipeline {
     }
 
     /// How many stages the model is cut into.
-    pub fn stages(&self) -> usize {
+    pub(crate) fn stages(&self) -> usize {
         match self.kind {
             PipelineKind::Flush(kind) => self.devices * kind.stages_per_device(),
             _ => self.devices,

@@ -26,6 +26,8 @@ fn main() -> Done {
     shipped_model_and_data(&folder)?;
     own_model_and_data()?;
     events_stop_a_run()?;
+    early_stopping()?;
+    bytes_in_memory()?;
     checkpoint_and_resume(&folder)?;
     trace(&folder)?;
     calibrate_simulate_plan_follow(&folder)?;
@@ -33,6 +35,9 @@ fn main() -> Done {
     gpu()?;
     own::layer_loss_optimizer()?;
     own::policy()?;
+    own::device()?;
+    own::codelet()?;
+    errors_of_others()?;
     mistakes_are_told()?;
     std::fs::remove_dir_all(&folder)?;
     println!("every promise kept");
@@ -149,6 +154,54 @@ fn events_stop_a_run() -> Done {
     })?;
     assert_eq!((history.len(), steps), (2, 40));
     assert!(kept.ok_or("kept weights")? == trainer.weights()?);
+    Ok(())
+}
+
+/// Stops when the validation loss rises, and goes back to the weights before.
+fn early_stopping() -> Done {
+    let (data, mut best) = (small()?, (f64::INFINITY, None));
+    let mut trainer = Trainer::new(models::first())
+        .epochs(50)
+        .learning_rate(0.02);
+    let history = trainer.fit_with(&data, |progress, epoch| {
+        let loss = epoch.and_then(|e| e.validation).map(|v| v.mean_loss());
+        match loss {
+            Some(loss) if loss > best.0 => return ControlFlow::Break(()),
+            Some(loss) => best = (loss, progress.weights().ok()),
+            None => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert!(history.len() < 50);
+    let mut kept = Trainer::new(models::first()).init(best.1.ok_or("weights")?);
+    let totals = kept.evaluate(data.validation.ok_or("a validation set")?)?;
+    assert_eq!(totals.mean_loss(), best.0);
+    Ok(())
+}
+
+/// Bytes are pixels: what is trained on them is told apart as by floats between 0 and 1.
+fn bytes_in_memory() -> Done {
+    let shape = [3, 2, 2];
+    let bytes: Vec<u8> = (0..12 * 200).map(|i| (i * i % 251) as u8).collect();
+    let labels: Vec<u8> = bytes.chunks(12).map(|x| u8::from(x[0] > 125)).collect();
+    let floats: Vec<f32> = bytes.iter().map(|&b| f32::from(b) / 255.0).collect();
+    let model = Model::builder("bytes", shape).flatten().linear(2).build()?;
+    let train = |data: InMemory| -> Result<_, dahl::Error> {
+        let mut trainer = Trainer::new(model.clone()).epochs(3);
+        trainer.fit(&Data::from(data))?;
+        trainer.weights()
+    };
+    let of_bytes = train(InMemory::new(shape, bytes, labels.clone())?)?;
+    assert!(of_bytes == train(InMemory::new(shape, floats, labels)?)?);
+    Ok(())
+}
+
+/// One type of error is carried into those of others.
+fn errors_of_others() -> Done {
+    let fails = || -> anyhow::Result<Data> { Ok(Data::open("folder:/nowhere", [1, 2, 2])?) };
+    let told = fails().err().ok_or("an error")?;
+    assert!(told.downcast_ref::<dahl::Error>().is_some());
+    assert!(told.to_string().contains("/nowhere"), "{told}");
     Ok(())
 }
 

@@ -1,9 +1,11 @@
-//! What a program adds of its own: a codelet, a layer, a loss, an optimiser, a policy.
+//! What a program adds of its own: a codelet, a layer, a loss, an optimiser, a policy, a device.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use dahl::core::Mode::{Read, Write};
-use dahl::core::{Seconds, UnitId};
+use dahl::core::{Bytes, Seconds, UnitId};
 use dahl::data::InMemory;
 use dahl::nn::keys::Named;
 use dahl::nn::layers::Layer;
@@ -12,6 +14,9 @@ use dahl::nn::lower::{LossTape, Tape};
 use dahl::nn::model::Extent;
 use dahl::nn::optim::UpdateRule;
 use dahl::prelude::*;
+use dahl::runtime::DeviceSpec;
+use dahl::runtime::driver::{CpuDriver, Driver, DriverError, Job};
+use dahl::runtime::memory::HostDevice;
 use dahl::sched::policy::{Policy, TaskRef, World};
 use serde::{Deserialize, Serialize};
 
@@ -209,5 +214,55 @@ pub fn policy() -> Done {
     let mut own = trainer().runtime(|builder| builder.with_policy(|_| LastFirst::default()));
     own.fit(&data)?;
     assert!(usual.weights()? == own.weights()?);
+    Ok(())
+}
+
+/// Counts the tasks that it executes.
+struct Counting(Arc<AtomicUsize>);
+
+impl Driver for Counting {
+    fn kind(&self) -> UnitKind {
+        UnitKind::CPU
+    }
+
+    unsafe fn execute(&self, job: &Job<'_>, scratch: &mut [u8]) -> Result<(), DriverError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { CpuDriver.execute(job, scratch) }
+    }
+}
+
+/// All tasks run on a unit of the program's own, whose memory is reached by copies.
+pub fn device() -> Done {
+    let data = crate::small()?;
+    let trainer = || Trainer::new(models::first()).epochs(1);
+    let mut usual = trainer();
+    usual.fit(&data)?;
+    let executed = Arc::new(AtomicUsize::new(0));
+    let spec = DeviceSpec {
+        name: "own:0".into(),
+        driver: Box::new(Counting(executed.clone())),
+        backing: Box::new(HostDevice::new(1e12, Duration::ZERO)),
+        capacity: Bytes(1 << 30),
+        links: [(1e12, Seconds(0.0)); 2],
+    };
+    let mut own = trainer().runtime(|builder| builder.workers(0).device(spec));
+    own.fit(&data)?;
+    assert!(usual.weights()? == own.weights()?);
+    assert!(executed.load(Ordering::Relaxed) > 20 * 10);
+    Ok(())
+}
+
+/// A graph of the program's own codelet, launched by hand.
+pub fn codelet() -> Done {
+    let arena = Arena::new();
+    let (x, mut y) = (arena.from_slice([4], &[1.0f32, 2.0, 3.0, 4.0])?, arena.zeros::<f32, 1>([4])?);
+    let recorder = Recorder::new();
+    let operands = [x.read(), y.write()];
+    recorder.submit(Task::new(&SCALE, &operands).params(&[Param::Float(0.5)]));
+    let graph = recorder.finish()?;
+    let mut runtime = Runtime::builder().build()?;
+    runtime.launch(&graph)?;
+    assert_eq!(*runtime.read(&y)?, [0.5, 1.0, 1.5, 2.0]);
     Ok(())
 }

@@ -4,19 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, CommandFactory, Parser};
 use dahl::experiment::{Cell, Level, Steps, serve};
-use dahl::nn::Step;
-use dahl::plan::{Goal, Objective};
-use dahl::tune::{
-    MachineModel, PlanOptions, SimulateOptions, StepBench, StepPlan, ThisMachine, TimesFrom, Units,
-};
+use dahl::tune::{MachineModel, StepBench, ThisMachine, TimesFrom, Units};
 
 use crate::commands::run_args::RunArgs;
 use crate::commands::step_args::{StepArgs, model};
-
-/// How long a plan is searched for.
-const PLANNING: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A cell as options.
 #[derive(Parser)]
@@ -31,6 +25,8 @@ struct Options {
 
 /// Runs the command.
 pub fn run() -> anyhow::Result<()> {
+    // A terminal's Ctrl-C is for the harness, which says what is kept and ends this process.
+    crate::interrupt::keep();
     let input = std::io::stdin().lock();
     serve(input, std::io::stdout().lock(), |cell| {
         load(cell).map_err(|e| dahl::core::text::chain(e.as_ref()))
@@ -62,18 +58,26 @@ fn words(cell: &Cell) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
+/// What is wrong with a cell's options, in words of factors.
+fn refused(error: &clap::Error) -> anyhow::Error {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        let command = Options::command();
+        let names: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
+        let factor = option.trim_start_matches('-');
+        return anyhow::anyhow!(
+            "{} (a factor of other engines needs [[only]])",
+            dahl::core::text::unknown("factor", factor, &names)
+        );
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    anyhow::anyhow!("{}", first.trim_start_matches("error: "))
+}
+
 fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
-    let options = Options::try_parse_from(words(cell)?).map_err(|e| {
-        let text = e.to_string();
-        anyhow::anyhow!(
-            "{}",
-            text.lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ")
-                .to_owned()
-        )
-    })?;
+    let options = Options::try_parse_from(words(cell)?).map_err(|e| refused(&e))?;
     let this = ThisMachine::look();
     if let Some(threads) = cell.get("threads").and_then(Level::number)
         && threads > this.cores() as f64
@@ -93,9 +97,11 @@ fn load(cell: &Cell) -> anyhow::Result<Box<dyn Steps>> {
     let mut kept = None;
     if planned || cell.get("predict") == Some(&Level::Truth(true)) {
         let machine = machine(cell, &this)?;
-        let plan = planned.then(|| plan(&step, &machine)).transpose()?;
+        let plan = planned
+            .then(|| dahl::tune::quick_plan(&step, &machine))
+            .transpose()?;
         let policy = cell.get("policy").map_or("ws".into(), Level::to_string);
-        let seconds = predicted(&step, &machine, policy, plan.as_ref())?;
+        let seconds = dahl::tune::predicted_seconds(&step, &machine, policy, plan.as_ref())?.0;
         measures.insert("predicted_seconds_per_step".into(), seconds);
         if let Some(plan) = plan {
             let path = std::env::temp_dir().join(format!("dahl-peer-{}.json", std::process::id()));
@@ -135,40 +141,6 @@ fn machine(cell: &Cell, this: &ThisMachine) -> anyhow::Result<MachineModel> {
     };
     let described = this.describe(Some(&units))?;
     Ok(MachineModel::new(described.machine, &TimesFrom::Here, this)?.0)
-}
-
-/// The fastest plan that is found in a few seconds, with the step's own grain.
-fn plan(step: &Step, machine: &MachineModel) -> anyhow::Result<StepPlan> {
-    let options = PlanOptions {
-        goal: Goal {
-            objective: Objective::Time,
-            deadline: None,
-        },
-        search_grain: false,
-        time_limit: PLANNING,
-        ..PlanOptions::default()
-    };
-    Ok(dahl::plan(step, machine, &options)?.plan)
-}
-
-/// What a step should take, in a row of several.
-fn predicted(
-    step: &Step,
-    machine: &MachineModel,
-    policy: String,
-    plan: Option<&StepPlan>,
-) -> anyhow::Result<f64> {
-    let step = match plan {
-        Some(plan) => plan.adopt(step.clone())?,
-        None => step.clone(),
-    };
-    let options = SimulateOptions {
-        policy,
-        plan: plan.map(|p| &p.file),
-        steps: 16,
-        ..SimulateOptions::default()
-    };
-    Ok(dahl::simulate(&step, machine, &options)?.step_seconds().0)
 }
 
 /// A step that is run again and again.

@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print::json(&report);
     }
     println!("{}, batch {}\n", report.model, report.batch);
-    show(&report.validation);
+    print::report(&report.validation.report());
     Ok(())
 }
 
@@ -140,45 +140,4 @@ fn planned(
         runs.push((step, config.resolve(this)?));
     }
     Ok(runs)
-}
-
-fn show(validation: &Validation) {
-    let head = [
-        "workers",
-        "policy",
-        "grain",
-        "tasks",
-        "measured",
-        "predicted",
-        "error",
-        "±",
-        "by plan",
-    ];
-    let planned = validation.runs.iter().any(|r| r.plan_seconds.is_some());
-    let columns = head.len() - usize::from(!planned);
-    let mut table = print::table(&head[..columns]);
-    for run in &validation.runs {
-        let cells = [
-            run.workers.to_string(),
-            run.policy.clone(),
-            run.grain.in_short(),
-            run.tasks_per_step.to_string(),
-            run.measured_seconds.to_string(),
-            run.predicted_seconds.to_string(),
-            format!("{:+.1} %", 100.0 * run.error),
-            format!("{:.1} %", 100.0 * run.uncertainty),
-            run.plan_error
-                .map_or(String::new(), |e| format!("{:+.1} %", 100.0 * e)),
-        ];
-        table.add_row(cells.into_iter().take(columns));
-    }
-    print::align_right(&mut table, 3..=columns - 1);
-    println!("{table}\n");
-    let [right, pairs] = validation.ordered;
-    println!(
-        "mean error {:.1} %, worst {:.1} %; {right} of {pairs} pairs in the same order (ties below {:.0} % left out)",
-        100.0 * validation.mean_error,
-        100.0 * validation.worst_error,
-        100.0 * tune::TIE
-    );
 }

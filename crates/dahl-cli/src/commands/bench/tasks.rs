@@ -1,13 +1,9 @@
 //! `dahl bench tasks`: nanoseconds per empty task.
-//!
-//! Peers run the same graphs in `bench/tasks`; the generator of `pairs` is specified there.
 
-use std::sync::Arc;
-use std::time::Instant;
+use dahl::core::DType;
+use dahl::tune::{Engine, TaskCosts, TaskPattern, ThisMachine, Units, measure_tasks, units_text};
 
-use dahl::core::{Arena, Codelet, DType, Graph, Mode, Recorder, Task, UnitKind};
-use dahl::tune::{Engine, ThisMachine, Units, units_text};
-
+use crate::commands::one_of;
 use crate::commands::run_args::measuring;
 use crate::print;
 
@@ -15,8 +11,8 @@ use crate::print;
 #[derive(clap::Args)]
 pub struct Args {
     /// What tasks depend on: nothing, the one before, or two of 64 arrays chosen pseudo-randomly
-    #[arg(long, value_enum, default_value = "pairs")]
-    pattern: Pattern,
+    #[arg(long, default_value = "pairs", value_parser = one_of(&TaskPattern::ALL))]
+    pattern: TaskPattern,
     /// Number of tasks
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     tasks: u32,
@@ -43,26 +39,17 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Pattern {
-    Independent,
-    Chain,
-    Pairs,
-}
-
 #[derive(serde::Serialize)]
 struct Report<'a> {
-    pattern: Pattern,
+    pattern: TaskPattern,
     tasks: u32,
     /// Units, whatever their kind.
     workers: usize,
     units: String,
     policy: &'a str,
     engine: String,
-    submit_ns: f64,
-    first_ns: f64,
-    replay_ns: f64,
+    #[serde(flatten)]
+    costs: TaskCosts,
 }
 
 /// Runs the command.
@@ -80,25 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         events,
     )?;
     let mut runtime = run.builder(DType::F64)?.0.build()?;
-    let per_task = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(args.tasks);
-    let arena = Arena::new();
-
-    let start = Instant::now();
-    let graph = record(args, &arena)?;
-    let submit_ns = per_task(start);
-
-    let mut run = || -> anyhow::Result<f64> {
-        let start = Instant::now();
-        runtime.launch(&graph)?;
-        runtime.wait()?;
-        Ok(per_task(start))
-    };
-    let first_ns = run()?;
-    let mut replays = (0..args.replays)
-        .map(|_| run())
-        .collect::<anyhow::Result<Vec<f64>>>()?;
-    replays.sort_by(f64::total_cmp);
-    let replay_ns = replays[replays.len() / 2];
+    let costs = measure_tasks(&mut runtime, args.pattern, args.tasks, args.replays)?;
     if let (Some(path), Some(trace)) = (&args.trace, runtime.take_trace()) {
         dahl::trace::save(&trace, path)?;
     }
@@ -110,60 +79,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         units: units_text(runtime.machine()),
         policy: &args.policy,
         engine: args.engine.to_string(),
-        submit_ns,
-        first_ns,
-        replay_ns,
+        costs,
     };
     if args.json {
         return print::json(&report);
     }
-    let mut table = print::table(&["nanoseconds per empty task", ""]);
-    table.add_row(["recording".to_string(), format!("{submit_ns:.0}")]);
-    table.add_row(["first execution".to_string(), format!("{first_ns:.0}")]);
-    table.add_row(["replay".to_string(), format!("{replay_ns:.0}")]);
+    let mut table = print::table("nanoseconds per empty task|");
+    let rows = [
+        ("recording", costs.submit_ns),
+        ("first execution", costs.first_ns),
+        ("replay", costs.replay_ns),
+    ];
+    for (what, nanoseconds) in rows {
+        table.add_row([what.to_string(), format!("{nanoseconds:.0}")]);
+    }
     println!("{table}");
     Ok(())
-}
-
-fn record(args: &Args, arena: &Arena) -> anyhow::Result<Arc<Graph>> {
-    let kinds = [UnitKind::CPU, UnitKind::GPU].into_iter();
-    let empty = Codelet::new("empty");
-    let empty = Arc::new(kinds.fold(empty, |c, kind| c.implement("empty", kind, |_| Ok(()))));
-    let arrays = (0..64)
-        .map(|i| arena.alloc(&format!("a{i}"), &[], DType::F64))
-        .collect::<Result<Vec<_>, _>>()?;
-    let recorder = Recorder::new();
-    let mut random = SplitMix(42);
-    for _ in 0..args.tasks {
-        match args.pattern {
-            Pattern::Independent => recorder.submit(Task::new(&empty, &[])),
-            Pattern::Chain => {
-                recorder.submit(Task::new(&empty, &[arrays[0].with(Mode::ReadWrite)]))
-            }
-            Pattern::Pairs => {
-                let r = random.next() % 64;
-                let w = random.next() % 63;
-                let w = w + u64::from(w >= r);
-                let operands = [
-                    arrays[r as usize].with(Mode::Read),
-                    arrays[w as usize].with(Mode::ReadWrite),
-                ];
-                recorder.submit(Task::new(&empty, &operands))
-            }
-        };
-    }
-    Ok(recorder.finish()?)
-}
-
-/// The generator that all engines share: splitmix64.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
 }

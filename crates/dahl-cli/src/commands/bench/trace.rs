@@ -1,11 +1,10 @@
 //! `dahl bench trace`: what recording a trace costs, by alternating steps with and without.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use dahl::nn::Step;
 use dahl::nn::lower::grain::{Grain, Parts};
-use dahl::tune::{Engine, StepBench, ThisMachine, Units};
+use dahl::tune::{Engine, StepBench, ThisMachine, TraceCost, Units};
 
 use crate::commands::run_args::measuring;
 use crate::commands::step_args::model;
@@ -46,14 +45,8 @@ struct Report {
     batch: u32,
     /// Units, whatever their kind.
     workers: usize,
-    tasks_per_step: usize,
-    pairs: usize,
-    without_ns_per_task: f64,
-    with_ns_per_task: f64,
-    /// Median of the ratios of neighbouring windows, less one.
-    overhead: f64,
-    /// A quarter of the ratios lies below the first and above the second.
-    quartiles: [f64; 2],
+    #[serde(flatten)]
+    cost: TraceCost,
 }
 
 /// Runs the command.
@@ -73,56 +66,27 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Ok(StepBench::new(&step, &run)?)
     };
     let (mut plain, mut traced) = (bench(None)?, bench(Some(args.trace_events))?);
-    let once = plain.steps(20)?.max(traced.steps(20)?);
-    // Windows so short that a disturbance rarely meets only one of a pair.
-    let steps = ((0.01 / once.max(1e-9)) as u64).clamp(1, 100_000);
-    let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let end = Instant::now() + Duration::from_secs_f64(args.seconds.clamp(0.1, 3600.0));
-    while ratios.len() < 10 || Instant::now() < end {
-        // The second finds other things in the caches: take turns.
-        let (a, b) = match ratios.len() % 2 {
-            0 => {
-                let a = plain.steps(steps)?;
-                (a, traced.steps(steps)?)
-            }
-            _ => {
-                let b = traced.steps(steps)?;
-                (plain.steps(steps)?, b)
-            }
-        };
-        without.push(a);
-        with.push(b);
-        ratios.push(b / a);
-    }
-    let tasks = plain.graph().len();
-    let middle = |values: &mut Vec<f64>, part: usize| {
-        values.sort_by(f64::total_cmp);
-        values[(values.len() * part / 4).min(values.len() - 1)]
-    };
+    let cost = dahl::tune::trace_cost([&mut plain, &mut traced], args.seconds)?;
     let report = Report {
         model: step.model.name.clone(),
         batch: args.batch,
         workers: plain.runtime.machine().units.len(),
-        tasks_per_step: tasks,
-        pairs: ratios.len(),
-        without_ns_per_task: middle(&mut without, 2) * 1e9 / tasks as f64,
-        with_ns_per_task: middle(&mut with, 2) * 1e9 / tasks as f64,
-        overhead: middle(&mut ratios, 2) - 1.0,
-        quartiles: [middle(&mut ratios, 1) - 1.0, middle(&mut ratios, 3) - 1.0],
+        cost,
     };
     if args.json {
         return print::json(&report);
     }
+    let cost = &report.cost;
     println!(
         "{}, {} tasks per step: {:.0} ns per task, {:.0} ns with a trace: {:+.2} % (quartiles {:+.2} %, {:+.2} %; {} pairs)",
         report.model,
-        tasks,
-        report.without_ns_per_task,
-        report.with_ns_per_task,
-        100.0 * report.overhead,
-        100.0 * report.quartiles[0],
-        100.0 * report.quartiles[1],
-        report.pairs,
+        cost.tasks_per_step,
+        cost.without_ns_per_task,
+        cost.with_ns_per_task,
+        100.0 * cost.overhead,
+        100.0 * cost.quartiles[0],
+        100.0 * cost.quartiles[1],
+        cost.pairs,
     );
     Ok(())
 }

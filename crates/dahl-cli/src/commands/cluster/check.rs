@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dahl::core::Seconds;
 use dahl::data::Split;
 use dahl::runtime::network::launched;
 use dahl::tune::{
@@ -12,7 +11,7 @@ use dahl::tune::{
 
 use super::super::Exit;
 use super::super::data_args::DataOptions;
-use super::super::run_args::seconds;
+use super::super::seconds;
 use super::super::step_args::model;
 use super::HostArgs;
 use crate::print;
@@ -46,17 +45,18 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let patience = Duration::from_secs_f64(args.node_timeout);
-    let (report, fine) = match (launched(), args.hosts.hosts()?) {
+    let report = match (launched(), args.hosts.hosts()?) {
         (Some(launched), None) => check_cluster(&launched, &args.here()?, args.seconds, patience)?,
-        (None, None) if args.as_node => (Some(check_alone(args.here()?)), true),
+        (None, None) if args.as_node => Some(check_alone(args.here()?)),
         (None, Some(hosts)) => {
             let mpirun = Mpirun::find(args.hosts.mpirun())?;
             let program = std::env::current_exe()?;
-            let mut words = super::words_without(&["--hosts", "--mpirun"], &["--json"]);
+            let given: Vec<String> = std::env::args().skip(1).collect();
+            let mut words =
+                super::super::words_without(&given, &["--hosts", "--mpirun"], &["--json"]);
             words.extend(["--json".into(), "--as-node".into()]);
             let found = check_hosts(&mpirun, &hosts, &program, &words, args.seconds, patience)?;
-            let fine = found.is_fine();
-            (Some(found), fine)
+            Some(found)
         }
         (Some(_), Some(_)) => anyhow::bail!(
             "--hosts starts the nodes itself: leave out mpirun or srun, or leave out --hosts"
@@ -65,13 +65,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             "which computers? `dahl cluster check --hosts a,b,c`, or `mpirun -n N dahl cluster check`"
         ),
     };
+    // The first node prints, and only it fails: launchers end the other processes when one fails, and those that have
+    // nothing to print would end it before it has printed.
     if let Some(report) = &report {
-        match args.json {
-            true => print::json(report)?,
-            false => show(report),
-        }
+        print::answer(args.json, report, || report.report())?;
     }
-    match fine && report.as_ref().is_none_or(ClusterReport::is_fine) {
+    match report.as_ref().is_none_or(ClusterReport::is_fine) {
         true => Ok(()),
         false => Err(Exit(1).into()),
     }
@@ -95,73 +94,5 @@ impl Args {
         });
         let data = data.map_err(|e| dahl::core::text::chain(e.as_ref()));
         Ok(NodeFacts::here(&ThisMachine::look(), Some(data)))
-    }
-}
-
-fn show(report: &ClusterReport) {
-    let mut nodes = print::table(&[
-        "node",
-        "name",
-        "cores",
-        "processor",
-        "build",
-        "kernels",
-        "joules",
-        "clock",
-    ]);
-    for (i, node) in report.nodes.iter().enumerate() {
-        let clock = match report.clock(i) {
-            Some((ahead, error)) => format!("{:+.6} s ± {}", ahead, Seconds(error)),
-            None => String::new(),
-        };
-        nodes.add_row([
-            i.to_string(),
-            node.name.clone(),
-            node.cores.to_string(),
-            node.processor.clone(),
-            format!("{} {}", node.version, node.build),
-            node.kernels.level.to_string(),
-            node.joules.clone(),
-            clock,
-        ]);
-    }
-    println!("{nodes}\n");
-    if let Some(Ok(data)) = report.nodes.first().and_then(|n| n.data.as_ref()) {
-        println!("data: {data}\n");
-    }
-    if !report.links.is_empty() {
-        let mut links = print::table(&["link", "latency", "MB/s there", "MB/s back"]);
-        for link in &report.links {
-            let name = |node: u16| &report.nodes[usize::from(node)].name;
-            links.add_row([
-                format!(
-                    "{} {} – {} {}",
-                    link.from,
-                    name(link.from),
-                    link.to,
-                    name(link.to)
-                ),
-                Seconds(link.latency).to_string(),
-                format!("{:.1}", link.bandwidth / 1e6),
-                format!("{:.1}", link.bandwidth_back / 1e6),
-            ]);
-        }
-        print::align_right(&mut links, 1..=3);
-        println!("{links}\n");
-    }
-    report
-        .notes
-        .iter()
-        .for_each(|note| println!("note: {note}"));
-    report
-        .unreachable
-        .iter()
-        .for_each(|u| println!("problem: {u}"));
-    report
-        .problems
-        .iter()
-        .for_each(|p| println!("problem: {p}"));
-    if report.is_fine() {
-        println!("nothing stands in the way of a run on these nodes");
     }
 }

@@ -91,8 +91,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn tell(told: Supervision<'_>) {
-    match told {
+fn tell(event: Supervision<'_>) {
+    match event {
         Supervision::Unreachable(host) => print::warning(&host.to_string()),
         Supervision::Start {
             hosts,

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use dahl::core::{Seconds, Stop};
-use dahl::experiment::{Machine, cell_name};
+use dahl::core::Stop;
+use dahl::experiment::{Experiment, Machine, cell_name};
 
-use super::{ChangeArgs, load};
+use super::ChangeArgs;
+use crate::print;
 
 /// Arguments of `dahl experiment check`.
 #[derive(clap::Args)]
@@ -22,37 +23,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let changes = args.changes.changes()?;
-    let experiment = changes.apply(load(&args.file)?)?;
-    let cells = experiment.cells();
-    println!("{}: {}", experiment.name, experiment.question);
-    let design = &experiment.design;
-    let runs = cells.len() as u32 * design.blocks;
-    let each = design.warmup + design.window;
-    let time = each.as_secs_f64() * f64::from(runs)
-        + 2.0 * design.idle.as_secs_f64() * f64::from(design.blocks);
-    println!(
-        "{} cells, {} blocks, {runs} runs: at least {}, and what engines take to start",
-        cells.len(),
-        design.blocks,
-        Seconds(time)
-    );
-    if experiment.most_blocks() > design.blocks {
-        println!(
-            "up to {} blocks until intervals are narrow: at most {}",
-            experiment.most_blocks(),
-            Seconds(time / f64::from(design.blocks) * f64::from(experiment.most_blocks()))
-        );
-    }
-    let first: Vec<String> = experiment
-        .order(0, cells.len())
-        .iter()
-        .take(3)
-        .map(|&c| cell_name(&cells[c]))
-        .collect();
-    println!("first: {}", first.join("; "));
-    for words in &experiment.prepare {
-        println!("before: {}", words.join(" "));
-    }
+    let experiment = changes.apply(Experiment::find(&args.file)?)?;
+    print::report(&experiment.outline());
     let program = std::env::current_exe()?;
     let meter = changes.meter()?;
     let mut machine = Machine::new(&experiment, &args.file, &program, &meter, Stop::new());
@@ -67,26 +39,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.no_engines {
         return Ok(());
     }
-    let mut seen = Vec::new();
+    let mut seen = std::collections::HashSet::new();
     let mut missing = 0;
-    for cell in &cells {
+    for cell in experiment.probes() {
         let engine = cell
             .get("engine")
             .map_or("dahl".into(), ToString::to_string);
-        if seen.contains(&engine) {
-            continue;
-        }
-        match machine.probe(cell) {
-            Ok(says) => println!("engine {engine}: {says}"),
+        match machine.probe(&cell) {
+            Ok(says) if seen.insert((engine.clone(), says.clone())) => {
+                println!("engine {engine}: {says}");
+            }
+            Ok(_) => {}
             Err(why) => {
                 missing += 1;
-                println!("engine {engine}: cannot run {}: {why}", cell_name(cell));
+                println!("engine {engine}: cannot run {}: {why}", cell_name(&cell));
             }
         }
-        seen.push(engine);
     }
     match missing {
         0 => Ok(()),
-        _ => Err(super::super::Exit(3).into()),
+        _ => {
+            if !experiment.prepare.is_empty() {
+                println!(
+                    "a run first does what stands after \"before\", and check does not: that may be what is missing"
+                );
+            }
+            Err(super::super::Exit(3).into())
+        }
     }
 }

@@ -4,11 +4,10 @@ mod check;
 mod run;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
-use dahl::core::Seconds;
-use dahl::experiment::{Changes, Experiment, Format, Session, compare, shipped};
+use dahl::experiment::{Changes, Format, Session, compare, shipped};
 
 use crate::commands::energy::MeterArgs;
 use crate::print;
@@ -126,22 +125,11 @@ impl ChangeArgs {
     }
 }
 
-/// The experiment of a file, or of a shipped name where there is no such file.
-fn load(path: &Path) -> anyhow::Result<Experiment> {
-    let name = path.to_str().unwrap_or_default();
-    if !path.exists()
-        && let Some(found) = shipped().into_iter().find(|e| e.name == name)
-    {
-        return Ok(found);
-    }
-    Ok(Experiment::load(path)?)
-}
-
 /// Runs the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::List => {
-            let mut table = print::table(&["experiment", "cells", "question"]);
+            let mut table = print::table("experiment|cells|question");
             for e in shipped() {
                 table.add_row([
                     e.name.clone(),
@@ -154,90 +142,33 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         }
         Command::Check(args) => check::run(args),
         Command::Run(args) => run::run(args),
-        Command::Status(args) => status(&Session::open(&args.folder)?),
+        Command::Status(args) => {
+            print::report(&Session::open(&args.folder)?.progress());
+            Ok(())
+        }
         Command::Report(args) => {
             let session = Session::open(&args.folder)?;
             let page = session.report()?;
-            show(&session);
+            print::report(&session.shown());
             println!("{}", page.display());
             Ok(())
         }
-        Command::Compare(args) => comparison(args),
+        Command::Compare(args) => {
+            let found = compare(&args.first, &args.second, &args.measure)?;
+            print::report(&found.report(&args.measure));
+            Ok(())
+        }
         Command::Export(args) => export(args),
         Command::Bundle(args) => {
             let session = Session::open(&args.folder)?;
-            let archive = args.output.clone().unwrap_or_else(|| {
-                let whole = args
-                    .folder
-                    .canonicalize()
-                    .unwrap_or_else(|_| args.folder.clone());
-                PathBuf::from(format!("{}.tar.gz", whole.display()))
-            });
+            let given = args.output.clone();
+            let archive = given.unwrap_or_else(|| session.archive_path());
             super::check_writable(&archive)?;
             session.bundle(&archive)?;
             println!("{}", archive.display());
             Ok(())
         }
     }
-}
-
-/// Tables and courses of a session.
-fn show(session: &Session) {
-    for table in session.tables() {
-        let heads: Vec<&str> = table.heads.iter().map(String::as_str).collect();
-        let mut shown = print::table(&heads);
-        for row in table.rows {
-            shown.add_row(row);
-        }
-        println!("{}\n{shown}", table.title);
-        for note in table.notes {
-            println!("{note}");
-        }
-        println!();
-    }
-    for line in session.sparklines() {
-        println!("{line}");
-    }
-    println!();
-}
-
-fn status(session: &Session) -> anyhow::Result<()> {
-    let s = session.status();
-    println!(
-        "{}: {} of {} runs done, {} disturbed, {} failed",
-        session.experiment.name, s.done, s.planned, s.disturbed, s.failed
-    );
-    match s.done < s.planned {
-        true => println!(
-            "about {} left; go on with: dahl experiment run --resume {}",
-            Seconds(s.left),
-            session.folder.display()
-        ),
-        false => println!("complete"),
-    }
-    Ok(())
-}
-
-fn comparison(args: &CompareArgs) -> anyhow::Result<()> {
-    let found = compare(&args.first, &args.second, &args.measure)?;
-    let mut table = print::table(&["cell", "first", "second", "second / first", "intervals"]);
-    for c in &found.cells {
-        let overlap = if c.overlap() { "overlap" } else { "apart" };
-        let [first, second] = c.medians();
-        table.add_row([c.cell.clone(), first, second, c.text(), overlap.into()]);
-    }
-    println!("{table}");
-    let overlapping = found.cells.iter().filter(|c| c.overlap()).count();
-    let all = found.cells.len();
-    println!(
-        "{}: intervals overlap in {overlapping} of {all} cells ({:.1} %)",
-        args.measure,
-        100.0 * overlapping as f64 / all as f64
-    );
-    for (name, first, second) in &found.differences {
-        println!("{name}: {first} | {second}");
-    }
-    Ok(())
 }
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
@@ -248,7 +179,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         let parent = path.parent().context("a path in a folder")?;
         std::fs::create_dir_all(parent)
             .with_context(|| format!("cannot make {}", parent.display()))?;
-        print::write(&path, |out| out.write_all(text.as_bytes()))?;
+        print::write_text(&path, &text)?;
         println!("{}", path.display());
     }
     Ok(())

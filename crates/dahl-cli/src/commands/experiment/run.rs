@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use dahl::core::Seconds;
-use dahl::experiment::{Environment, ExperimentError, Machine, Session, SessionEvent};
+use dahl::experiment::{Environment, Experiment, ExperimentError, Machine, Session, SessionEvent};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{ChangeArgs, load};
+use super::ChangeArgs;
 use crate::commands::{Exit, stopped};
 use crate::{interrupt, print};
 
@@ -59,11 +60,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         interrupt::stop(),
     );
     machine.prepare()?;
+    interrupt::keep();
     let bar = ProgressBar::new(session.status().planned as u64);
     bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}")?);
     let outcome = session.run(&mut machine, &mut |event| tell(&bar, &event));
     bar.finish_and_clear();
-    if let Err(ExperimentError::Stopped) = outcome {
+    if let Err(why) = outcome {
         let s = session.status();
         eprintln!(
             "stopped after {} of {} runs; go on with: dahl experiment run --resume {}",
@@ -71,11 +73,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             s.planned,
             session.folder.display()
         );
-        return Err(stopped());
+        return match why {
+            ExperimentError::Stopped => Err(stopped()),
+            other => Err(other.into()),
+        };
     }
-    outcome?;
-    let page = session.report()?;
-    super::show(&session);
+    let page = session.report().with_context(|| {
+        let folder = session.folder.display();
+        format!("all rows are kept, and `dahl experiment report {folder}` makes the page of them")
+    })?;
+    print::report(&session.shown());
     println!("{}", page.display());
     let lost = session.unmeasured();
     match lost.is_empty() {
@@ -95,22 +102,14 @@ fn look(program: &std::path::Path, text: &str) -> anyhow::Result<Environment> {
 
 fn begin(args: &Args, program: &std::path::Path) -> anyhow::Result<Session> {
     let file = args.file.as_ref().expect("clap asks for it");
-    let experiment = load(file)?;
+    let experiment = Experiment::find(file)?;
     let environment = look(program, &experiment.text)?;
     anyhow::ensure!(
         args.allow_dirty || !environment.is_dirty(),
         "the tree differs from its commit, so that nobody could repeat this: commit, or use --allow-dirty, which keeps the difference"
     );
-    let folder = match &args.output {
-        Some(folder) => folder.clone(),
-        None => {
-            let numbered = |n: u32| PathBuf::from(format!("{}-{n}", experiment.name));
-            (1..)
-                .map(numbered)
-                .find(|f| !f.exists())
-                .expect("a number is free")
-        }
-    };
+    let given = args.output.clone();
+    let folder = given.unwrap_or_else(|| experiment.free_folder());
     Ok(Session::create(
         &folder,
         experiment,

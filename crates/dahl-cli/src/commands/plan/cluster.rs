@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dahl::core::{Joules, Seconds};
+use dahl::plan::explain::report as explain;
 use dahl::tune::{ClusterPlan, ThisMachine};
 
-use super::{explain, model};
+use super::model;
 use crate::print;
 
 /// Prints a plan, and writes it if a file was asked for.
@@ -16,7 +16,7 @@ pub fn report(args: &model::ModelArgs, found: &ClusterPlan, taken: Duration) -> 
             Some(planned) => planned.plan.file.to_json(),
             None => serde_json::to_string_pretty(found)?,
         };
-        print::write(path, |out| out.write_all(text.as_bytes()))?;
+        print::write_text(path, &text)?;
     }
     if args.json() {
         let mut value = serde_json::to_value(found)?;
@@ -28,63 +28,16 @@ pub fn report(args: &model::ModelArgs, found: &ClusterPlan, taken: Duration) -> 
     if args.output().is_some_and(print::is_stdout) {
         return Ok(());
     }
-    show(found, taken);
+    print::report(&found.report(taken));
     if args.wants_frontier() {
         model::show_frontier(&found.frontier);
     }
     if let Some(planned) = &found.alone {
         println!();
-        explain::show(&planned.plan.file);
+        print::report(&explain(&planned.plan.file));
     }
     println!("{}", how_to_follow(args, found));
     Ok(())
-}
-
-fn show(found: &ClusterPlan, taken: Duration) {
-    let on: Vec<&str> = found
-        .nodes
-        .iter()
-        .filter(|n| n.share > 0.0)
-        .map(|n| &*n.name)
-        .collect();
-    match &on[..] {
-        [one] => println!("one machine is best: {one} alone, the others take no part"),
-        many => println!("{} of {} nodes take part", many.len(), found.nodes.len()),
-    }
-    println!(
-        "expected of a run: {} and {} per step; gap {:.2} % to what no nodes, shares and states can beat; grain {}; {:.1} s\n",
-        found.seconds,
-        found.joules,
-        100.0 * found.gap,
-        found.grain,
-        taken.as_secs_f64()
-    );
-    let mut nodes = print::table(&["node", "share", "state", "power"]);
-    for node in &found.nodes {
-        nodes.add_row([
-            node.name.clone(),
-            format!("{:.1} %", 100.0 * node.share),
-            match node.state {
-                0 => "usual".into(),
-                state => state.to_string(),
-            },
-            if node.on { "on" } else { "off" }.into(),
-        ]);
-    }
-    print::align_right(&mut nodes, 1..=1);
-    println!("{nodes}\n");
-    let mut rows = print::table(&["compared with", "time", "energy", "saved"]);
-    for other in &found.alternatives {
-        let (Seconds(seconds), Joules(joules)) = (other.seconds, other.joules);
-        rows.add_row([
-            other.name.clone(),
-            Seconds(seconds).to_string(),
-            Joules(joules).to_string(),
-            format!("{:.1} %", 100.0 * (1.0 - found.joules.0 / joules)),
-        ]);
-    }
-    print::align_right(&mut rows, 1..=3);
-    println!("{rows}");
 }
 
 fn how_to_follow(args: &model::ModelArgs, found: &ClusterPlan) -> String {
@@ -108,13 +61,19 @@ fn how_to_follow(args: &model::ModelArgs, found: &ClusterPlan) -> String {
                 )
             }
         },
-        (None, _) if found.stages.is_some() => format!(
+        (None, Some(path)) => format!(
+            "To follow it: mpirun -n {} --host {} dahl train {step} --plan {}",
+            names.len(),
+            names.join(","),
+            path.display()
+        ),
+        (None, None) if found.stages.is_some() => format!(
             "To follow it: mpirun -n {} --host {} dahl train {step} {}",
             names.len(),
             names.join(","),
             found.stages.as_deref().unwrap_or_default()
         ),
-        (None, _) => format!(
+        (None, None) => format!(
             "To follow it: mpirun -n {} --host {} dahl train {step} --grain {} --policy {} --shares {}",
             names.len(),
             names.join(","),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dahl::core::{Joules, Seconds, Watts};
+use dahl::core::Seconds;
 use dahl::plan::{Goal, Objective, Progress};
 use dahl::tune::{self, ClusterPlan, FrontierPoint, PlanOptions, Planned, ThisMachine};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use super::{cluster, explain};
+use super::cluster;
 use crate::commands::machine::MachineArgs;
 use crate::commands::step_args::{StepArgs, model};
 use crate::commands::{check_writable, stopped};
@@ -30,17 +30,20 @@ pub struct ModelArgs {
     #[arg(long, value_enum, default_value = "energy")]
     objective: Aim,
     /// Latest end of a step, in seconds, or with a unit: 20ms, 150us
-    #[arg(long, value_name = "T", value_parser = positive)]
-    deadline: Option<f64>,
+    #[arg(long, value_name = "T", value_parser = tune::time)]
+    deadline: Option<Seconds>,
     /// Plans from the fastest to the thriftiest, as a table and, with a file, as a picture
     #[arg(long, value_name = "F.svg", num_args = 0..=1)]
     frontier: Option<Option<PathBuf>>,
+    /// Give every task its unit and its place in the order: leave nothing to a policy at run time
+    #[arg(long)]
+    fixed: bool,
     /// Stop when the plan is proven to be this near to the best: `1%` or `0.01`
     #[arg(long, default_value = "0.1%", value_parser = part)]
     gap: f64,
     /// Stop after this many seconds
-    #[arg(long, value_name = "S", default_value = "20", value_parser = positive)]
-    time_limit: f64,
+    #[arg(long, value_name = "S", default_value = "20", value_parser = tune::time)]
+    time_limit: Seconds,
     /// Seed of the search's random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     search_seed: u64,
@@ -64,24 +67,6 @@ enum Aim {
     Energy,
     Time,
     Edp,
-}
-
-/// Seconds, or with their unit milli- and microseconds.
-fn positive(text: &str) -> Result<f64, String> {
-    let units = [
-        ("ms", 1e-3),
-        ("us", 1e-6),
-        ("µs", 1e-6),
-        ("s", 1.0),
-        ("", 1.0),
-    ];
-    let found = units
-        .iter()
-        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
-    match found.and_then(|(number, scale)| Some(number.trim().parse::<f64>().ok()? * scale)) {
-        Some(n) if n > 0.0 && n.is_finite() => Ok(n),
-        _ => Err("not a positive time, such as 0.02, 20ms or 150us".into()),
-    }
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -110,7 +95,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     }
     if let Some(path) = &args.output {
         let text = planned.plan.file.to_json();
-        print::write(path, |out| out.write_all(text.as_bytes()))?;
+        print::write_text(path, &text)?;
     }
     let points = match &args.frontier {
         None => Vec::new(),
@@ -118,7 +103,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
     };
     if let Some(path) = args.picture() {
         let picture = dahl::frontier_chart(&planned, &points).svg();
-        print::write(path, |out| out.write_all(picture.as_bytes()))?;
+        print::write_text(path, &picture)?;
     }
     if args.json {
         let mut value = serde_json::to_value(&planned.plan.file)?;
@@ -127,7 +112,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<()> {
         }
         print::json(&value)?;
     } else if !args.files().any(print::is_stdout) {
-        report(&planned, begin.elapsed());
+        print::report(&planned.report(begin.elapsed()));
         show_frontier(&points);
         if let (Some(path), Some(model)) = (&args.output, &args.model) {
             say_how_to_follow(args, &planned, model, path);
@@ -145,6 +130,13 @@ fn say_how_to_follow(args: &ModelArgs, planned: &Planned, model: &Path, path: &P
             path.display()
         ),
         Err(why) => println!("It can be simulated, not followed here: {why}"),
+    }
+}
+
+/// Prints a frontier, if there is one.
+pub(super) fn show_frontier(points: &[FrontierPoint]) {
+    if !points.is_empty() {
+        println!("\n{}", print::laid_out(&FrontierPoint::table(points)));
     }
 }
 
@@ -200,9 +192,10 @@ fn plan(args: &ModelArgs) -> anyhow::Result<Answer> {
                 Aim::Time => Objective::Time,
                 Aim::Edp => Objective::Edp,
             },
-            deadline: args.deadline,
+            deadline: args.deadline.map(|t| t.0),
         },
         search_grain: args.step.graph.grain.is_none(),
+        fixed: args.fixed,
         gap: args.gap,
         time_limit: args.limit(),
         seed: args.search_seed,
@@ -245,7 +238,7 @@ fn progress_line(options: &PlanOptions) -> ProgressBar {
 
 impl ModelArgs {
     fn limit(&self) -> Duration {
-        Duration::from_secs_f64(self.time_limit.min(1e6))
+        Duration::from_secs_f64(self.time_limit.0.min(1e6))
     }
 
     pub(super) fn output(&self) -> Option<&Path> {
@@ -273,68 +266,5 @@ impl ModelArgs {
     /// What is written.
     fn files(&self) -> impl Iterator<Item = &Path> {
         self.output.as_deref().into_iter().chain(self.picture())
-    }
-}
-
-fn report(planned: &Planned, taken: Duration) {
-    let (plan, step) = (&planned.plan.file, &planned.plan.step);
-    let (seconds, joules) = plan.per_step();
-    println!(
-        "expected of a run: {} and {} per step; lower bound {}, gap {:.2} % ({}); grain {}; {:.1} s",
-        Seconds(seconds),
-        Joules(joules),
-        plan.target.objective.show(plan.lower_bound),
-        100.0 * plan.gap,
-        plan.target.objective,
-        step.grain.in_short(),
-        taken.as_secs_f64()
-    );
-    if let Some(best) = plan.alternatives.first() {
-        println!(
-            "{}: {} and {} per step",
-            best.name, best.seconds, best.joules
-        );
-    }
-    println!();
-    explain::show(plan);
-}
-
-pub(super) fn show_frontier(points: &[FrontierPoint]) {
-    if points.is_empty() {
-        return;
-    }
-    let mut table = print::table(&["time", "energy", "no less than", "mean power"]);
-    for p in points {
-        table.add_row([
-            Seconds(p.seconds).to_string(),
-            Joules(p.joules).to_string(),
-            Joules(p.lower_bound_joules).to_string(),
-            Watts(p.joules / p.seconds.max(f64::MIN_POSITIVE)).to_string(),
-        ]);
-    }
-    print::align_right(&mut table, 0..=3);
-    println!("\n{table}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::positive;
-
-    #[test]
-    fn times_may_have_units() {
-        let near = |text: &str, seconds: f64| {
-            let read = positive(text).unwrap();
-            assert!((read / seconds - 1.0).abs() < 1e-12, "{text}: {read}");
-        };
-        near("2", 2.0);
-        near("0.5s", 0.5);
-        near("20ms", 0.02);
-        near("150 us", 150e-6);
-        near("150µs", 150e-6);
-        for wrong in [
-            "", "ms", "-3", "0", "nan", "inf", "1ss", "1 minute", "1e400",
-        ] {
-            assert!(positive(wrong).is_err(), "{wrong:?}");
-        }
     }
 }

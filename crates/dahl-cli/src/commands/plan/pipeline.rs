@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use dahl::core::{Bytes, Seconds};
+use dahl::core::Seconds;
 use dahl::nn::Step;
 use dahl::plan::pipeline::{PipelineOptions, PipelinePlan, Platform, Profile, partition};
-use dahl::tune::{MachineModel, ThisMachine, TimesFrom, cut_of, load_machine, profile_layers};
+use dahl::tune::{
+    MachineModel, ThisMachine, TimesFrom, load_machine, profile_layers, training_options,
+};
 use serde::Serialize;
 
+use crate::commands::read;
 use crate::commands::step_args::{GraphArgs, model};
 use crate::print;
 
@@ -23,8 +26,8 @@ pub struct Args {
     #[arg(long, value_name = "F", conflicts_with_all = ["nodes", "bandwidth"], required_unless_present = "nodes")]
     machine: Option<PathBuf>,
     /// So many equal machines; a model's layers are timed on this computer
-    #[arg(long, value_name = "N", requires = "bandwidth")]
-    nodes: Option<usize>,
+    #[arg(long, value_name = "N", requires = "bandwidth", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    nodes: Option<u32>,
     /// Bytes per second between any two of them
     #[arg(long, value_name = "B", requires = "nodes", value_parser = above_zero)]
     bandwidth: Option<f64>,
@@ -86,47 +89,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             search_seconds,
         });
     }
-    report(&profile, &platform, &plan, &options);
-    if let Some(step) = &step {
-        how_to_train(step, &profile, &plan, &options);
+    print::report(&plan.report(&profile, &platform, &options));
+    let options = step.and_then(|step| training_options(&step, &profile, &plan, &options));
+    if let Some((options, units)) = options {
+        println!("to train so: {options}, with nodes in the order {units}");
     }
     println!("searched for {}", Seconds(search_seconds));
     Ok(())
 }
 
-/// The options that train in these stages, where every stage is a range of layers.
-fn how_to_train(step: &Step, profile: &Profile, plan: &PipelinePlan, options: &PipelineOptions) {
-    let Some(cut) = cut_of(step, profile, plan).filter(|c| !c.is_empty()) else {
-        return;
-    };
-    let text = |numbers: Vec<usize>, between: &str| -> String {
-        let all: Vec<String> = numbers.iter().map(usize::to_string).collect();
-        all.join(between)
-    };
-    let stages = plan.stages.len();
-    let replicas: Vec<usize> = plan.stages.iter().map(|s| s.replicas).collect();
-    let replicas = match replicas.iter().all(|&r| r == 1) {
-        true => String::new(),
-        false => format!(" --replicas {}", text(replicas, ":")),
-    };
-    let kind = match options.micro_batches {
-        Some(m) => format!("{stages}:1f1b --micro-batches {m}"),
-        None => format!("{stages}:pipedream"),
-    };
-    let units: Vec<&str> = (plan.stages.iter())
-        .flat_map(|s| s.units.iter().map(String::as_str))
-        .collect();
-    println!(
-        "to train so: --pipeline {kind} --cut {}{replicas}, with nodes in the order {}",
-        text(cut, ","),
-        units.join(", ")
-    );
-}
-
 fn problem(args: &Args) -> anyhow::Result<(Profile, Platform, Option<Step>)> {
     let name = args.network.display().to_string();
     let is_profile = args.network.extension().is_some_and(|e| e == "txt");
-    let equal = |nodes: usize| Platform::equal(nodes, args.bandwidth.unwrap_or(0.0), args.memory);
+    let equal =
+        |nodes: u32| Platform::equal(nodes as usize, args.bandwidth.unwrap_or(0.0), args.memory);
     if !is_profile && (is_model(&args.network) || !args.network.exists()) {
         let this = ThisMachine::look();
         let machine = match &args.machine {
@@ -148,9 +124,7 @@ fn problem(args: &Args) -> anyhow::Result<(Profile, Platform, Option<Step>)> {
         let platform = args.nodes.map_or(Ok(platform), equal)?;
         return Ok((profile, platform, Some(step)));
     }
-    let text =
-        std::fs::read_to_string(&args.network).with_context(|| format!("cannot read {name}"))?;
-    let profile = Profile::from_text(&text).with_context(|| name)?;
+    let profile = Profile::from_text(&read(&args.network)?).with_context(|| name)?;
     let platform = match (&args.machine, args.nodes) {
         (Some(path), _) => {
             let place = || path.display().to_string();
@@ -164,68 +138,4 @@ fn problem(args: &Args) -> anyhow::Result<(Profile, Platform, Option<Step>)> {
 /// Whether a path is that of a model's file.
 fn is_model(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "toml")
-}
-
-fn report(profile: &Profile, platform: &Platform, plan: &PipelinePlan, options: &PipelineOptions) {
-    let mut table = print::table(&[
-        "stage", "layers", "from", "to", "replicas", "units", "time", "in", "out", "memory",
-    ]);
-    let shown = |seconds: f64| Seconds(seconds).to_string();
-    for (number, stage) in plan.stages.iter().enumerate() {
-        let units = match &stage.units[..] {
-            [one] => one.clone(),
-            [first, .., last] => format!("{first} … {last}"),
-            [] => String::new(),
-        };
-        table.add_row([
-            number.to_string(),
-            stage.layers.to_string(),
-            stage.first.clone(),
-            stage.last.clone(),
-            stage.replicas.to_string(),
-            units,
-            shown(stage.seconds),
-            shown(stage.transfers[0]),
-            shown(stage.transfers[1]),
-            Bytes(stage.memory_bytes as u64).to_string(),
-        ]);
-    }
-    print::align_right(&mut table, 6..=9);
-    println!("{table}");
-    let used: usize = plan.stages.iter().map(|s| s.replicas).sum();
-    println!(
-        "{} layers on {used} of {} units: {} per batch, lower bound {} (gap {:.2} %)",
-        profile.layers.len(),
-        platform.units.len(),
-        shown(plan.seconds),
-        shown(plan.lower_bound),
-        100.0 * plan.gap()
-    );
-    match options.micro_batches {
-        Some(m) => println!("{m} micro-batches, then a flush: one version of the weights"),
-        None => println!("no flush: every batch in flight has its version of the weights"),
-    }
-    if plan.joined {
-        println!("there are too many ways to cut the branches: some were joined");
-    }
-    for (name, most) in [("straight", 1), ("on one unit", 0)] {
-        let mut platform = platform.clone();
-        if most == 0 {
-            let fastest = |a: &usize, b: &usize| {
-                let speed = |u: &usize| platform.units[*u].speed;
-                speed(a).total_cmp(&speed(b))
-            };
-            let best = (0..platform.units.len()).max_by(fastest).unwrap_or(0);
-            platform.units = vec![platform.units[best].clone()];
-        }
-        let options = PipelineOptions {
-            most_replicas: Some(1),
-            ..*options
-        };
-        let text = match partition(profile, &platform, &options) {
-            Ok(other) => format!("{} per batch", shown(other.seconds)),
-            Err(_) => "does not fit".into(),
-        };
-        println!("{name}: {text}");
-    }
 }

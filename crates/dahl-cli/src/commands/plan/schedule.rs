@@ -1,6 +1,6 @@
 //! `dahl plan schedule`: in which order the devices of a pipeline compute, drawn in letters.
 
-use dahl::plan::pipeline::{Operation, PipelineSchedule, PipelineWork, ScheduleKind, schedule};
+use dahl::plan::pipeline::{PipelineWork, ScheduleKind, schedule};
 
 use crate::print;
 
@@ -78,7 +78,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         return print::json(&made);
     }
-    draw(&work, &made);
+    for line in made.drawing(&work) {
+        println!("{line}");
+    }
     println!(
         "makespan {:.4}, no less than {:.4}; bubble {:.2} % of a device's computing time",
         made.makespan,
@@ -88,32 +90,4 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let kept: Vec<String> = made.in_flight.iter().map(f64::to_string).collect();
     println!("micro-batches in flight, by device: {}", kept.join(", "));
     Ok(())
-}
-
-/// A line per device, a letter per moment of the shortest operation, at most as many as fit.
-fn draw(work: &PipelineWork, made: &PipelineSchedule) {
-    const WIDEST: f64 = 150.0;
-    let times = work.stages.iter().flatten().copied();
-    let shortest = times.filter(|t| *t > 0.0).fold(f64::INFINITY, f64::min);
-    let moment = shortest.min(made.makespan).max(made.makespan / WIDEST);
-    for (device, (order, begins)) in made.orders.iter().zip(&made.begins).enumerate() {
-        let mut line = String::new();
-        let split = order
-            .iter()
-            .any(|s| s.operation == Operation::WeightGradient);
-        for (slot, begin) in order.iter().zip(begins) {
-            let [f, b, w] = work.stages[slot.stage];
-            let (letter, seconds) = match slot.operation {
-                Operation::Forward => ('F', f),
-                Operation::InputGradient => ('B', if split { b } else { b + w }),
-                Operation::WeightGradient => ('W', w),
-            };
-            let place = |time: f64| (time / moment + 0.5) as usize;
-            let gap = place(*begin).saturating_sub(line.chars().count());
-            line.extend(std::iter::repeat_n('.', gap));
-            let length = place(begin + seconds).saturating_sub(line.chars().count());
-            line.extend(std::iter::repeat_n(letter, length));
-        }
-        println!("{device:>4} {line}");
-    }
 }

@@ -3,9 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::bail;
-use dahl::core::trace::Trace;
-use dahl::trace::Index;
+use anyhow::{anyhow, bail};
 use dahl::trace::export::{csv, dot, paje, perfetto};
 
 use super::load;
@@ -49,7 +47,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let trace = load(&args.file)?;
     let launch = match args.format {
-        Format::Dot => launch(args, &trace)?,
+        Format::Dot => dot::launch(&trace, args.step, args.limit)
+            .map_err(|why| anyhow!("{}: {why}", args.file.display()))?,
         _ => 0,
     };
     print::write(&args.output, |out: &mut dyn Write| match args.format {
@@ -58,32 +57,4 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Format::Csv => csv::write(&trace, out),
         Format::Dot => dot::write(&trace, launch, out),
     })
-}
-
-/// The launch to draw.
-fn launch(args: &Args, trace: &Trace) -> anyhow::Result<u32> {
-    let index = Index::of(trace);
-    let name = args.file.display();
-    let Some(fullest) = dot::fullest_launch(trace, &index) else {
-        bail!("{name} has no tasks, so there is nothing to draw");
-    };
-    let launch = match args.step {
-        None => fullest,
-        Some(step) => match trace.launches.iter().position(|l| l.step == step) {
-            Some(launch) => launch as u32,
-            None => bail!(
-                "{name} has no step {step}: its steps are {} to {}",
-                trace.launches.iter().map(|l| l.step).min().unwrap_or(0),
-                trace.launches.iter().map(|l| l.step).max().unwrap_or(0)
-            ),
-        },
-    };
-    let tasks = index.of_launch(launch).len();
-    if tasks > args.limit {
-        bail!(
-            "{tasks} tasks would make no readable drawing; raise --limit (now {}) to get it",
-            args.limit
-        );
-    }
-    Ok(launch)
 }

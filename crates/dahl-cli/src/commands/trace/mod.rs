@@ -2,7 +2,6 @@
 
 mod compare;
 mod export;
-mod screen;
 mod summary;
 mod view;
 

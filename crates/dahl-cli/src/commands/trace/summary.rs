@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dahl::trace::Summary;
 
-use super::{load, screen};
+use super::load;
 use crate::print;
 
 /// Arguments of `dahl trace summary`.
@@ -24,9 +24,5 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let trace = load(&args.file)?;
     let summary = Summary::with_top(&trace, args.top);
-    if args.json {
-        return print::json(&summary);
-    }
-    screen::show(&summary, args.top);
-    Ok(())
+    print::answer(args.json, &summary, || summary.report(args.top))
 }

@@ -18,17 +18,6 @@ pub fn find(
     if member.node() > 0 {
         return Ok(());
     }
-    let mut table = print::table(&["learning rate", "loss"]);
-    for (rate, loss) in found.losses.iter().step_by(5) {
-        table.add_row([format!("{rate:.1e}"), format!("{loss:.4}")]);
-    }
-    print::align_right(&mut table, 0..=1);
-    println!("{table}");
-    let losses: Vec<f64> = found.losses.iter().map(|l| l.1).collect();
-    println!("loss  {}", print::curve(&losses));
-    match found.steepest() {
-        Some(rate) => println!("the loss falls fastest at --lr {rate:.1e}"),
-        None => println!("the loss never falls: check data and model"),
-    }
+    print::report(&found.report());
     Ok(())
 }

@@ -1,33 +1,31 @@
 //! `dahl train`: trains a model.
 
 mod find_rate;
-mod forecast;
 mod report;
 mod resuming;
-mod summary;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dahl::Metrics;
-use dahl::core::{Seconds, UnitKind, several};
+use dahl::core::{UnitKind, several};
 use dahl::data::{Dataset, Split};
 use dahl::energy::WattsModel;
 use dahl::nn::checkpoint::CheckpointFolder;
 use dahl::nn::schedule::Schedule;
 use dahl::nn::train::{Event, Session, Training};
 use dahl::nn::weights;
-use dahl::runtime::Runtime;
 use dahl::runtime::network::Member;
+use dahl::trace::summary::Slowest;
 use dahl::tune::{
-    Followed, MeasuredRun, ThisMachine, arithmetic_of, core_watts, load_machine, units_text,
+    FirstSteps, Followed, MeasuredRun, ThisMachine, arithmetic_of, core_watts, energy_of_nodes,
+    load_machine, units_text,
 };
+use dahl::{Metrics, RunSummary};
 
 use super::at_least_one;
 use super::cluster;
 use super::data_args::DataOptions;
-use super::follow;
 use super::image_args::ImageArgs;
 use super::run_args::{Run, RunArgs};
 use super::step_args::{StepArgs, model, say, weights_for};
@@ -35,7 +33,6 @@ use crate::{interrupt, print};
 pub use resuming::going_on;
 
 use report::Report;
-use summary::Work;
 
 /// The exit code of a run that ended well, but for a file beside the weights that could not be written.
 const NOT_ALL_WRITTEN: u8 = 3;
@@ -145,7 +142,7 @@ struct Prepared {
     metrics: Option<Metrics>,
     failed: Failed,
     /// What steps on all nodes are expected to take, where this one prints it.
-    expected: Option<cluster::Expected>,
+    expected: Option<FirstSteps>,
 }
 
 /// Runs the command.
@@ -174,10 +171,14 @@ fn train_on(args: &Args, run: Run, member: &mut Member) -> anyhow::Result<()> {
     }
     if !args.quiet() {
         let run = &prepared.run;
-        prepared.expected = cluster::Expected::of(member, &run.step, &run.run)?;
+        let expected = dahl::tune::expect(member, &run.step, &run.run)?;
+        if let Some(expected) = &expected {
+            println!("expected: {expected}");
+        }
+        prepared.expected = expected.map(FirstSteps::new);
     }
-    let (report, work) = train(args, &mut prepared, member)?;
-    finish(args, prepared, member, &report, &work)
+    let (report, summary) = train(args, &mut prepared, member)?;
+    finish(args, prepared, member, &report, summary)
 }
 
 /// What could not be written beside the weights: said at once and by the exit code.
@@ -308,7 +309,7 @@ fn train(
     args: &Args,
     prepared: &mut Prepared,
     member: &mut Member,
-) -> anyhow::Result<(Report, Work)> {
+) -> anyhow::Result<(Report, RunSummary)> {
     let Prepared {
         quiet,
         run,
@@ -332,8 +333,7 @@ fn train(
         ..dahl::energy::Options::default()
     }
     .start();
-    let mut report = Report::new(*quiet, run.step.grain.to_string(), sampler);
-    let before = runtime.busy();
+    let mut report = Report::new(*quiet, sampler, runtime);
     let (train, validation) = (train.clone(), validation.clone().map(Into::into));
     let result = session.run(member, train, validation, &mut |progress| {
         interrupt::keep();
@@ -350,16 +350,16 @@ fn train(
         {
             failed.note(&report, "metrics", &error);
         }
-        let told = report.tell(progress.event).map(|epoch| match metrics {
+        let written = report.tell(progress.event).map(|epoch| match metrics {
             Some(m) => m.epoch(epoch),
             None => Ok(()),
         });
         if let (Event::Step { .. }, Some(expected)) = (progress.event, expected.as_mut())
-            && let Some(text) = expected.step()
+            && let Some(seen) = expected.step()
         {
-            report.say(&text);
+            report.say(&format!("seen: {seen}"));
         }
-        if let Some(Err(error)) = told {
+        if let Some(Err(error)) = written {
             failed.note(&report, "metrics", &error);
         }
         if let (Event::CheckpointFailed, Some(error)) = (progress.event, progress.unsaved()) {
@@ -372,18 +372,14 @@ fn train(
         Some(advice) => anyhow::anyhow!("{error}; {advice}"),
         None => error.into(),
     })?;
-    let runtime = member.runtime();
-    let work = Work {
-        units: busy(runtime, &before),
-        traffic: runtime.traffic(),
-        planned: session.planned_bytes(),
-        in_use: runtime.temporary_bytes() as u64,
-        waited: session.waited().as_secs_f64(),
-        faster: args.data.faster(session.training().augment.as_ref()),
-        best: session.best(),
-        stopped_early: session.stopped_early(),
-    };
-    Ok((report, work))
+    let mut summary = RunSummary::of(
+        &report.log,
+        report.energy.clone(),
+        session,
+        member.runtime(),
+    );
+    summary.faster = args.data.faster(session.training().augment.as_ref());
+    Ok((report, summary))
 }
 
 /// Writes what was asked for, and sums up.
@@ -392,7 +388,7 @@ fn finish(
     mut prepared: Prepared,
     member: &mut Member,
     report: &Report,
-    work: &Work,
+    mut summary: RunSummary,
 ) -> anyhow::Result<()> {
     let Prepared {
         quiet,
@@ -415,12 +411,12 @@ fn finish(
     }
     let mut complete = session.unsaved().is_none();
     if let Some(m) = metrics {
-        if let Err(error) = m.done(report.epochs.last(), &report.energy, work.json(report)) {
+        if let Err(error) = m.done(report.log.epochs.last(), &report.energy, summary.to_json()) {
             failed.note(report, "metrics", &error);
         }
         complete &= m.is_complete();
     }
-    let trace = run.finish_together(member, |trace| {
+    let trace = run.finish(member, |trace| {
         if let Some(measured) = &report.measured {
             measured.enter(trace);
         }
@@ -441,10 +437,22 @@ fn finish(
         };
         followed = Some((Followed::of(plan, graph, &measured, &run.this)?, plan));
     }
-    let energy = cluster::energy(member, &report.energy)?;
+    let energy = energy_of_nodes(member, &report.energy)?;
     if !*quiet {
-        let slowest = trace.as_ref().and_then(summary::slowest);
-        summary::print(report, work, slowest.as_ref(), args.carbon);
+        summary.slowest = trace.as_ref().and_then(Slowest::of);
+        let lines = summary.lines(args.carbon);
+        match lines.is_empty() {
+            true if session.stopped_early() => {
+                println!(
+                    "nothing to train: no epoch has been better for as many as --patience says"
+                );
+            }
+            true => println!("no epoch has ended; nothing to sum up"),
+            false => println!(),
+        }
+        for (what, text) in lines {
+            print::folded(&format!("  {what:<11}{text}"), 13);
+        }
         if let Some(energy) = energy {
             println!("  nodes      {energy}");
         }
@@ -460,7 +468,7 @@ fn finish(
         }
         if let Some((followed, plan)) = &followed {
             println!();
-            follow::show(followed, &plan.file);
+            print::report(&followed.report(&plan.file));
         }
     }
     saved?;
@@ -516,12 +524,4 @@ impl Args {
     pub fn checkpoints(&self) -> Option<&Path> {
         self.checkpoint.as_deref().or(self.resume.as_deref())
     }
-}
-
-/// Every unit, and how long it has worked since it had worked so long.
-fn busy(runtime: &Runtime, before: &[Seconds]) -> Vec<(String, Seconds)> {
-    let names = runtime.machine().units.iter().map(|u| u.name.clone());
-    let now = runtime.busy();
-    let since = now.iter().zip(before).map(|(n, b)| *n - *b);
-    names.zip(since).collect()
 }

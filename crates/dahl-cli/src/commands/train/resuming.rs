@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use dahl::nn::Step;
 use dahl::nn::train::Session;
 
+use super::super::words_without;
 use super::Args;
 use crate::interrupt;
 
@@ -40,28 +41,9 @@ fn command(given: &[String], folder: &str, grain: Option<String>) -> String {
 
 /// The words of a command that goes on from a folder; with the grain that was found where one was measured.
 pub fn going_on(given: &[String], folder: &str, grain: Option<String>) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut rest = given.iter();
-    while let Some(arg) = rest.next() {
-        let (name, value) = match arg.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (arg.as_str(), None),
-        };
-        match name {
-            "--checkpoint" | "--resume" | "--init" | "--init-partial" => {
-                if value.is_none() {
-                    rest.next();
-                }
-            }
-            "--overwrite" | "--other-bits" => {}
-            "--grain" if grain.is_some() => {
-                if value.is_none() {
-                    rest.next();
-                }
-            }
-            _ => out.push(arg.clone()),
-        }
-    }
+    let mut replaced = vec!["--checkpoint", "--resume", "--init", "--init-partial"];
+    replaced.extend(grain.is_some().then_some("--grain"));
+    let mut out = words_without(given, &replaced, &["--overwrite", "--other-bits"]);
     for (name, value) in [("--grain", grain), ("--resume", Some(folder.into()))] {
         if let Some(value) = value {
             out.extend([name.into(), value]);

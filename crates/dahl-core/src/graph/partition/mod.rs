@@ -9,20 +9,25 @@
 //!
 //! Everything here is a pure function. All nodes call it with equal graphs and equal placements, so all know the same
 //! list, and a message is named by its place in it: nothing is agreed upon at run time, and no bit of a result
-//! depends on the placement. Who moves the bytes, and when, is not known here.
+//! depends on the placement. Who moves the bytes, and when, is not known here; what should go first is: tasks and messages
+//! of a part are *due* in an order that lets messages leave while there is much left to compute (`due`), and large sums and
+//! updates are cut into pieces for nodes to share (`pieces`).
 //!
 //! **Nobody waits in a circle**, even if a send ends only when its receive has begun. Both ends of a transfer stand at
 //! the same place of the program order, before the task that asked for it; all other edges of all parts lead
 //! forward in that order. So the first thing in it that has not ended can always go on.
 
+mod due;
 mod holders;
 mod pairwise;
 mod part;
+mod pieces;
 mod place;
 mod placement;
 mod traffic;
 mod trim;
 
+pub use due::LAUNCH;
 pub use holders::{Holders, Transfer};
 pub use pairwise::{for_shares, pairwise};
 pub use part::{Message, Part, part};

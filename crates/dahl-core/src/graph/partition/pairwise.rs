@@ -12,12 +12,14 @@ use crate::graph::Graph;
 use crate::graph::reduce::{is_merge, tree};
 
 use super::part::Making;
+use super::pieces::pieces;
 
-/// The program that nodes with these shares run: with merges of two, unless one of them has everything.
+/// The program that nodes with these shares run: with merges of two and what is large in pieces, unless one of them has
+/// everything.
 pub fn for_shares(graph: &Arc<Graph>, shares: &[f64]) -> Arc<Graph> {
     match shares.iter().filter(|s| **s > 0.0).count() {
         0 | 1 => graph.clone(),
-        _ => pairwise(graph),
+        nodes => pieces(&pairwise(graph), nodes),
     }
 }
 

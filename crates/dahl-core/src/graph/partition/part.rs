@@ -1,5 +1,6 @@
 //! A node's part of a graph: its own tasks, and one for every message.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::access::{Access, Mode};
@@ -14,6 +15,7 @@ use crate::region::Region;
 use crate::shape::{MAX_RANK, Shape};
 use crate::view::for_rows;
 
+use super::due::{Dues, dues};
 use super::trim::spans;
 use super::{Placement, Transfer};
 
@@ -57,6 +59,7 @@ pub fn part(
         own.for_each(|t| see(t.array, &t.region));
     });
     let mut making = Making::new(graph, spans);
+    making.dues = dues(graph, placement, transfers);
     let mut next = 0;
     for task in 0..=graph.len() as u32 {
         while let Some(transfer) = transfers.get(next).filter(|t| t.before <= task) {
@@ -82,8 +85,13 @@ pub(super) struct Making<'g> {
     classes: Vec<u32>,
     storages: Vec<u32>,
     arrays: Vec<u32>,
+    /// Classes of pieces, by class and operands of the whole.
+    pieces: HashMap<(u32, Vec<(Shape, Mode)>), u32>,
     origin: Vec<u32>,
     messages: Vec<Message>,
+    dues: Option<Dues>,
+    /// By task of the part.
+    due: Vec<i32>,
     problem: Option<String>,
 }
 
@@ -98,8 +106,11 @@ impl<'g> Making<'g> {
             classes: vec![NONE; graph.classes.len()],
             storages: vec![NONE; graph.storages.len()],
             arrays: vec![NONE; graph.arrays.len()],
+            pieces: HashMap::new(),
             origin: Vec::new(),
             messages: Vec::new(),
+            dues: None,
+            due: Vec::new(),
             problem: None,
         }
     }
@@ -112,6 +123,25 @@ impl<'g> Making<'g> {
         let accesses = self.placed(graph.accesses_of(task));
         self.add(class, &accesses, (record.priority, record.section));
         self.recording.tasks.last_mut().expect("just added").fresh = record.fresh;
+        *self.origin.last_mut().expect("just added") = task;
+        if let Some(dues) = &self.dues {
+            self.due.push(dues.tasks[task as usize]);
+        }
+    }
+
+    /// A part of a task of the whole graph, with accesses of its own.
+    pub(super) fn piece(&mut self, task: u32, accesses: &[Access]) {
+        let record = self.graph.tasks[task as usize];
+        let extents = |(a, &(shape, mode)): (&Access, &(Shape, Mode))| {
+            let dims = a.region.dims4();
+            let own = Shape::new(&dims[MAX_RANK - shape.rank()..]);
+            (own.expect("not empty"), mode)
+        };
+        let whole = &self.graph.class_of(task).call.operands;
+        let operands = accesses.iter().zip(whole).map(extents).collect();
+        let class = self.class_of_piece(record.class, operands);
+        let accesses = self.placed(accesses);
+        self.add(class, &accesses, (record.priority, record.section));
         *self.origin.last_mut().expect("just added") = task;
     }
 
@@ -172,6 +202,10 @@ impl<'g> Making<'g> {
         });
         if pieces != 1 && !sends {
             self.copy(buffer, there, (extents, dtype), rank);
+        }
+        if let Some(dues) = &self.dues {
+            let due = dues.transfers[number as usize];
+            self.due.resize(self.recording.tasks.len(), due);
         }
     }
 
@@ -251,6 +285,30 @@ impl<'g> Making<'g> {
         self.classes[class as usize]
     }
 
+    /// The class of a task with smaller operands: the same codelet, by the same implementation.
+    fn class_of_piece(&mut self, class: u32, operands: Vec<(Shape, Mode)>) -> u32 {
+        let key = (class, operands);
+        if let Some(&known) = self.pieces.get(&key) {
+            return known;
+        }
+        let like = self.class(class);
+        let like = &self.recording.classes[like as usize];
+        let call = Call {
+            operands: key.1.clone(),
+            ..like.call.clone()
+        };
+        let codelet = &self.recording.codelets[like.codelet as usize];
+        let piece = Class {
+            cost: (codelet.cost)(&call),
+            call,
+            ..like.clone()
+        };
+        self.recording.classes.push(piece);
+        let number = self.recording.classes.len() as u32 - 1;
+        self.pieces.insert(key, number);
+        number
+    }
+
     fn own_class(
         &mut self,
         codelet: &Arc<Codelet>,
@@ -275,7 +333,7 @@ impl<'g> Making<'g> {
             });
         }
         Ok(Part {
-            graph: Arc::new(self.recording.into_graph(self.messages)),
+            graph: Arc::new(self.recording.into_graph(self.messages, self.due)),
             origin: self.origin,
         })
     }

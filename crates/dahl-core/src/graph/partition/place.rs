@@ -284,7 +284,7 @@ fn reads(access: &Access) -> bool {
     access.mode.reads() && access.fresh.is_none()
 }
 
-fn bytes_of(graph: &Graph, access: &Access) -> usize {
+pub(super) fn bytes_of(graph: &Graph, access: &Access) -> usize {
     let array = &graph.arrays[access.array as usize];
     let storage = &graph.storages[array.storage as usize].storage;
     access.region.len() * storage.dtype.size()
@@ -298,7 +298,7 @@ fn result(graph: &Graph, task: u32) -> usize {
 }
 
 /// Bytes that a task writes and a successor of it reads.
-fn flow(graph: &Graph, task: u32, next: u32) -> usize {
+pub(super) fn flow(graph: &Graph, task: u32, next: u32) -> usize {
     let mut bytes = 0;
     for w in graph.accesses_of(task).iter().filter(|a| a.mode.writes()) {
         let made = &graph.arrays[w.array as usize];

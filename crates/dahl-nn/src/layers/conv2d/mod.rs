@@ -8,7 +8,7 @@ pub(super) mod tasks;
 use dahl_core::Handle;
 use serde::{Deserialize, Serialize};
 
-use super::window::{image, none, one, windows};
+use super::window::{image, none, one, some, windows};
 use super::{Extent, Fill, Layer, ModelBuilder, Named, Pair, ParamSpec, Tape, divides};
 use crate::lower::tiles::Geometry;
 
@@ -85,11 +85,7 @@ impl Conv2d {
 impl Layer for Conv2d {
     fn extent(&self, inputs: &[Extent]) -> Result<Extent, String> {
         let [channels, h, w] = image(inputs[0])?;
-        for (key, value) in [("out_channels", self.out_channels), ("groups", self.groups)] {
-            if value == 0 {
-                return Err(format!("{key} must be 1 or more"));
-            }
-        }
+        some(&[("out_channels", self.out_channels), ("groups", self.groups)])?;
         divides("groups", self.groups, "the input's", channels)?;
         divides("groups", self.groups, "the output's", self.out_channels)?;
         let [h, w] = windows([h, w], &self.geometry())?;

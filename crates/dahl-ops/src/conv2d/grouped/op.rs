@@ -50,13 +50,8 @@ impl From<&GroupedGradParams> for Grouping {
 
 /// What input, filter and output have of each other.
 fn rule(x: &Shaped, filter: &Shaped, y: &Shaped, g: &Grouping) -> Result<(), String> {
-    let (from, to, win) = (x.dims(), y.dims(), &g.window);
-    if win.kernel.contains(&0) || win.stride.contains(&0) {
-        return Err(format!(
-            "kernel {:?} and stride {:?} must not be zero",
-            win.kernel, win.stride
-        ));
-    }
+    let (from, to) = (x.dims(), y.dims());
+    g.window.check()?;
     if from[0] != to[0] {
         return Err(format!(
             "{} has {} samples, {} has {}",

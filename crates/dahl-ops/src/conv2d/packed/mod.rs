@@ -244,8 +244,7 @@ pub(crate) fn filter_grad<T: Lane>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conv2d::reference;
-    use crate::conv2d::testing::{Dims, Rng, assert_close, cases};
+    use crate::conv2d::testing::{Dims, Rng, cases};
     use crate::simd::at_every_level;
 
     fn check<T: Lane>(count: usize, seed: u64, draw: impl FnMut(&mut Rng) -> Dims) {
@@ -253,29 +252,12 @@ mod tests {
         at_every_level(|_| {
             for (k, case) in cases.iter().enumerate() {
                 let (x, w, dy, win) = (case.x.view(), case.w.view(), case.dy.view(), &case.win);
-                let (bias, relu) = (
-                    (!k.is_multiple_of(3)).then_some(case.bias.view()),
-                    k.is_multiple_of(2),
-                );
-                let nan = |n: usize| vec![T::from_f64(f64::NAN); n];
-
-                let (mut got, mut want) = (case.output(), case.output());
-                let mut scratch = nan(forward_scratch_len(x.dims(), dy.dims(), win));
-                forward(x, w, bias, relu, got.view_mut(), win, &mut scratch);
-                reference::forward(x, w, bias, relu, want.view_mut(), win);
-                assert_close(&got, &want, &format!("forward {case:?}"));
-
-                let (mut got, mut want) = (case.x.clone(), case.x.like());
-                let mut scratch = nan(input_grad_scratch_len(dy.dims(), x.dims(), win));
-                input_grad(dy, w, got.view_mut(), win, &mut scratch);
-                reference::input_grad(dy, w, want.view_mut(), win);
-                assert_close(&got, &want, &format!("input_grad {case:?}"));
-
-                let (mut got, mut want) = (case.w.clone(), case.w.clone());
-                let mut scratch = nan(filter_grad_scratch_len(x.dims(), dy.dims(), win));
-                filter_grad(x, dy, got.view_mut(), win, &mut scratch);
-                reference::filter_grad(x, dy, want.view_mut(), win);
-                assert_close(&got, &want, &format!("filter_grad {case:?}"));
+                let len = forward_scratch_len(x.dims(), dy.dims(), win);
+                case.check_forward(k, len, |b, relu, y, s| forward(x, w, b, relu, y, win, s));
+                let len = input_grad_scratch_len(dy.dims(), x.dims(), win);
+                case.check_input_grad(len, |dx, s| input_grad(dy, w, dx, win, s));
+                let len = filter_grad_scratch_len(x.dims(), dy.dims(), win);
+                case.check_filter_grad(len, |dw, s| filter_grad(x, dy, dw, win, s));
             }
         });
     }

@@ -341,36 +341,25 @@ mod tests {
 
     fn check<T: Lane>(case: &Case<T>, tile: Tile, k: usize) {
         let (x, w, dy) = (case.x.view(), case.w.view(), case.dy.view());
-        let (win, bias, relu) = (
-            &case.win,
-            (!k.is_multiple_of(3)).then_some(case.bias.view()),
-            k.is_multiple_of(2),
-        );
-        let nan = |n: usize| vec![T::from_f64(f64::NAN); n];
-
+        let (win, nan) = (&case.win, |n: usize| vec![T::from_f64(f64::NAN); n]);
         let mut u = nan(filter_len(tile, w.dims()));
         transform_filter(tile, w, &mut u);
-        let (mut got, mut want) = (case.output(), case.output());
-        let mut scratch = nan(forward_scratch_len(tile, x.dims(), dy.dims()));
-        forward(tile, x, &u, bias, relu, got.view_mut(), win, &mut scratch);
-        reference::forward(x, w, bias, relu, want.view_mut(), win);
-        assert_close(&got, &want, &format!("{tile:?} forward {case:?}"));
+        let len = forward_scratch_len(tile, x.dims(), dy.dims());
+        case.check_forward(k, len, |b, relu, y, s| {
+            forward(tile, x, &u, b, relu, y, win, s)
+        });
 
         let mut u = nan(filter_for_input_grad_len(tile, w.dims()));
         transform_filter_for_input_grad(tile, w, &mut u);
-        let (mut got, mut want) = (case.x.clone(), case.x.like());
-        let mut scratch = nan(input_grad_scratch_len(tile, dy.dims(), x.dims()));
-        input_grad(tile, dy, &u, got.view_mut(), win, &mut scratch);
-        reference::input_grad(dy, w, want.view_mut(), win);
-        assert_close(&got, &want, &format!("{tile:?} input_grad {case:?}"));
+        let len = input_grad_scratch_len(tile, dy.dims(), x.dims());
+        case.check_input_grad(len, |dx, s| input_grad(tile, dy, &u, dx, win, s));
 
         let mut du = vec![T::ZERO; filter_grad_len(tile, w.dims())];
-        let mut scratch = nan(filter_grad_scratch_len(tile, x.dims(), dy.dims()));
-        filter_grad_accumulate(tile, x, dy, &mut du, win, &mut scratch);
-        let (mut got, mut want) = (case.w.clone(), case.w.clone());
-        filter_grad_finish(tile, &du, got.view_mut());
-        reference::filter_grad(x, dy, want.view_mut(), win);
-        assert_close(&got, &want, &format!("{tile:?} filter_grad {case:?}"));
+        let len = filter_grad_scratch_len(tile, x.dims(), dy.dims());
+        case.check_filter_grad(len, |dw, s| {
+            filter_grad_accumulate(tile, x, dy, &mut du, win, s);
+            filter_grad_finish(tile, &du, dw);
+        });
     }
 
     fn agree<T: Lane>(count: usize, seed: u64) {

@@ -8,6 +8,7 @@
 //! ```text
 //! CSV ─ options ─► OptionTable ─ iteration ─► who waits for whom ─┬─ simplex ─► flow: a lower bound, and times
 //!                                                                 └─ round ───► one option each: a point
+//!                                                          two points ─ splice ─► a point between them
 //! ```
 
 mod dive;
@@ -15,7 +16,9 @@ mod frontier;
 mod iteration;
 mod options;
 mod round;
+mod rounds;
 mod simplex;
+mod splice;
 #[cfg(test)]
 mod tests;
 

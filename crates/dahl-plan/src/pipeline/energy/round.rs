@@ -22,8 +22,15 @@ impl Rounding<'_> {
         &self.options[stage][instruction]
     }
 
-    fn cost(&self, choice: &Choice) -> f64 {
+    /// What an option costs above waiting as long.
+    pub(super) fn cost(&self, choice: &Choice) -> f64 {
         choice.joules - self.watts * choice.seconds
+    }
+
+    /// What each computation takes.
+    pub(super) fn seconds(&self, chosen: &[usize]) -> Vec<f64> {
+        let each = chosen.iter().enumerate();
+        each.map(|(v, &c)| self.of(v)[c].seconds).collect()
     }
 
     /// The option of each computation, given when a linear program lets each begin and end, and when all must have
@@ -114,13 +121,10 @@ impl Rounding<'_> {
     /// Speeds up what is too slow by rounding, then slows down where slack is left, the largest saving first.
     pub(super) fn fill(&self, mut chosen: Vec<usize>, end: f64) -> Vec<usize> {
         let count = chosen.len();
-        let times = |chosen: &[usize]| -> Vec<f64> {
-            (0..count).map(|v| self.of(v)[chosen[v]].seconds).collect()
-        };
-        let mut slack = Slack::new(self.iteration, times(&chosen), end);
+        let mut slack = Slack::new(self.iteration, self.seconds(&chosen), end);
         while let Some((v, to)) = self.cheapest(&slack, &chosen) {
             chosen[v] = to;
-            slack = Slack::new(self.iteration, times(&chosen), end);
+            slack = Slack::new(self.iteration, self.seconds(&chosen), end);
         }
         for _ in 0..3 {
             let mut gains: Vec<(f64, usize)> = Vec::new();
@@ -168,10 +172,9 @@ impl Rounding<'_> {
 
     /// Seconds and joules of an iteration with these options.
     pub(super) fn rate(&self, chosen: &[usize]) -> (f64, f64) {
-        let choices = || chosen.iter().enumerate().map(|(v, &c)| self.of(v)[c]);
-        let seconds: Vec<f64> = choices().map(|c| c.seconds).collect();
-        let end = self.iteration.makespan(&seconds);
-        let computing: f64 = choices().map(|c| self.cost(&c)).sum();
+        let end = self.iteration.makespan(&self.seconds(chosen));
+        let each = chosen.iter().enumerate();
+        let computing: f64 = each.map(|(v, &c)| self.cost(&self.of(v)[c])).sum();
         (
             end,
             computing + self.watts * end * self.options.len() as f64,

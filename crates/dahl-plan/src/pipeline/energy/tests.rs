@@ -152,7 +152,7 @@ fn bad_tables_are_refused() {
     assert!(energy_frontier(&table, 2, f64::NAN, 5).is_err());
 }
 
-/// Bounds that agree with HiGHS on the same linear program, and points near them.
+/// Bounds that are no lower than those of HiGHS for the linear program, and points near them.
 #[test]
 fn published_cases() {
     let Some(folder) = crate::pipeline::tests::cases("perseus") else {
@@ -161,23 +161,31 @@ fn published_cases() {
             "put them into ../shared/planner-cases or name their folder in DAHL_PLANNER_CASES"
         );
     };
-    // Name, watts, fastest possible for 12 micro-batches, bound there, largest gap.
-    for (name, watts, seconds, bound, most) in [
-        ("gpt3-175b+a40_bf16", 70.38, 7.54635, 10_982.879, 0.007),
-        ("bloom+a100_sxm_bf16", 83.64, 2.81649, 6_528.787, 0.004),
+    const GPT_3: (&str, f64) = ("gpt3-175b+a40_bf16", 70.38);
+    const BLOOM: (&str, f64) = ("bloom+a100_sxm_bf16", 83.64);
+    // Micro-batches, points, fastest possible, bound of the linear program there, largest gap. Near the fastest time rounds of
+    // GPT-3 cannot be shorter than its last stage needs, which the linear program does not know: of many rounds that shows.
+    for ((name, watts), micro_batches, points, seconds, bound, most) in [
+        (GPT_3, 12, 24, 7.54635, 10_982.879, 0.005),
+        (GPT_3, 96, 8, 41.28238, 80_725.8, 0.013),
+        (BLOOM, 12, 24, 2.81649, 6_528.787, 0.005),
+        (BLOOM, 96, 8, 15.40961, 51_455.0, 0.005),
     ] {
         let file = folder.join(format!("{name}.csv"));
         let text = std::fs::read_to_string(&file).expect("a table");
-        let found = frontier(&text, 12, watts, 24).points;
+        let found = frontier(&text, micro_batches, watts, points).points;
         let first = found[0];
         assert!((first.seconds - seconds).abs() < 1e-5, "{name}: {first:?}");
         assert!(
-            (first.lower_bound - bound).abs() < 1e-2,
+            first.lower_bound >= bound * (1.0 - 1e-6),
             "{name}: {first:?}"
         );
         for point in found {
             let gap = point.joules / point.lower_bound - 1.0;
-            assert!((0.0..most).contains(&gap), "{name}: {gap} {point:?}");
+            assert!(
+                (0.0..most).contains(&gap),
+                "{name}, {micro_batches}: {gap} {point:?}"
+            );
         }
     }
 }

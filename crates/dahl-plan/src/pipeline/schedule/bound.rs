@@ -5,6 +5,10 @@
 //! F and the B of that micro-batch it has only B and W of what it kept. If there are more micro-batches than it keeps,
 //! these are two different times. And as every micro-batch takes a place from F to W, so many places serve so many of
 //! them one after another.
+//!
+//! **What others do makes it wait.** All micro-batches go through every later device, which needs all its F and B for them, and the
+//! W without which there is no place for the last. The device begins before the first of them gets there, and ends after
+//! the last has come back.
 
 use super::PipelineWork;
 
@@ -49,9 +53,7 @@ impl Bounds<'_> {
             return busy;
         };
         let (m, kept) = (self.work.micro_batches, self.limits[device].max(1));
-        let there = self.work.stages[stage + 1..].iter().map(|t| t[0]);
-        let back = (stage + 1..self.device_of.len()).map(|s| self.back(s));
-        let after: f64 = there.sum::<f64>() + back.sum::<f64>();
+        let after = self.after(stage);
         let [f, b, w] = self.work.stages[stage];
         let first = f + after - kept.min(m) as f64 * f;
         let last = match m > kept {
@@ -59,7 +61,37 @@ impl Bounds<'_> {
             false => 0.0,
         };
         let turns = m.div_ceil(kept) as f64 * (f + after + b + w);
-        turns.max(busy + first.max(0.0) + last.max(0.0))
+        let own = turns.max(busy + first.max(0.0) + last.max(0.0));
+        let (mut way, mut best) = (0.0, own);
+        for other in stage..self.device_of.len() {
+            best = best.max(way + self.through(other) + if self.split { w } else { 0.0 });
+            way += self.work.stages[other][0] + self.back(other);
+        }
+        best
+    }
+
+    /// From the first F of a stage to its last B, where each device has one stage. In front of the last F it has done all W but
+    /// those of what it may keep; between that and its B only other B of what it keeps are left, or more W.
+    fn through(&self, stage: usize) -> f64 {
+        let (m, kept) = (
+            self.work.micro_batches,
+            self.limits[self.device_of[stage]].max(1),
+        );
+        let [f, _, w] = self.work.stages[stage];
+        let (b, w) = (self.back(stage), if self.split { w } else { 0.0 });
+        let after = self.after(stage);
+        let first = f + after - kept.min(m) as f64 * f;
+        let last = match m > kept {
+            true => after - (kept - 1) as f64 * b,
+            false => 0.0,
+        };
+        m as f64 * (f + b) + m.saturating_sub(kept) as f64 * w + first.max(0.0) + last.max(0.0)
+    }
+
+    /// The way of a micro-batch from a stage to the last one and back.
+    fn after(&self, stage: usize) -> f64 {
+        let later = stage + 1..self.device_of.len();
+        later.map(|s| self.work.stages[s][0] + self.back(s)).sum()
     }
 
     /// The longest that any device is at it.

@@ -9,6 +9,7 @@
 //! whether B and W are one. They are orders of operations, not times: what executes one replays its order.
 
 mod bound;
+mod drawing;
 mod improve;
 mod list;
 mod orders;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use bound::Bounds;
 use improve::improve;
 use list::{Rules, descend, list};
-use orders::{h1, interleaved, replay};
+use orders::{h1, interleaved, replay, v};
 
 /// What is computed for a stage and a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -179,14 +180,26 @@ pub fn schedule(
             ..base
         },
     };
-    let straight = rules.device_of.len() == p && rules.kept.iter().all(|&kept| kept >= p);
     let found = match rules.split {
         true => {
+            let known = match kind {
+                ScheduleKind::ZbV => Some(v(p, m)),
+                _ => rules.kept.iter().all(|&kept| kept >= p).then(|| h1(p, m)),
+            };
             let known =
-                straight.then(|| replay(work, &rules.device_of, true, h1(p, m), Some(&rules.kept)));
+                known.map(|orders| replay(work, &rules.device_of, true, orders, Some(&rules.kept)));
+            let known = known.flatten();
+            // Nothing waits less than the V where it does not wait at all.
+            let enough = |made: &PipelineSchedule| {
+                kind == ScheduleKind::ZbV && made.bubble <= made.bubble_bound + 1e-12
+            };
+            let known = match known {
+                Some(made) if enough(&made) => return Ok(made),
+                other => other,
+            };
             let (device_of, may_keep) = (rules.device_of.clone(), rules.kept.clone());
             let made = descend(work, rules);
-            let all = [made, known.flatten()].into_iter().flatten();
+            let all = [made, known].into_iter().flatten();
             let all = all.map(|made| improve(work, &device_of, &may_keep, made));
             all.min_by(|a, b| {
                 let waits = a.bubble.total_cmp(&b.bubble);

@@ -30,6 +30,64 @@ pub(super) fn h1(p: usize, m: usize) -> Vec<Vec<Slot>> {
     orders.collect()
 }
 
+/// Zero Bubble's V: a device's first stage is as far from the network's begin as its second is from the end. After the first
+/// micro-batches W follows B at once, and the two stages take turns, so that a device always has something that another has
+/// just made ready; at the end W fills the waits. With equal operations nobody waits if there are at least `2p - 1`
+/// micro-batches; of fewer, the order is that of so many without those that are not there.
+pub(super) fn v(p: usize, m: usize) -> Vec<Vec<Slot>> {
+    (0..p).map(|device| v_of(device, p, m)).collect()
+}
+
+fn v_of(device: usize, p: usize, m: usize) -> Vec<Slot> {
+    use Operation::{Forward, InputGradient, WeightGradient};
+    let all = m.max(2 * p - 1);
+    // How often each operation was done of the first stage and of the second.
+    let mut done = [[0; 3]; 2];
+    let mut order = Vec::new();
+    let mut go = |done: &mut [[usize; 3]; 2], which: usize, operations: &[Operation]| {
+        for &operation in operations {
+            let micro_batch = done[which][operation as usize];
+            done[which][operation as usize] += 1;
+            if micro_batch < m {
+                order.push(Slot {
+                    operation,
+                    stage: [device, 2 * p - 1 - device][which],
+                    micro_batch,
+                });
+            }
+        }
+    };
+    for _ in 0..2 * (p - device) - 1 {
+        go(&mut done, 0, &[Forward]);
+    }
+    for _ in 0..device {
+        go(&mut done, 1, &[Forward]);
+        go(&mut done, 0, &[Forward]);
+    }
+    for _ in device..p {
+        go(&mut done, 1, &[Forward, InputGradient, WeightGradient]);
+    }
+    while done[1][0] < all {
+        if done[0][0] < all {
+            go(&mut done, 0, &[Forward]);
+        }
+        go(&mut done, 0, &[InputGradient, WeightGradient]);
+        go(&mut done, 1, &[Forward, InputGradient, WeightGradient]);
+    }
+    for _ in 0..device {
+        go(&mut done, 0, &[InputGradient]);
+        go(&mut done, 1, &[InputGradient]);
+    }
+    for _ in device..p {
+        go(&mut done, 0, &[InputGradient, WeightGradient]);
+    }
+    for which in [1, 0] {
+        let left = done[which][1] - done[which][2];
+        go(&mut done, which, &vec![WeightGradient; left]);
+    }
+    order
+}
+
 /// Megatron-LM's order: micro-batches in groups of as many as there are devices, each group through a device's first
 /// stage, then through its second.
 pub(super) fn interleaved(work: &PipelineWork) -> Result<PipelineSchedule, ScheduleError> {

@@ -79,8 +79,37 @@ fn known_makespans_and_bubbles() {
 }
 
 #[test]
+fn v_has_no_bubble_at_the_memory_of_1f1b() {
+    for (devices, m) in [
+        (1, 1),
+        (2, 3),
+        (3, 5),
+        (4, 7),
+        (4, 8),
+        (4, 16),
+        (8, 15),
+        (8, 32),
+    ] {
+        let made = made(&equal(devices, m, ScheduleKind::ZbV), ScheduleKind::ZbV);
+        assert_eq!(made.bubble, 0.0, "{devices} devices, {m} micro-batches");
+        let most = made.in_flight.iter().copied().fold(0.0, f64::max);
+        assert!(most <= devices as f64, "{devices} devices keep {most}");
+    }
+    // With fewer micro-batches it has one, and never more than 1F1B's.
+    for (devices, m) in [(2, 2), (4, 1), (4, 4)] {
+        let of = |kind: ScheduleKind| made(&equal(devices, m, kind), kind);
+        let (zero, one) = (of(ScheduleKind::ZbV), of(ScheduleKind::OneFOneB));
+        assert!(
+            zero.bubble <= one.bubble,
+            "{devices} devices, {m}: {zero:?}"
+        );
+        let most = zero.in_flight.iter().copied().fold(0.0, f64::max);
+        assert!(most <= devices as f64, "{devices} devices keep {most}");
+    }
+}
+
+#[test]
 fn unequal_stages_wait_less_with_the_memory_of_1f1b() {
-    let mut proven = 0;
     for seed in 0..10 {
         let mut dice = Dice::new(seed);
         let mut time = || 1.0 + dice.below(40) as f64 / 100.0;
@@ -100,15 +129,12 @@ fn unequal_stages_wait_less_with_the_memory_of_1f1b() {
             before.bubble
         );
         let gap = (1.0 + after.bubble) / (1.0 + after.bubble_bound) - 1.0;
-        assert!(gap <= 0.08, "{seed}: {gap}");
-        proven += usize::from(gap <= 0.03);
+        assert!(gap <= 0.03, "{seed}: {gap} {after:?}");
         assert!(
             after.in_flight.iter().all(|&n| n <= before.in_flight[0]),
             "{seed}"
         );
     }
-    // Of one in ten the bound does not know why it waits.
-    assert!(proven >= 9, "{proven} of 10 within 3 %");
 }
 
 /// All orders of a device's operations in which each kind takes micro-batches in order and at most so many are kept.

@@ -86,7 +86,7 @@ fn limits_of_memory_and_shape_hold() {
     assert!((plan.seconds - 0.411042).abs() < 1e-6, "{plan:?}");
     let options = PipelineOptions::default();
     let error = partition(&profile, &equal(4, Some(8e9)), &options).expect_err("too little memory");
-    assert!(error.to_string().contains("8.000 GB"), "{error}");
+    assert!(error.to_string().contains("7.5 GiB each"), "{error}");
 }
 
 #[test]

@@ -32,13 +32,13 @@ function drawAxis(c, ink, place, view, trace) {
     const text = moment(time, step);
     if (x + 4 + c.measureText(text).width <= place.plot.x + place.plot.width) c.fillText(text, x + 4, place.top - 8);
   });
-  drawLaunches(c, ink, place, view, trace);
+  drawStepMarks(c, ink, place, view, trace);
   c.restore();
 }
 
-/** Marks launches, as many as have room for their names. */
-function drawLaunches(c, ink, place, view, trace) {
-  const { at, step } = trace.launches, { plot } = place;
+/** Marks steps where they were launched, as many as have room for their names. */
+function drawStepMarks(c, ink, place, view, trace) {
+  const { at, step } = trace.steps, { plot } = place;
   const first = lowerBound(0, at.length, (i) => at[i] >= view.from);
   const last = lowerBound(first, at.length, (i) => at[i] > view.to);
   const room = ((last - first) * 64) / plot.width;

@@ -57,7 +57,7 @@ function swatch(colour) {
 function unitTable(app, s) {
   const parts = PARTS.filter(([field]) => s.nodes.length || field !== "waiting_for_messages_ns");
   const share = (unit, field) => cell(unit[field], unit.span_ns ? percent(unit[field] / unit.span_ns) : "–", duration(unit[field]));
-  const row = (unit) => make("tr", {}, make("td", { class: "unit" }, unit.unit), ...parts.map(([field]) => share(unit, field)));
+  const row = (unit) => make("tr", {}, make("td", { class: "unit" }, ...breakable(unit.unit, /(?<=\/)/)), ...parts.map(([field]) => share(unit, field)));
   const part = (unit, [field, name, colour]) =>
     make("i", { style: `width:${(unit[field] / unit.span_ns) * 100}%;background:var(--${colour})`, title: `${name} ${duration(unit[field])}` });
   const bar = make("div", { class: "bar", "aria-hidden": "true" }, ...(s.all_units.span_ns ? parts.map((p) => part(s.all_units, p)) : []));
@@ -90,9 +90,14 @@ function colourOf(app, by, name) {
   return app.colourBy === by ? swatch(app.ink.slots[slotOfName(app.groups[by], name)]) : null;
 }
 
+/** A text that may be broken where it matches. */
+function breakable(text, at) {
+  return text.split(at).flatMap((part) => [part, make("wbr")]);
+}
+
 /** A codelet with its implementation; long names break at their underscores. */
 function codeletName(app, c) {
-  const parts = c.codelet.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
+  const parts = breakable(c.codelet, /(?<=_)/);
   return make("td", { class: "name" }, colourOf(app, "codelet", variant(c.codelet, c.implementation)), ...parts,
     make("small", {}, ` ${c.implementation}`));
 }

@@ -11,7 +11,7 @@ async function readTrace(meta) {
   const runs = readRuns(columns(await block("runs")));
   const transfers = readTransfers(columns(await block("transfers")));
   const { from_ns: begin, to_ns: end } = meta.summary;
-  const trace = { meta, launches, graphs, runs, transfers, begin, end };
+  const trace = { meta, launches, steps: firstOfSteps(launches), graphs, runs, transfers, begin, end };
   trace.units = lanes(runs, meta.units.map((u) => u.name));
   trace.units.forEach((lane) => {
     lane.begin = begin;
@@ -32,6 +32,12 @@ async function readTrace(meta) {
 
 function readLaunches(c) {
   return { step: c.numbers(), graph: c.numbers(Uint32Array), at: c.sums() };
+}
+
+/** The first launch of each step: every node of a cluster has one. */
+function firstOfSteps({ step, at }) {
+  const is = (_, i) => i === 0 || step[i] !== step[i - 1];
+  return { step: step.filter(is), at: at.filter(is) };
 }
 
 async function readGraph(graph, i) {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use dahl::core::Joules;
-use dahl::energy::Energy;
+use dahl_core::Joules;
+use dahl_energy::Energy;
 
 /// The first steps last at least so long and are at least so many, or the figure is not worth saying.
 const LONG: Duration = Duration::from_secs(2);
@@ -11,8 +11,17 @@ const MANY: u64 = 10;
 /// Runs that take less have soon said it themselves.
 const WORTH: f64 = 20.0;
 
-/// What is known of the first steps.
-#[derive(Default)]
+/// Says after the first steps what all of them will take.
+///
+/// ```
+/// use dahl::energy::Energy;
+///
+/// let mut forecast = dahl::Forecast::default();
+/// // Until some seconds have passed it has nothing to say, and of a run that takes no longer than those it never has.
+/// assert_eq!(forecast.tell(1, 1000, Energy::default), None);
+/// assert_eq!(forecast.tell(20, 1000, Energy::default), None);
+/// ```
+#[derive(Debug, Default)]
 pub struct Forecast {
     /// When, at which step and after how many joules counting began.
     first: Option<(Instant, u64, Energy)>,

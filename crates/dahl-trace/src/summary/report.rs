@@ -2,33 +2,36 @@
 //!
 //! Only arranges what [`Summary`] says; every figure here is one of its fields.
 
-use comfy_table::Table;
-use dahl::core::{Bytes, Joules, Seconds, several};
-use dahl::trace::Summary;
-use dahl::trace::summary::{NamedJoules, UnitTime};
+use dahl_core::report::{Report, Table};
+use dahl_core::{Bytes, Joules, Seconds, several};
 
-use crate::print;
+use super::bubble::DEVICES;
+use super::{NamedJoules, Summary, UnitTime};
 
-/// Prints a summary, with so many rows a table.
-pub fn show(s: &Summary, top: usize) {
-    heading(s);
-    if s.tasks == 0 {
-        println!("no task ran");
-        return;
+impl Summary {
+    /// The summary for people, with so many rows a table.
+    pub fn report(&self, top: usize) -> Report {
+        let (s, mut out) = (self, Report::default());
+        heading(s, &mut out);
+        if s.tasks == 0 {
+            out.line("no task ran");
+            return out;
+        }
+        if !s.nodes.is_empty() {
+            out.paragraph(nodes(s));
+        }
+        out.paragraph(units(s));
+        out.paragraph(codelets(s, top));
+        out.paragraph(layers(s, top));
+        if !s.gaps.is_empty() {
+            out.paragraph(gaps(s));
+        }
+        if !s.variation.is_empty() {
+            out.paragraph(variation(s, top));
+        }
+        notes(s, &mut out);
+        out
     }
-    if !s.nodes.is_empty() {
-        println!("{}\n", nodes(s));
-    }
-    println!("{}\n", units(s));
-    println!("{}\n", codelets(s, top));
-    println!("{}\n", layers(s, top));
-    if !s.gaps.is_empty() {
-        println!("{}\n", gaps(s));
-    }
-    if !s.variation.is_empty() {
-        println!("{}\n", variation(s, top));
-    }
-    notes(s);
 }
 
 fn time(nanos: u64) -> String {
@@ -39,49 +42,49 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn heading(s: &Summary) {
-    let about: Vec<String> = s.about.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+fn heading(s: &Summary, out: &mut Report) {
+    let known = s.about.iter().filter(|(k, _)| k != DEVICES);
+    let about: Vec<String> = known.map(|(k, v)| format!("{k}: {v}")).collect();
     if !about.is_empty() {
-        println!("{}", about.join(" · "));
+        out.line(about.join(" · "));
     }
-    println!(
+    out.line(format!(
         "{} of {} on {} in {}{}",
         several(s.tasks, "task"),
         several(s.launches, "step"),
         several(s.units.len(), "unit"),
         time(s.span_ns),
         if s.simulated { " (simulated)" } else { "" }
-    );
+    ));
     if s.dropped > 0 {
-        println!(
+        out.line(format!(
             "the oldest {} events were given up because the buffers were full: figures are of the rest",
             s.dropped
-        );
+        ));
     }
     if s.tasks > 0 {
-        println!(
-            "\nparallel efficiency {} · bound by {}\n",
+        out.line(format!(
+            "\nparallel efficiency {} · bound by {}{}",
             percent(s.parallel_efficiency),
-            s.bound.says
-        );
+            s.bound.says,
+            if s.bubble.is_some() { "" } else { "\n" }
+        ));
+        if let Some(bubble) = s.bubble {
+            out.line(format!(
+                "pipeline: bubble {} of a step: so much longer are its devices at one than the busiest computes\n",
+                percent(bubble)
+            ));
+        }
     }
 }
 
 /// The nodes of a cluster. Times of clocks that were compared are right to within what is said here.
 fn nodes(s: &Summary) -> Table {
-    let mut table = print::table(&[
-        "node",
-        "busy",
-        "waiting for messages",
-        "sent",
-        "received",
-        "network",
-        "hidden",
-        "clock ±",
-    ]);
+    let mut table =
+        Table::new("node|>busy|>waiting for messages|>sent|>received|>network|>hidden|>clock ±");
     for n in &s.nodes {
         let traffic = |count: u64, bytes: u64| format!("{} in {count}", Bytes(bytes));
-        table.add_row([
+        table.row([
             n.node.clone(),
             percent(n.busy),
             percent(n.waiting_for_messages),
@@ -92,24 +95,19 @@ fn nodes(s: &Summary) -> Table {
             time(n.uncertainty_ns),
         ]);
     }
-    print::align_right(&mut table, 1..=7);
     table
 }
 
 fn units(s: &Summary) -> Table {
     let cluster = !s.nodes.is_empty();
-    let mut heads = vec![
-        "unit",
-        "tasks",
-        "█ busy ▓ data ▒ overhead · idle",
-        "busy",
-        "transferring",
-        "waiting for data",
-        "overhead",
-        "waiting for work",
-    ];
-    heads.extend(cluster.then_some("waiting for messages"));
-    let mut table = print::table(&heads);
+    let heads = "unit|>tasks|█ busy ▓ data ▒ overhead · idle|>busy|\
+        >transferring|>waiting for data|>overhead|>waiting for work";
+    let messages = if cluster {
+        "|>waiting for messages"
+    } else {
+        ""
+    };
+    let mut table = Table::new(&format!("{heads}{messages}"));
     let all = (s.units.len() > 1).then_some(&s.all_units);
     for u in s.units.iter().chain(all) {
         let share = |ns: u64| percent(ns as f64 / u.span_ns.max(1) as f64);
@@ -124,10 +122,8 @@ fn units(s: &Summary) -> Table {
             share(u.waiting_for_work_ns),
         ];
         row.extend(cluster.then(|| share(u.waiting_for_messages_ns)));
-        table.add_row(row);
+        table.row(row);
     }
-    print::align_right(&mut table, 1..=1);
-    print::align_right(&mut table, 3..=heads.len() - 1);
     table
 }
 
@@ -158,12 +154,9 @@ fn joules(rows: &[NamedJoules], name: &str) -> String {
 }
 
 fn codelets(s: &Summary, top: usize) -> Table {
-    let mut heads = vec![
-        "codelet", "time", "share", "count", "mean", "median", "p99", "spread", "GFLOP/s", "GB/s",
-    ];
+    let heads = "codelet|>time|>share|>count|>mean|>median|>p99|>spread|>GFLOP/s|>GB/s".to_owned();
     let energy = s.energy.first();
-    heads.extend(energy.map(|_| "energy"));
-    let mut table = print::table(&heads);
+    let mut table = Table::new(&(heads + energy.map_or("", |_| "|>energy")));
     for c in s.codelets.iter().take(top) {
         let mut row = vec![
             format!("{} ({})", c.codelet, c.implementation),
@@ -179,18 +172,16 @@ fn codelets(s: &Summary, top: usize) -> Table {
         ];
         let name = format!("{}/{}", c.codelet, c.implementation);
         row.extend(energy.map(|e| joules(&e.codelets, &name)));
-        table.add_row(row);
+        table.row(row);
     }
     more(&mut table, s.codelets.len(), top);
-    print::align_right(&mut table, 1..=heads.len() - 1);
     table
 }
 
 fn layers(s: &Summary, top: usize) -> Table {
-    let mut heads = vec!["layer", "time", "share", "tasks"];
     let energy = s.energy.first();
-    heads.extend(energy.map(|_| "energy"));
-    let mut table = print::table(&heads);
+    let mut table =
+        Table::new(&("layer|>time|>share|>tasks".to_owned() + energy.map_or("", |_| "|>energy")));
     for l in s.layers.iter().take(top) {
         let name = if l.layer.is_empty() {
             "(none)"
@@ -204,43 +195,35 @@ fn layers(s: &Summary, top: usize) -> Table {
             l.tasks.to_string(),
         ];
         row.extend(energy.map(|e| joules(&e.layers, &l.layer)));
-        table.add_row(row);
+        table.row(row);
     }
     more(&mut table, s.layers.len(), top);
-    print::align_right(&mut table, 1..=heads.len() - 1);
     table
 }
 
 fn more(table: &mut Table, rows: usize, top: usize) {
     if rows > top {
-        table.add_row([format!("… {} more (--top)", rows - top)]);
+        table.row([format!("… {} more (--top)", rows - top)]);
     }
 }
 
 fn gaps(s: &Summary) -> Table {
-    let mut table = print::table(&["largest gaps", "length", "from", "why"]);
+    let mut table = Table::new("largest gaps|>length|>from|why");
     for g in &s.gaps {
-        table.add_row([
+        table.row([
             g.unit.clone(),
             time(g.length_ns),
             time(g.from_ns),
             g.says.clone(),
         ]);
     }
-    print::align_right(&mut table, 1..=2);
     table
 }
 
 fn variation(s: &Summary, top: usize) -> Table {
-    let mut table = print::table(&[
-        "time varies at equal shapes",
-        "median",
-        "p99",
-        "lost",
-        "goes along with",
-    ]);
+    let mut table = Table::new("time varies at equal shapes|>median|>p99|>lost|goes along with");
     for v in s.variation.iter().take(top) {
-        table.add_row([
+        table.row([
             format!("{} ({}) {}", v.codelet, v.implementation, v.shapes),
             time(v.time.median_ns),
             time(v.time.p99_ns),
@@ -248,12 +231,11 @@ fn variation(s: &Summary, top: usize) -> Table {
             v.says.clone(),
         ]);
     }
-    print::align_right(&mut table, 1..=3);
     table
 }
 
 /// What needs no table.
-fn notes(s: &Summary) {
+fn notes(s: &Summary, out: &mut Report) {
     let path = &s.critical_path;
     let parts: Vec<String> = path
         .codelets
@@ -261,15 +243,15 @@ fn notes(s: &Summary) {
         .take(4)
         .map(|c| format!("{} ({}) {}", c.codelet, c.implementation, percent(c.share)))
         .collect();
-    println!(
+    out.line(format!(
         "critical path  {} in {}, {} of the span: {}",
         time(path.length_ns),
         several(path.tasks, "task"),
         percent(path.share),
         parts.join(", ")
-    );
+    ));
     if let Some(t) = path.longest.first() {
-        println!(
+        out.line(format!(
             "               its longest: {} ({}; step {}, task {}), {} on {}",
             t.codelet,
             t.implementation,
@@ -277,25 +259,25 @@ fn notes(s: &Summary) {
             t.task,
             time(t.duration_ns),
             t.unit
-        );
+        ));
     }
     for u in s.units.iter().filter(|u| u.fell_back > 0) {
-        println!(
+        out.line(format!(
             "fallback       {0} of {1} ran on the CPU, in the host's memory: {1} lacked room or had failed",
             several(u.fell_back, "task"),
             u.unit
-        );
+        ));
     }
     if let Some(slowest) = s.steps.iter().max_by_key(|x| x.end_ns - x.start_ns) {
-        println!(
+        out.line(format!(
             "steps          slowest of {}: step {}, {} from first start to last end",
             s.steps.len(),
             slowest.step,
             time(slowest.end_ns - slowest.start_ns)
-        );
+        ));
     }
     for t in &s.transfers {
-        println!(
+        out.line(format!(
             "transfers      {} → {}: {} in {} ({} ahead, {} of several parts, {} in batches), {:.2} GB/s",
             t.from,
             t.to,
@@ -305,24 +287,24 @@ fn notes(s: &Summary) {
             t.joined,
             t.batched,
             t.gbytes
-        );
+        ));
     }
     for m in &s.memory {
-        println!(
+        out.line(format!(
             "peak memory    {}: {} of {} at {}",
             m.memory,
             Bytes(m.peak_bytes),
             m.what,
             time(m.at_ns)
-        );
+        ));
     }
     for e in &s.energy {
-        println!(
+        out.line(format!(
             "energy         {}, {:.1} W on average, {} while no task ran; {}",
             Joules(e.joules),
             e.watts,
             Joules(e.idle_joules),
             e.source
-        );
+        ));
     }
 }
