@@ -56,6 +56,14 @@ fn row_offset(dims: &[usize; MAX_RANK], strides: &[usize; MAX_RANK], at: [usize;
     at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2]
 }
 
+/// Extents and strides with height and width as one axis, where every row follows the one before.
+fn planes_as_rows(
+    [n, c, h, w]: [usize; MAX_RANK],
+    [by_n, by_c, by_h, _]: [usize; MAX_RANK],
+) -> Option<([usize; MAX_RANK], [usize; MAX_RANK])> {
+    (h == 1 || by_h == w).then_some(([n, c, 1, h * w], [by_n, by_c, h * w, 1]))
+}
+
 impl<'a, T> View<'a, T> {
     /// A view of `dims` elements from `ptr` on.
     ///
@@ -133,6 +141,16 @@ impl<'a, T> View<'a, T> {
         let offset = row_offset(&self.dims, &self.strides, at);
         // SAFETY: the indices were checked, and a row has `dims[3]` elements at stride 1.
         unsafe { std::slice::from_raw_parts(self.ptr.add(offset), self.dims[3]) }
+    }
+
+    /// The same elements with each plane as one row, if the rows of a plane lie next to each other.
+    pub fn planes_as_rows(&self) -> Option<View<'a, T>> {
+        let (dims, strides) = planes_as_rows(self.dims, self.strides)?;
+        Some(View {
+            dims,
+            strides,
+            ..*self
+        })
     }
 
     /// The first element, for kernels that do their own index arithmetic with [`View::strides`].
@@ -276,6 +294,16 @@ impl<'a, T> ViewMut<'a, T> {
         // SAFETY: the indices were checked, a row has `dims[3]` elements at stride 1, and the borrow
         // of `self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.add(offset), self.dims[3]) }
+    }
+
+    /// As [`View::planes_as_rows`].
+    pub fn planes_as_rows(&mut self) -> Option<ViewMut<'_, T>> {
+        let (dims, strides) = planes_as_rows(self.dims, self.strides)?;
+        Some(ViewMut {
+            dims,
+            strides,
+            ..self.reborrow()
+        })
     }
 
     /// The first element, for kernels that do their own index arithmetic with

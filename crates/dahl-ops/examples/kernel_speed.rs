@@ -134,6 +134,43 @@ fn main() -> Result<(), Failed> {
     conv(runtime, "resnet 512-512@4", [32, 512, 512, 4], [3, 1, 1])?;
     conv(runtime, "down 64-128@32/2", [32, 64, 128, 32], [3, 2, 1])?;
     conv(runtime, "skip 64-128@32/2", [32, 64, 128, 32], [1, 2, 0])?;
+    conv(runtime, "pointwise 96-24@32", [2, 96, 24, 32], [1, 1, 0])?;
+    conv(runtime, "pointwise 16-96@32", [2, 16, 96, 32], [1, 1, 0])?;
+    conv(runtime, "pointwise 144-24@32", [2, 144, 24, 32], [1, 1, 0])?;
+    conv(runtime, "pointwise 24-144@32", [2, 24, 144, 32], [1, 1, 0])?;
+    conv(runtime, "pointwise 144-32@16", [8, 144, 32, 16], [1, 1, 0])?;
+    conv(runtime, "pointwise 32-192@16", [8, 32, 192, 16], [1, 1, 0])?;
+    conv(runtime, "pointwise 192-32@16", [8, 192, 32, 16], [1, 1, 0])?;
+    conv(runtime, "pointwise 96-576@8", [8, 96, 576, 8], [1, 1, 0])?;
+    conv(runtime, "pointwise 64-256@32", [2, 64, 256, 32], [1, 1, 0])?;
+    conv(runtime, "pointwise 256-64@32", [2, 256, 64, 32], [1, 1, 0])?;
+    conv(
+        runtime,
+        "pointwise 1024-256@8",
+        [8, 1024, 256, 8],
+        [1, 1, 0],
+    )?;
+    conv(runtime, "pointwise 384-64@8", [32, 384, 64, 8], [1, 1, 0])?;
+    conv(runtime, "pointwise 64-384@8", [32, 64, 384, 8], [1, 1, 0])?;
+    conv(runtime, "pointwise 160-960@4", [32, 160, 960, 4], [1, 1, 0])?;
+    for (dims, place) in [([2, 384, 8, 8], "cache"), ([32, 192, 32, 32], "memory")] {
+        let norm = |r: &Recorder, a: &Arena, relu: bool| -> Result<(), Failed> {
+            let row = || numbers(a, [dims[1]]);
+            let (x, dy, y) = (numbers(a, dims)?, numbers(a, dims)?, numbers(a, dims)?);
+            let statistics = numbers(a, [2, dims[1]])?;
+            let positive = relu.then_some(&y);
+            api::batch_norm_grad(r, &x, &dy, &statistics, &row()?, positive);
+            Ok(())
+        };
+        case(runtime, &format!("batch_norm_grad {place}"), &|r, a| {
+            norm(r, a, false)
+        })?;
+        case(
+            runtime,
+            &format!("batch_norm_relu_grad {place}"),
+            &|r, a| norm(r, a, true),
+        )?;
+    }
     let (large, small) = ([16, 8, 32, 32], [16, 8, 16, 16]);
     case(runtime, "max_pool2d 2×2", &|r, a| {
         let (x, mut y) = (numbers(a, large)?, numbers(a, small)?);

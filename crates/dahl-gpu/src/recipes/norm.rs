@@ -1,14 +1,20 @@
 //! Batch normalisation.
 
 use dahl_ops::batch_norm::{
-    Epsilon, Finish, InputGrad, Kept, Moments, Normalise, Normalised, PerChannel, Running, Sums,
+    Capped, Epsilon, Finish, InputGrad, Kept, Moments, Normalise, Normalised, PerChannel, Running,
+    Sums,
 };
 
-use crate::launch::{Steps, Task};
+use crate::launch::{Arg, Steps, Task};
 
 /// Elements of a channel in a tile.
 fn per_channel(dims: [usize; 4]) -> usize {
     dims[0] * dims[2] * dims[3]
+}
+
+/// What a positive part is cut off at, as kernels have it: 0 if it is not.
+fn cap(of: Option<f64>) -> Arg {
+    of.unwrap_or(0.0).into()
 }
 
 /// The moments of a tile.
@@ -64,6 +70,7 @@ pub(super) fn normalise(t: &Task<'_>, s: &mut Steps) {
         all.shift.into(),
         all.y.into(),
         given.relu.into(),
+        cap(given.cap),
         x.len().into(),
     ];
     s.items("bn_normalise", args, x.len());
@@ -71,7 +78,7 @@ pub(super) fn normalise(t: &Task<'_>, s: &mut Steps) {
 
 /// The sums that the gradients need, of a tile.
 pub(super) fn sums(t: &Task<'_>, s: &mut Steps) {
-    let all = Sums::of(t.tensors);
+    let (all, given) = (Sums::of(t.tensors), Capped::of(t.params));
     let (x, y) = (all.x, all.y);
     let args = [
         x.into(),
@@ -79,6 +86,7 @@ pub(super) fn sums(t: &Task<'_>, s: &mut Steps) {
         all.statistics.into(),
         y.unwrap_or(x).into(),
         y.is_some().into(),
+        cap(given.cap),
         all.sums.into(),
     ];
     s.groups("bn_sums", args, x.dims[1], per_channel(x.dims));
@@ -96,6 +104,7 @@ pub(super) fn input_grad(t: &Task<'_>, s: &mut Steps) {
         all.scale.into(),
         y.unwrap_or(x).into(),
         y.is_some().into(),
+        cap(given.cap),
         all.dx.into(),
         (1.0 / given.count as f64).into(),
         x.len().into(),

@@ -59,20 +59,24 @@ KERNEL void bn_running(GLOBAL const REAL* mean, Box M, GLOBAL const REAL* var_, 
 
 KERNEL void bn_normalise(GLOBAL const REAL* x, Box X, GLOBAL const REAL* stats, Box S,
                          GLOBAL const REAL* factor, Box F, GLOBAL const REAL* shift, Box H,
-                         GLOBAL REAL* y, Box Y, int positive, int count) {
+                         GLOBAL REAL* y, Box Y, int positive, REAL cap, int count) {
     EACH(i, count) {
         const int c = i / (uint)(X.h * X.w) % (uint)X.c;
         const REAL slope = stats[ROW(S, 1, c)] * factor[F.at + c];
         REAL v = (x[place(X, i)] - stats[ROW(S, 0, c)]) * slope + shift[H.at + c];
         if (positive && v <= ZERO) v = ZERO;
+        if (cap > ZERO && v >= cap) v = cap;
         y[place(Y, i)] = v;
     }
 }
 
+// Whether no gradient passes an output of the positive part, which is cut off at `cap` unless that is 0.
+FN int stopped(REAL y, REAL cap) { return y <= ZERO || (cap > ZERO && y >= cap); }
+
 // The sums of dy and of dy · x̂, added: a group per channel. `masked`: y says which gradients count.
 KERNEL void bn_sums(GLOBAL const REAL* x, Box X, GLOBAL const REAL* dy, Box DY,
                     GLOBAL const REAL* stats, Box S, GLOBAL const REAL* y, Box Y, int masked,
-                    GLOBAL REAL* out, Box O) {
+                    REAL cap, GLOBAL REAL* out, Box O) {
     LOCAL REAL part[GROUP];
     const int c = GRP(0);
     const uint count = (uint)(X.n * X.h * X.w);
@@ -80,7 +84,7 @@ KERNEL void bn_sums(GLOBAL const REAL* x, Box X, GLOBAL const REAL* dy, Box DY,
     REAL plain = ZERO, centred = ZERO;
     for (uint r = LID(0); r < count; r += LSIZE(0)) {
         REAL g = dy[in_channel(DY, c, r)];
-        if (masked && y[in_channel(Y, c, r)] <= ZERO) g = ZERO;
+        if (masked && stopped(y[in_channel(Y, c, r)], cap)) g = ZERO;
         plain += g;
         centred += g * (x[in_channel(X, c, r)] - mean);
     }
@@ -95,12 +99,12 @@ KERNEL void bn_sums(GLOBAL const REAL* x, Box X, GLOBAL const REAL* dy, Box DY,
 KERNEL void bn_input_grad(GLOBAL const REAL* x, Box X, GLOBAL const REAL* dy, Box DY,
                           GLOBAL const REAL* stats, Box S, GLOBAL const REAL* sums, Box U,
                           GLOBAL const REAL* factor, Box F, GLOBAL const REAL* y, Box Y, int masked,
-                          GLOBAL REAL* dx, Box DX, REAL share, int count) {
+                          REAL cap, GLOBAL REAL* dx, Box DX, REAL share, int count) {
     EACH(i, count) {
         const int c = i / (uint)(X.h * X.w) % (uint)X.c;
         const REAL inverse = stats[ROW(S, 1, c)];
         REAL g = dy[place(DY, i)];
-        if (masked && y[place(Y, i)] <= ZERO) g = ZERO;
+        if (masked && stopped(y[place(Y, i)], cap)) g = ZERO;
         const REAL offset = sums[ROW(U, 0, c)] * share;
         const REAL slope = sums[ROW(U, 1, c)] * share * inverse;
         const REAL d = x[place(X, i)] - stats[ROW(S, 0, c)];

@@ -74,11 +74,11 @@ impl Layer for BatchNorm2d {
     }
 
     fn forward(&self, tape: &mut Tape<'_>) -> Handle {
-        self.forward_with(tape, false)
+        self.forward_with(tape, None)
     }
 
     fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-        self.backward_with(tape, dy, false);
+        self.backward_with(tape, dy, None);
     }
 }
 
@@ -96,9 +96,15 @@ fn within(pieces: &[Piece], group: Piece) -> Vec<Piece> {
     all.filter(|p| p.0 < p.1).collect()
 }
 
+/// The layer behind that takes the positive part, up to a cap if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Rectifier {
+    pub cap: Option<f64>,
+}
+
 impl BatchNorm2d {
-    /// With the positive part behind it where `relu` is set.
-    pub(super) fn forward_with(&self, tape: &mut Tape<'_>, relu: bool) -> Handle {
+    /// With a rectifier behind it, if there is one.
+    pub(super) fn forward_with(&self, tape: &mut Tape<'_>, by: Option<Rectifier>) -> Handle {
         let (x, y) = (tape.input(0), tape.new_output());
         let [scale, shift, mean, var] =
             ["weight", "bias", "running_mean", "running_var"].map(|name| tape.param(name));
@@ -151,15 +157,20 @@ impl BatchNorm2d {
                     shift: shift.with(Read),
                     y: to.with(Write),
                 };
-                NORMALISE.submit(tape.recorder(), operands, batch_norm::Normalised { relu });
+                let params = batch_norm::Normalised {
+                    relu: by.is_some(),
+                    cap: by.and_then(|by| by.cap),
+                };
+                NORMALISE.submit(tape.recorder(), operands, params);
             }
         }
         tape.keep(all);
         y
     }
 
-    /// With the positive part behind it where `relu` is set.
-    pub(super) fn backward_with(&self, tape: &mut Tape<'_>, dy: &Handle, relu: bool) {
+    /// With a rectifier behind it, if there is one.
+    pub(super) fn backward_with(&self, tape: &mut Tape<'_>, dy: &Handle, by: Option<Rectifier>) {
+        let cap = by.and_then(|by| by.cap);
         let (x, y, all) = (tape.input(0), tape.output(), tape.kept(0));
         let scale = tape.param("weight");
         let channels = x.shape[1];
@@ -177,9 +188,9 @@ impl BatchNorm2d {
                     dy: b.with(Read),
                     statistics: stats.with(Read),
                     sums: sums.with(Reduce),
-                    y: relu.then(|| c.with(Read)),
+                    y: by.map(|_| c.with(Read)),
                 };
-                SUMS.submit(tape.recorder(), operands, ());
+                SUMS.submit(tape.recorder(), operands, batch_norm::Capped { cap });
             }
             if let Some(dx) = &dx {
                 let count = x.shape.len() / channels / tape.batch() * (group.1 - group.0);
@@ -192,9 +203,9 @@ impl BatchNorm2d {
                         sums: sums.with(Read),
                         scale: scale.with(Read),
                         dx: d.with(Write),
-                        y: relu.then(|| c.with(Read)),
+                        y: by.map(|_| c.with(Read)),
                     };
-                    let params = batch_norm::PerChannel { count };
+                    let params = batch_norm::PerChannel { count, cap };
                     INPUT_GRAD.submit(tape.recorder(), operands, params);
                 }
             }

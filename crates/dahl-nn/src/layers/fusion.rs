@@ -7,8 +7,9 @@
 use dahl_core::Handle;
 use dahl_ops::conv2d::fused::supports_pool;
 
+use super::batch_norm2d::Rectifier;
 use super::conv2d::pooled;
-use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu};
+use super::{BatchNorm2d, Conv2d, Layer, MaxPool2d, Relu, Relu6};
 use crate::lower::Tape;
 use crate::model::{Extent, Model};
 
@@ -78,22 +79,29 @@ fn conv_relu_pool(chain: &Chain<'_>) -> Option<Match> {
     fits.then(|| -> Match { (3, Box::new(pooled::ConvReluPool { conv: *conv, side })) })
 }
 
-/// Batch normalisation and the positive part.
+/// Batch normalisation and the positive part, cut off at six or not.
 fn batch_norm_relu(chain: &Chain<'_>) -> Option<Match> {
-    struct BatchNormRelu(BatchNorm2d);
+    struct BatchNormRelu(BatchNorm2d, Rectifier);
 
     impl Fused for BatchNormRelu {
         fn forward(&self, tape: &mut Tape<'_>) -> Handle {
-            self.0.forward_with(tape, true)
+            self.0.forward_with(tape, Some(self.1))
         }
 
         fn backward(&self, tape: &mut Tape<'_>, dy: &Handle) {
-            self.0.backward_with(tape, dy, true);
+            self.0.backward_with(tape, dy, Some(self.1));
         }
     }
 
-    chain.get::<Relu>(1)?;
-    Some((2, Box::new(BatchNormRelu(*chain.get(0)?))))
+    let cap = match (chain.get::<Relu>(1), chain.get::<Relu6>(1)) {
+        (None, None) => return None,
+        (Some(_), _) => None,
+        (None, Some(_)) => Some(6.0),
+    };
+    Some((
+        2,
+        Box::new(BatchNormRelu(*chain.get(0)?, Rectifier { cap })),
+    ))
 }
 
 /// Layers that run as one.

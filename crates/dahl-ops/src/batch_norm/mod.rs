@@ -77,9 +77,10 @@ operands! {
 }
 
 params! {
-    /// The parameter of [`NORMALISE`].
+    /// Parameters of [`NORMALISE`].
     Normalised {
         relu: bool, "whether the positive part is taken";
+        cap: Option<f64>, "what the positive part is cut off at, if it is";
     }
 }
 
@@ -91,6 +92,13 @@ operands! {
         statistics: one [Read] 2 "those of the forward pass",
         sums: one [Reduce|ReadWrite] 2 "the gradients by shift and by scale: 2 × channels",
         y: maybe [Read] 4 "the output, where it took the positive part",
+    }
+}
+
+params! {
+    /// The parameter of [`SUMS`].
+    Capped {
+        cap: Option<f64>, "what the positive part was cut off at, if it was";
     }
 }
 
@@ -108,9 +116,10 @@ operands! {
 }
 
 params! {
-    /// The parameter of [`INPUT_GRAD`].
+    /// Parameters of [`INPUT_GRAD`].
     PerChannel {
         count: usize, "how many elements a channel of the whole batch has";
+        cap: Option<f64>, "what the positive part was cut off at, if it was";
     }
 }
 
@@ -186,7 +195,7 @@ pub static NORMALISE: Op<Normalise, Normalised> = Op::new(|| {
 });
 
 /// `sums +=` those of a tile.
-pub static SUMS: Op<Sums> = Op::new(|| {
+pub static SUMS: Op<Sums, Capped> = Op::new(|| {
     let rule = |call: &Call| {
         let at = Sums::shapes(call);
         at.dy.expect_like(&at.x)?;
@@ -248,43 +257,68 @@ fn normalised<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, given) = (Normalise::at(ops.len()), Normalised::of(ops.params()));
     let affine = Some((ops.read::<T>(at.scale), ops.read::<T>(at.shift)));
     let (x, stats) = (ops.read::<T>(at.x), ops.read::<T>(at.statistics));
-    normalise::normalise(x, stats, affine, given.relu, ops.write::<T>(at.y));
+    let by = given.relu.then(|| Rectifier::new(given.cap));
+    normalise::normalise(x, stats, affine, by, ops.write::<T>(at.y));
     Ok(())
 }
 
 fn tile_sums<T: Lane>(ops: &Operands<'_>) -> Done {
-    let at = Sums::at(ops.len());
-    let relu = at.y.map(|y| ops.read::<T>(y));
+    let (at, given) = (Sums::at(ops.len()), Capped::of(ops.params()));
+    let rectified = at.y.map(|y| Rectified::new(ops.read::<T>(y), given.cap));
     let [x, dy, stats] = [at.x, at.dy, at.statistics].map(|i| ops.read::<T>(i));
-    backward::sums(x, dy, relu, stats, ops.write::<T>(at.sums));
+    backward::sums(x, dy, rectified, stats, ops.write::<T>(at.sums));
     Ok(())
 }
 
 fn input_grad<T: Lane>(ops: &Operands<'_>) -> Done {
     let (at, given) = (InputGrad::at(ops.len()), PerChannel::of(ops.params()));
-    let relu = at.y.map(|y| ops.read::<T>(y));
+    let rectified = at.y.map(|y| Rectified::new(ops.read::<T>(y), given.cap));
     let [x, dy, stats, sums] = [at.x, at.dy, at.statistics, at.sums].map(|i| ops.read::<T>(i));
     let (scale, dx) = (Some(ops.read::<T>(at.scale)), ops.write::<T>(at.dx));
-    backward::input_grad(x, dy, relu, stats, sums, scale, given.count, dx);
+    backward::input_grad(x, dy, rectified, stats, sums, scale, given.count, dx);
     Ok(())
 }
 
-/// The rows of sample `n` and channel `c`, as one slice if they lie in one piece.
-#[inline(always)]
-pub(crate) fn for_plane<'a, T: Float>(
-    x: View<'a, T>,
-    [n, c]: [usize; 2],
-    mut f: impl FnMut(usize, &'a [T]),
-) {
-    let [_, _, height, width] = x.dims();
-    if height == 1 || x.strides()[2] == width {
-        let plane = x.part([n, c, 0, 0], [1, 1, height, width]);
-        if let Some(all) = plane.as_slice() {
-            return f(0, all);
+/// Which values pass: those above 0 and below the cap.
+#[derive(Clone, Copy)]
+pub(crate) struct Rectifier<T> {
+    cap: T,
+}
+
+impl<T: Float> Rectifier<T> {
+    pub(crate) fn new(cap: Option<f64>) -> Self {
+        let cap = cap.map_or(T::INFINITY, T::from_f64);
+        Rectifier { cap }
+    }
+
+    /// What becomes of a value; not-a-number stays.
+    #[inline(always)]
+    fn of(self, v: T) -> T {
+        let low = if v <= T::ZERO { T::ZERO } else { v };
+        if low >= self.cap { self.cap } else { low }
+    }
+
+    /// How much of a gradient passes, all or nothing, by what became of the value; that of not-a-number does.
+    #[inline(always)]
+    fn share(self, y: T) -> T {
+        match y <= T::ZERO || y >= self.cap {
+            true => T::ZERO,
+            false => T::ONE,
         }
     }
-    for h in 0..height {
-        f(h, x.row([n, c, h]));
+}
+
+/// The output of a forward pass that took the positive part, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Rectified<'a, T> {
+    y: View<'a, T>,
+    by: Rectifier<T>,
+}
+
+impl<'a, T: Float> Rectified<'a, T> {
+    pub(crate) fn new(y: View<'a, T>, cap: Option<f64>) -> Self {
+        let by = Rectifier::new(cap);
+        Rectified { y, by }
     }
 }
 

@@ -8,7 +8,6 @@
 use dahl_core::{View, ViewMut};
 
 use super::check_rows;
-use crate::batch_norm::for_plane;
 use crate::float::Float;
 use crate::reduce::rows::row_sum;
 use crate::simd::Lane;
@@ -19,19 +18,15 @@ use crate::simd::lanes::{Kernel, Lanes};
 /// # Panics
 /// If the extents do not belong together.
 pub(crate) fn moments<T: Lane>(x: View<'_, T>, mut out: ViewMut<'_, T>) {
-    let [samples, channels, height, width] = x.dims();
     check_rows("moments", out.dims(), 3, x.dims());
+    let x = x.planes_as_rows().unwrap_or(x);
+    let [samples, channels, height, width] = x.dims();
     let count = T::from_f64((samples * height * width) as f64);
     for c in 0..channels {
-        let mut sum = T::ZERO;
-        (0..samples).for_each(|n| for_plane(x, [n, c], |_, row| sum += row_sum(row)));
+        let rows = || (0..samples * height).map(|i| x.row([i / height, c, i % height]));
+        let sum: T = rows().map(row_sum).sum();
         let mean = sum / count;
-        let mut square = T::ZERO;
-        for n in 0..samples {
-            for_plane(x, [n, c], |_, row| {
-                square += T::vectorised(Squares(row, mean))
-            });
-        }
+        let square: T = rows().map(|row| T::vectorised(Squares(row, mean))).sum();
         out.row([0, 0, 0])[c] = count;
         out.row([0, 0, 1])[c] = mean;
         out.row([0, 0, 2])[c] = square;

@@ -2,11 +2,11 @@
 
 use dahl_core::{View, ViewMut};
 
-use super::check_rows;
+use super::{Rectifier, check_rows};
 use crate::float::Float;
 use crate::simd::{Body, dispatch};
 
-/// `y = (x − mean) · inverse · scale + shift`, then the positive part if asked.
+/// `y = (x − mean) · inverse · scale + shift`, then what is left of it by the rectifier.
 ///
 /// `stats` is 1×1×2×C (mean, one over the standard deviation), `affine` 1×1×1×C each.
 ///
@@ -16,76 +16,58 @@ pub(crate) fn normalise<T: Float>(
     x: View<'_, T>,
     stats: View<'_, T>,
     affine: Option<(View<'_, T>, View<'_, T>)>,
-    relu: bool,
+    rectifier: Option<Rectifier<T>>,
     mut y: ViewMut<'_, T>,
 ) {
-    let [samples, channels, height, _] = x.dims();
     assert_eq!(x.dims(), y.dims(), "batch norm: extents");
     check_rows("statistics", stats.dims(), 2, x.dims());
     if let Some((scale, shift)) = affine {
         check_rows("scale", scale.dims(), 1, x.dims());
         check_rows("shift", shift.dims(), 1, x.dims());
     }
-    for c in 0..channels {
-        let [mean, inverse] = [0, 1].map(|r| stats.row([0, 0, r])[c]);
-        let (scale, shift) = affine.map_or((T::ONE, T::ZERO), |(scale, shift)| {
-            (scale.row([0, 0, 0])[c], shift.row([0, 0, 0])[c])
-        });
-        let factor = inverse * scale;
-        for n in 0..samples {
-            let (size, from) = ([1, 1, height, x.dims()[3]], [n, c, 0, 0]);
-            let (x, mut y) = (x.part(from, size), y.part(from, size));
-            if let (Some(x), Some(y)) = (x.as_slice(), y.as_slice()) {
-                dispatch(Row {
-                    x,
-                    y,
-                    mean,
-                    factor,
-                    shift,
-                    relu,
-                });
-                continue;
-            }
-            for h in 0..height {
-                let (x, y) = (x.row([0, 0, h]), y.row([0, 0, h]));
-                dispatch(Row {
-                    x,
-                    y,
-                    mean,
-                    factor,
-                    shift,
-                    relu,
-                });
-            }
-        }
-    }
+    let (x, y) = match (x.planes_as_rows(), y.planes_as_rows()) {
+        (Some(x), Some(y)) => (x, y),
+        _ => (x, y.reborrow()),
+    };
+    dispatch(Tile {
+        x,
+        stats,
+        affine,
+        rectifier,
+        y,
+    });
 }
 
-struct Row<'a, T> {
-    x: &'a [T],
-    y: &'a mut [T],
-    mean: T,
-    factor: T,
-    shift: T,
-    relu: bool,
+struct Tile<'a, T> {
+    x: View<'a, T>,
+    stats: View<'a, T>,
+    affine: Option<(View<'a, T>, View<'a, T>)>,
+    rectifier: Option<Rectifier<T>>,
+    y: ViewMut<'a, T>,
 }
 
-impl<T: Float> Body for Row<'_, T> {
+impl<T: Float> Body for Tile<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Row {
-            x,
-            y,
-            mean,
-            factor,
-            shift,
-            relu,
-        } = self;
-        for (y, &x) in y.iter_mut().zip(x) {
-            let v = (x - mean) * factor + shift;
-            *y = if relu && v <= T::ZERO { T::ZERO } else { v };
+    fn run<const FMA: bool>(mut self) {
+        let [samples, channels, height, _] = self.x.dims();
+        for c in 0..channels {
+            let [mean, inverse] = [0, 1].map(|r| self.stats.row([0, 0, r])[c]);
+            let (scale, shift) = self.affine.map_or((T::ONE, T::ZERO), |(scale, shift)| {
+                (scale.row([0, 0, 0])[c], shift.row([0, 0, 0])[c])
+            });
+            let factor = inverse * scale;
+            for n in 0..samples {
+                for h in 0..height {
+                    let (x, y) = (self.x.row([n, c, h]), self.y.row([n, c, h]));
+                    let value = |x: T| (x - mean) * factor + shift;
+                    match self.rectifier {
+                        None => (y.iter_mut().zip(x)).for_each(|(y, &x)| *y = value(x)),
+                        Some(r) => (y.iter_mut().zip(x)).for_each(|(y, &x)| *y = r.of(value(x))),
+                    }
+                }
+            }
         }
     }
 }
@@ -104,7 +86,8 @@ mod tests {
         let affine = Some((row(&scale), row(&shift)));
         let stats = View::from_slice(&stats, [1, 1, 2, 2]);
         let xv = View::from_slice(&x, dims);
-        normalise(xv, stats, affine, true, ViewMut::from_slice(&mut y, dims));
+        let relu = Some(Rectifier::new(None));
+        normalise(xv, stats, affine, relu, ViewMut::from_slice(&mut y, dims));
         let want: Vec<f64> = (0..12)
             .map(|i| {
                 if i < 6 {
@@ -124,7 +107,7 @@ mod tests {
                 xv.part(start, size),
                 stats,
                 affine,
-                true,
+                relu,
                 out.part(start, size),
             );
         }

@@ -4,8 +4,8 @@
 use dahl_core::{By, Matrix, Recorder, Split, Tensor, Vector};
 
 use super::{
-    Epsilon, FINISH, Finish, INPUT_GRAD, InputGrad, Kept, MOMENTS, Moments, NORMALISE, Normalise,
-    Normalised, PerChannel, RUNNING, Running, SUMS, Sums,
+    Capped, Epsilon, FINISH, Finish, INPUT_GRAD, InputGrad, Kept, MOMENTS, Moments, NORMALISE,
+    Normalise, Normalised, PerChannel, RUNNING, Running, SUMS, Sums,
 };
 use crate::elementwise::unary::{COPY, Copied};
 use crate::op::{extents, like};
@@ -113,7 +113,7 @@ fn normalised<'r, T: Lane>(
         y: y.write(),
     };
     let relu = options.relu;
-    NORMALISE.submit(recorder, operands, Normalised { relu });
+    NORMALISE.submit(recorder, operands, Normalised { relu, cap: None });
     y
 }
 
@@ -147,7 +147,7 @@ pub fn batch_norm_grad<'r, T: Lane>(
         sums: sums.reduce(),
         y: positive.map(|y| y.read()),
     };
-    SUMS.submit(recorder, operands, ());
+    SUMS.submit(recorder, operands, Capped { cap: None });
     let mut input = like(recorder, x);
     let operands = InputGrad {
         x: x.read(),
@@ -159,7 +159,7 @@ pub fn batch_norm_grad<'r, T: Lane>(
         y: positive.map(|y| y.read()),
     };
     let count = samples * height * width;
-    INPUT_GRAD.submit(recorder, operands, PerChannel { count });
+    INPUT_GRAD.submit(recorder, operands, PerChannel { count, cap: None });
     let mut rows = [(); 2].map(|_| recorder.temporary::<T, 1>([channels]));
     let by_row = Split::new().axis(0, By::Size(1));
     let parts = sums.split(&by_row).expect("two rows can be split");

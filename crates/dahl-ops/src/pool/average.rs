@@ -3,7 +3,6 @@
 use dahl_core::view::for_rows;
 use dahl_core::{View, ViewMut};
 
-use crate::batch_norm::for_plane;
 use crate::float::Float;
 use crate::reduce::rows::row_sum;
 use crate::simd::Lane;
@@ -122,11 +121,11 @@ pub(crate) fn adaptive_backward<T: Float>(dy: View<'_, T>, mut dx: ViewMut<'_, T
 
 /// The mean of each plane.
 fn global<T: Lane>(x: View<'_, T>, mut y: ViewMut<'_, T>) {
+    let x = x.planes_as_rows().unwrap_or(x);
     let [samples, channels, height, width] = x.dims();
     let count = T::from_f64((height * width) as f64);
     for_rows([samples, channels, 1, 1], |[n, c, _]| {
-        let mut sum = T::ZERO;
-        for_plane(x, [n, c], |_, row| sum += row_sum(row));
+        let sum: T = (0..height).map(|h| row_sum(x.row([n, c, h]))).sum();
         y.row([n, c, 0])[0] = sum / count;
     });
 }

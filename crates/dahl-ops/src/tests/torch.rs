@@ -1,7 +1,7 @@
 //! Every kernel against PyTorch's results.
 
 use super::fixtures::{Array, Fixtures};
-use crate::batch_norm::{backward, moments, normalise};
+use crate::batch_norm::{Rectified, Rectifier, backward, moments, normalise};
 use crate::conv2d::{
     channels_last as last, conv_pool, conv_pool_grad, direct, direct_filter, reference,
 };
@@ -248,24 +248,25 @@ fn normalisation<T: Lane>(f: &Fixtures) {
     f.check("norm.running_mean", &mean.data);
     f.check("norm.running_var", &var.data);
     let (mut y, mut dx) = (x.like(), x.like());
-    normalise::normalise(x.view(), stats.view(), affine, true, y.view_mut());
+    let relu = Some(Rectifier::new(None));
+    normalise::normalise(x.view(), stats.view(), affine, relu, y.view_mut());
     f.check("norm.y", &y.data);
     let mut sums = stats.like();
     backward::sums(
         x.view(),
         dy.view(),
-        Some(y.view()),
+        Some(Rectified::new(y.view(), None)),
         stats.view(),
         sums.view_mut(),
     );
     f.check("norm.dshift", &sums.data[..3]);
     f.check("norm.dscale", &sums.data[3..]);
-    let (yv, scale) = (Some(y.view()), Some(scale.view()));
+    let (yv, scale) = (Rectified::new(y.view(), None), Some(scale.view()));
     let (stats_, sums_) = (stats.view(), sums.view());
     backward::input_grad(
         x.view(),
         dy.view(),
-        yv,
+        Some(yv),
         stats_,
         sums_,
         scale,
@@ -274,7 +275,7 @@ fn normalisation<T: Lane>(f: &Fixtures) {
     );
     f.check("norm.dx", &dx.data);
     moments::from_running(mean.view(), var.view(), epsilon, stats.view_mut());
-    normalise::normalise(x.view(), stats.view(), affine, false, y.view_mut());
+    normalise::normalise(x.view(), stats.view(), affine, None, y.view_mut());
     f.check("norm.eval", &y.data);
 }
 

@@ -13,12 +13,11 @@ pub(crate) fn relu<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
 }
 
 /// `dx = dy` where the output `y` (or any mask) is positive, else 0.
+///
+/// A product with 0 or 1: where `dy` is selected, compilers load it by a mask, which waits until `y` is there.
 pub(crate) fn relu_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
-    map(
-        dx,
-        [dy, y],
-        |[dy, y]| if y <= T::ZERO { T::ZERO } else { dy },
-    );
+    let share = |y: T| if y <= T::ZERO { T::ZERO } else { T::ONE };
+    map(dx, [dy, y], |[dy, y]| dy * share(y));
 }
 
 /// `out = min(max(x, 0), 6)`; not-a-number stays.
@@ -33,13 +32,11 @@ pub(crate) fn relu6<T: Float>(x: View<'_, T>, out: ViewMut<'_, T>) {
 /// `dx = dy` where the output `y` lies between 0 and 6, else 0.
 pub(crate) fn relu6_grad<T: Float>(dy: View<'_, T>, y: View<'_, T>, dx: ViewMut<'_, T>) {
     let six = T::from_f64(6.0);
-    map(dx, [dy, y], |[dy, y]| {
-        if y <= T::ZERO || y >= six {
-            T::ZERO
-        } else {
-            dy
-        }
-    });
+    let share = |y: T| match y <= T::ZERO || y >= six {
+        true => T::ZERO,
+        false => T::ONE,
+    };
+    map(dx, [dy, y], |[dy, y]| dy * share(y));
 }
 
 #[cfg(test)]

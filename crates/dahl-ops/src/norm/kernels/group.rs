@@ -68,7 +68,7 @@ pub(crate) fn plane_sums<T: Lane>(
         let (a, b) = T::vectorised(RowSums {
             x,
             dy,
-            relu: None,
+            rectified: None,
             mean,
         });
         plain += a;
