@@ -13,7 +13,6 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use dahl_core::Graph;
-use dahl_core::file::read_text;
 use dahl_nn::{Registry, Step};
 use dahl_plan::PlanFile;
 use dahl_runtime::Schedule;
@@ -54,17 +53,24 @@ impl StepPlan {
 
     /// Reads a plan of a step that may have layers, a loss and an optimiser which a program has added to the registry.
     pub fn load_with(path: &Path, registry: &Registry) -> Result<StepPlan, TuneError> {
-        let text = read_text(path).map_err(TuneError::reading(path))?;
+        match AnyPlan::load_with(path, registry)? {
+            AnyPlan::One(plan) => Ok(*plan),
+            AnyPlan::Nodes(_) => Err(TuneError::PlanFile {
+                path: path.into(),
+                why: "a plan for several nodes: `dahl train` and `dahl bench step` follow it under mpirun or srun, and \
+                      `dahl simulate` takes what it says as --shares, --grain and --policy"
+                    .into(),
+            }),
+        }
+    }
+
+    /// The plan of a file's text.
+    fn read(path: &Path, text: &str, registry: &Registry) -> Result<StepPlan, TuneError> {
         let wrong = |why: String| TuneError::PlanFile {
             path: path.into(),
             why,
         };
-        if nodes::is_of_nodes(&text) {
-            let text = "a plan for several nodes: `dahl train` and `dahl bench step` follow it under mpirun or srun, and \
-                        `dahl simulate` takes what it says as --shares, --grain and --policy";
-            return Err(wrong(text.into()));
-        }
-        let file = PlanFile::from_json(&text).map_err(|e| wrong(dahl_core::text::chain(&e)))?;
+        let file = PlanFile::from_json(text).map_err(|e| wrong(dahl_core::text::chain(&e)))?;
         let step = Step::from_json_with(&file.target.step.to_string(), registry);
         let step = step.map_err(|e| wrong(format!("the step that it is for: {e}")))?;
         Ok(StepPlan {

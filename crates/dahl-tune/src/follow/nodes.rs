@@ -33,16 +33,21 @@ pub enum AnyPlan {
 impl AnyPlan {
     /// Reads a plan of either kind.
     pub fn load(path: &Path) -> Result<AnyPlan, TuneError> {
+        AnyPlan::load_with(path, &Registry::default())
+    }
+
+    /// Reads one of a step that may have layers, a loss and an optimiser which a program has added to the registry.
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<AnyPlan, TuneError> {
         let text = read_text(path).map_err(TuneError::reading(path))?;
-        match is_of_nodes(&text) {
-            true => Ok(AnyPlan::Nodes(NodesPlan::read(path, &text)?.into())),
-            false => Ok(AnyPlan::One(StepPlan::load(path)?.into())),
-        }
+        Ok(match is_of_nodes(&text) {
+            true => AnyPlan::Nodes(NodesPlan::read(path, &text, registry)?.into()),
+            false => AnyPlan::One(StepPlan::read(path, &text, registry)?.into()),
+        })
     }
 }
 
 /// Whether a text is that of a plan for several nodes.
-pub(super) fn is_of_nodes(text: &str) -> bool {
+fn is_of_nodes(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "cluster")]
@@ -73,7 +78,7 @@ struct File {
 }
 
 impl NodesPlan {
-    fn read(path: &Path, text: &str) -> Result<NodesPlan, TuneError> {
+    fn read(path: &Path, text: &str, registry: &Registry) -> Result<NodesPlan, TuneError> {
         let wrong = |why: String| TuneError::PlanFile {
             path: path.into(),
             why,
@@ -85,7 +90,7 @@ impl NodesPlan {
                 "plan for several nodes of version {found}; this program reads version {VERSION}: plan again"
             )));
         }
-        let step = Step::from_json_with(&file.step.to_string(), &Registry::default());
+        let step = Step::from_json_with(&file.step.to_string(), registry);
         let step = step.map_err(|e| wrong(format!("the step that it is for: {e}")))?;
         for node in &file.nodes {
             let NodeShare { name, share, .. } = node;
