@@ -20,7 +20,7 @@
 //! | `solve`, `why`, `progress` | all of these together; words for bounds and refusals; how far a search has come |
 //! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
 //! | `orders` | plans from runs: what a simulation did |
-//! | `steady` | the bound of a step in the middle of a run |
+//! | `steady`, `critical_cycle`, `delays` | the bound of a step in the middle of a run; the cycle through the weights; least delays between memories |
 //! | `policy` | plans that leave order and unit to a policy |
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
@@ -32,6 +32,8 @@
 
 mod bound;
 mod construct;
+mod critical_cycle;
+mod delays;
 mod dispatch;
 mod exact;
 mod expected;
