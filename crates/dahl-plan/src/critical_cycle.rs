@@ -18,6 +18,8 @@
 //! goes from memory to memory, so what its steps take on average is no less than the *minimum cycle mean* of `D`
 //! (Karp 1978). Plans have one memory for all steps and pay `D(a, a)`; a policy may change its mind.
 
+use std::rc::Rc;
+
 use super::bound::Cycle;
 use super::delays::Delays;
 use super::network::{Frame, Network};
@@ -26,12 +28,13 @@ use super::problem::Origin;
 /// Writers whose cycles are looked at, those with the longest cycles by the tasks alone first.
 const WRITERS: usize = 16;
 
-/// Tasks with what they wait for, by the memory they may run in.
+/// Tasks with what they wait for, and the memories they may run in.
+#[derive(Clone)]
 pub(crate) struct Placements<'a> {
     net: &'a Network,
     delays: &'a Delays,
     /// For each task, whom it waits for, and bytes that it needs from there.
-    before: Vec<Vec<(u32, u64)>>,
+    before: Rc<Vec<Vec<(u32, u64)>>>,
     /// The least seconds of each task in each memory; without end where it cannot run.
     seconds: Vec<f64>,
 }
@@ -65,9 +68,26 @@ impl<'a> Placements<'a> {
         Placements {
             net,
             delays,
-            before,
+            before: Rc::new(before),
             seconds,
         }
+    }
+
+    /// The least seconds of a task in a memory; without end if it may not run there.
+    #[inline]
+    pub(crate) fn at(&self, task: usize, memory: usize) -> f64 {
+        self.seconds[task * self.delays.memories() + memory]
+    }
+
+    /// The same where each task runs in one of the memories of its mask.
+    pub(crate) fn within(&self, allowed: &[u64]) -> Self {
+        let mut fewer = self.clone();
+        let memories = self.delays.memories();
+        for (own, mask) in fewer.seconds.chunks_mut(memories).zip(allowed) {
+            let refused = own.iter_mut().enumerate().filter(|(m, _)| mask & (1 << m) == 0);
+            refused.for_each(|(_, seconds)| *seconds = f64::INFINITY);
+        }
+        fewer
     }
 
     /// The longest path of a step by itself, wherever its tasks run; what it finds is there.
@@ -145,37 +165,48 @@ impl<'a> Placements<'a> {
     }
 }
 
-/// The longest of the cycles, at the best placement, and all paths of that one.
-pub(crate) fn critical_cycle(frame: &Frame<'_>, placements: &Placements<'_>) -> (f64, Cycle) {
-    let net = placements.net;
-    let shortest = net.shortest();
-    let mut by_writer: Vec<(f64, Round)> = rounds(frame)
-        .into_iter()
-        .filter_map(|round| {
-            let to_end = ways(net, &shortest, round.writer);
-            let of = round.readers.iter().map(|r| to_end[r.0 as usize]);
-            let length = of.fold(f64::NEG_INFINITY, f64::max);
-            (length > 0.0).then_some((length, round))
-        })
-        .collect();
-    by_writer.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut most = (0.0, Cycle::none(net.activities.len()));
-    for (_, round) in by_writer.into_iter().take(WRITERS) {
-        let found = round.critical(placements, &shortest);
-        if found.0 > most.0 {
-            most = found;
+/// The cycles of a run: readers of what a writer leaves to the next step, and all paths between them and the writer.
+pub(crate) struct Cycles {
+    all: Vec<Round>,
+}
+
+/// One of them, with how many bytes of it each reader takes.
+struct Round {
+    first: Vec<Option<u64>>,
+    cycle: Cycle,
+}
+
+impl Cycles {
+    /// Those that are longest by the tasks alone.
+    pub(crate) fn new(frame: &Frame<'_>, net: &Network) -> Cycles {
+        let shortest = net.shortest();
+        let mut all: Vec<(f64, Round)> = writers(frame)
+            .into_iter()
+            .filter_map(|(writer, readers)| {
+                let to_end = ways(net, &shortest, writer);
+                let of = readers.iter().map(|r| to_end[r.0 as usize]);
+                let length = of.fold(f64::NEG_INFINITY, f64::max);
+                (length > 0.0).then(|| (length, Round::new(net, writer, &readers, &to_end)))
+            })
+            .collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Cycles {
+            all: all.into_iter().take(WRITERS).map(|r| r.1).collect(),
         }
     }
-    most
+
+    /// The least time of the longest, and its paths.
+    pub(crate) fn critical(&self, placements: &Placements<'_>) -> (f64, Cycle) {
+        let least = self.all.iter().map(|round| (round.least(placements), round));
+        match least.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((least, round)) => (least, round.timed(placements)),
+            None => (0.0, Cycle::none(placements.before.len())),
+        }
+    }
 }
 
-/// The readers of what a writer leaves to the next step, each with how many bytes of it.
-struct Round {
-    writer: usize,
-    readers: Vec<(u32, u64)>,
-}
-
-fn rounds(frame: &Frame<'_>) -> Vec<Round> {
+/// For every task that leaves something to the next step, the readers of that, each with how many bytes it takes.
+fn writers(frame: &Frame<'_>) -> Vec<(usize, Vec<(u32, u64)>)> {
     let problem = frame.problem;
     let mut all: Vec<(u32, u32, u64)> = Vec::new();
     for datum in &problem.data {
@@ -191,24 +222,18 @@ fn rounds(frame: &Frame<'_>) -> Vec<Round> {
             let bytes = same.iter().map(|e| e.2).fold(0, u64::saturating_add);
             (same[0].1, bytes)
         });
-        Round {
-            writer: of_writer[0].0 as usize,
-            readers: readers.collect(),
-        }
+        (of_writer[0].0 as usize, readers.collect())
     };
     all.chunk_by(|a, b| a.0 == b.0).map(of_one).collect()
 }
 
 impl Round {
-    /// The least time of the cycle, and its paths.
-    fn critical(&self, placements: &Placements<'_>, shortest: &[f64]) -> (f64, Cycle) {
-        let (net, memories) = (placements.net, placements.delays.memories());
-        let to_end = ways(net, shortest, self.writer);
+    fn new(net: &Network, writer: usize, readers: &[(u32, u64)], to_end: &[f64]) -> Round {
         let leads = |t: usize| to_end[t].is_finite();
         let mut cycle = Cycle::none(net.activities.len());
-        cycle.last = self.writer;
+        cycle.last = writer;
         let mut first = vec![None; net.activities.len()];
-        for &(reader, bytes) in &self.readers {
+        for &(reader, bytes) in readers {
             let reader = reader as usize;
             first[reader] = leads(reader).then_some(bytes);
             cycle.first[reader] = leads(reader);
@@ -219,33 +244,48 @@ impl Round {
             let begun = cycle.first[task] || net.activities[task].before.iter().any(reached);
             cycle.inside[task] = begun && leads(task);
         }
-        let inside: Vec<usize> = (0..net.activities.len())
-            .filter(|&t| cycle.inside[t])
-            .collect();
-        // From the end of the writer in each memory to its next end in each.
+        Round { first, cycle }
+    }
+
+    /// Least times of all tasks in all memories, for each memory that the writer may run in.
+    fn ends<'a>(&'a self, of: &'a Placements<'_>) -> impl Iterator<Item = (usize, Vec<f64>)> + 'a {
+        let memories = 0..of.delays.memories();
+        let able = memories.filter(|&m| of.at(self.cycle.last, m).is_finite());
+        able.map(|from| (from, of.ends(&self.first, &|t| self.cycle.inside[t], from)))
+    }
+
+    /// The least time of the cycle.
+    fn least(&self, of: &Placements<'_>) -> f64 {
+        let memories = of.delays.memories();
         let mut between = vec![f64::INFINITY; memories * memories];
-        inside.iter().for_each(|&t| cycle.head[t] = f64::INFINITY);
-        for from in 0..memories {
-            if placements.seconds[self.writer * memories + from].is_infinite() {
-                continue;
-            }
-            let ends = placements.ends(&first, &|t| cycle.inside[t], from);
-            let to = &ends[self.writer * memories..(self.writer + 1) * memories];
+        for (from, ends) in self.ends(of) {
+            let to = &ends[self.cycle.last * memories..(self.cycle.last + 1) * memories];
             between[from * memories..(from + 1) * memories].copy_from_slice(to);
-            for &t in &inside {
-                let begins = (0..memories).map(|m| t * memories + m);
-                let begins = begins.filter(|&at| placements.seconds[at].is_finite());
-                let begins = begins.map(|at| ends[at] - placements.seconds[at]);
+        }
+        least_cycle_mean(&between, memories)
+    }
+
+    /// Its paths, with the least time from its end to each task and from each task to its next end.
+    fn timed(&self, of: &Placements<'_>) -> Cycle {
+        let memories = of.delays.memories();
+        let mut cycle = self.cycle.clone();
+        let inside = |t: usize| self.cycle.inside[t];
+        let able = |t: usize| (0..memories).filter(move |&m| of.at(t, m).is_finite());
+        let all = 0..cycle.inside.len();
+        let all: Vec<usize> = all.filter(|&t| inside(t)).collect();
+        all.iter().for_each(|&t| cycle.head[t] = f64::INFINITY);
+        for (_, ends) in self.ends(of) {
+            for &t in &all {
+                let begins = able(t).map(|m| ends[t * memories + m] - of.at(t, m));
                 cycle.head[t] = begins.fold(cycle.head[t], f64::min);
             }
         }
-        let tails = placements.tails(&|t| cycle.inside[t], self.writer);
-        for &t in &inside {
-            let here = |m: &usize| placements.seconds[t * memories + m].is_finite();
-            let own = (0..memories).filter(here).map(|m| tails[t * memories + m]);
+        let tails = of.tails(&inside, cycle.last);
+        for &t in &all {
+            let own = able(t).map(|m| tails[t * memories + m]);
             cycle.tail[t] = own.fold(f64::INFINITY, f64::min);
         }
-        (least_cycle_mean(&between, memories), cycle)
+        cycle
     }
 }
 

@@ -15,11 +15,18 @@
 //! latencies are no work of links; but whoever waits for a transfer waits for its latency.
 
 use super::bound::{PossibleTransfers, Steps, bound_above};
-use super::critical_cycle::{Placements, critical_cycle};
+use super::branching::Root;
+use super::critical_cycle::{Cycles, Placements};
 use super::delays::Delays;
 use super::network::Frame;
 use super::problem::{Goal, Objective, PlanError, Problem};
 use super::why;
+
+/// Tasks up to which the bound is raised by branching over memories: with more of them too little is decided in time.
+const BRANCHED: usize = 128;
+
+/// Nodes for each iteration of the dual bound.
+const NODES: usize = 10;
 
 /// Lower bounds of a step in a long run, and why they hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,18 +59,40 @@ pub fn steady_bound(
     let net = frame.relaxed();
     let transfers = PossibleTransfers::overlapping(&frame, &delays);
     let placements = Placements::new(&frame, &net, &delays);
-    let (round_trip, cycle) = critical_cycle(&frame, &placements);
+    let cycles = Cycles::new(&frame, &net);
+    let (round_trip, cycle) = cycles.critical(&placements);
     let least = round_trip.max(placements.longest() / in_flight.max(1) as f64);
     let of = (&net, &transfers, Steps::Overlapping(&cycle));
-    let (bound, _) = bound_above(of, least, goal, iterations, keep_going);
+    let (bound, duals) = bound_above(of, least, goal, iterations, keep_going);
     let mut reason = why::bound(&problem, goal, &bound);
     if bound.seconds <= least || bound.path > 0.01 {
         reason.push_str("; a layer's next forward pass waits for its update");
     }
-    Ok(SteadyBound {
+    let mut steady = SteadyBound {
         cost: bound.cost,
         seconds: bound.seconds,
         joules: bound.joules,
         reason,
-    })
+    };
+    if (2..=64).contains(&delays.memories()) && problem.tasks.len() <= BRANCHED {
+        let root = Root {
+            frame: &frame,
+            net: &net,
+            transfers: &transfers,
+            placements: &placements,
+            cycles: &cycles,
+            duals: &duals,
+            in_flight,
+            goal,
+        };
+        let (node, nodes) = root.branch(NODES * iterations, keep_going);
+        if node.cost > steady.cost {
+            let tried = format!("; {nodes} choices of memories were tried or ruled out");
+            steady.reason.push_str(&tried);
+        }
+        steady.cost = steady.cost.max(node.cost);
+        steady.seconds = steady.seconds.max(node.seconds);
+        steady.joules = steady.joules.max(node.joules);
+    }
+    Ok(steady)
 }

@@ -12,7 +12,7 @@ use dahl_sim::{Options, Times, simulate};
 use super::exact::exhaustive;
 use super::graphs::machine;
 use super::random::{self, Dice};
-use crate::critical_cycle::{Placements, critical_cycle, least_cycle_mean};
+use crate::critical_cycle::{Cycles, Placements, least_cycle_mean};
 use crate::delays::Delays;
 use crate::graph_problem::GraphProblem;
 use crate::network::Frame;
@@ -115,7 +115,7 @@ fn no_placement_has_a_shorter_cycle() {
         let (mut problem, _) = of_a_run(&mut dice, tasks);
         let frame = Frame::new(&problem).unwrap();
         let (net, delays) = (frame.relaxed(), Delays::new(&problem));
-        let (bound, _) = critical_cycle(&frame, &Placements::new(&frame, &net, &delays));
+        let (bound, _) = Cycles::new(&frame, &net).critical(&Placements::new(&frame, &net, &delays));
         let memories = problem.memories.len();
         let every = (0..memories.pow(tasks as u32)).map(|mut number| {
             let digit = |_| {
@@ -137,7 +137,7 @@ fn no_placement_has_a_shorter_cycle() {
         problem.data.iter_mut().for_each(|d| d.bytes = 0);
         let frame = Frame::new(&problem).unwrap();
         let net = frame.relaxed();
-        let (free, _) = critical_cycle(&frame, &Placements::new(&frame, &net, &delays));
+        let (free, _) = Cycles::new(&frame, &net).critical(&Placements::new(&frame, &net, &delays));
         assert!(free <= bound + 1e-9);
         helped += usize::from(bound > free + 1e-9);
     }
