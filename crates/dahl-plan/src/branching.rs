@@ -13,9 +13,9 @@
 //! joules ≥ each task's cheapest mode of those allowed, and certain transfers
 //! ```
 //!
-//! Every plan is in one of the nodes that have no children yet, so the least of their bounds is one of all plans.
-//! A policy may place a task elsewhere in every step. What such a run takes and costs per step is a mean over steps, and
-//! of energy and time that is no less than the least of any step; of their product it may be, as the bound is for plans.
+//! Every plan is in one of the nodes that have no children yet, so the least of their bounds is one of all plans. A plan keeps
+//! each task in one memory in all steps, which is what its cycles close by: a policy that changes its mind from step to
+//! step is in several nodes at once, and the bound is none of its runs.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -40,12 +40,23 @@ pub(super) struct Root<'a> {
     pub goal: &'a Goal,
 }
 
-/// Where tasks may run, and what that asks for.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
+/// What came of it.
+pub(super) struct Branched {
+    /// The least of all nodes.
     pub cost: f64,
     pub seconds: f64,
     pub joules: f64,
+    pub nodes: usize,
+    /// The memory of each task where the bound is least, if that is decided for all.
+    pub memories: Option<Vec<usize>>,
+}
+
+/// Where tasks may run, and what that asks for.
+#[derive(Clone, Debug)]
+struct Node {
+    cost: f64,
+    seconds: f64,
+    joules: f64,
     /// For each task, a mask of memories.
     allowed: Vec<u64>,
 }
@@ -74,19 +85,22 @@ impl Ord for Node {
 }
 
 impl Root<'_> {
-    /// The least bounds of all nodes that are left after so many, and how many there were.
-    pub(super) fn branch(&self, most: usize, keep_going: &mut dyn FnMut() -> bool) -> (Node, usize) {
+    /// Branches until there are so many nodes, or everything is decided where the bound is least.
+    pub(super) fn branch(&self, most: usize, keep_going: &mut dyn FnMut() -> bool) -> Branched {
         let order = self.order();
         let memories = |t: usize| self.frame.memories_of(t).into_iter();
         let allowed = (0..self.net.tasks).map(|t| memories(t).fold(0, |mask, m| mask | 1 << m));
         let mut open = BinaryHeap::from([self.node(allowed.collect(), 0.0)]);
-        let mut count = 1;
-        while count < most
-            && (!count.is_multiple_of(ASKED) || keep_going())
+        let mut nodes = 1;
+        let mut decided = None;
+        while nodes < most
+            && (!(nodes / 2).is_multiple_of(ASKED / 2) || keep_going())
             && let Some(node) = open.pop()
         {
-            let undecided = order.iter().find(|&&t| node.allowed[t].count_ones() > 1);
-            let Some(&task) = undecided else {
+            let undecided = |t: &&usize| node.allowed[**t].count_ones() > 1;
+            let Some(&task) = order.iter().find(undecided) else {
+                let memory = |mask: &u64| mask.trailing_zeros() as usize;
+                decided = Some(node.allowed.iter().map(memory).collect());
                 open.push(node);
                 break;
             };
@@ -94,16 +108,17 @@ impl Root<'_> {
                 let mut allowed = node.allowed.clone();
                 allowed[task] = 1 << m;
                 open.push(self.node(allowed, node.cost));
-                count += 1;
+                nodes += 1;
             }
         }
-        let least = open.into_iter().reduce(|a, b| Node {
-            cost: a.cost.min(b.cost),
-            seconds: a.seconds.min(b.seconds),
-            joules: a.joules.min(b.joules),
-            allowed: a.allowed,
-        });
-        (least.expect("whoever leaves has children"), count)
+        let least = |of: fn(&Node) -> f64| open.iter().map(of).fold(f64::INFINITY, f64::min);
+        Branched {
+            cost: least(|n| n.cost),
+            seconds: least(|n| n.seconds),
+            joules: least(|n| n.joules),
+            nodes,
+            memories: decided,
+        }
     }
 
     /// Tasks, those first whose memory makes most of a difference to their time.

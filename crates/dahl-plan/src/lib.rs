@@ -84,5 +84,5 @@ pub use problem::{
 pub use progress::Progress;
 pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
 pub use solve::{Limits, Plan, plan};
-pub use steady::{SteadyBound, steady_bound};
+pub use steady::{SteadyBound, SteadyBounds, steady_bound};
 pub use warm_start::WarmStart;

@@ -15,7 +15,7 @@
 //! latencies are no work of links; but whoever waits for a transfer waits for its latency.
 
 use super::bound::{PossibleTransfers, Steps, bound_above};
-use super::branching::Root;
+use super::branching::{Branched, Root};
 use super::critical_cycle::{Cycles, Placements};
 use super::delays::Delays;
 use super::network::Frame;
@@ -41,14 +41,25 @@ pub struct SteadyBound {
     pub reason: String,
 }
 
-/// The bound of a step among others, of which so many are in flight.
+/// Bounds of a step in a long run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SteadyBounds {
+    /// For any run, whoever decides.
+    pub any: SteadyBound,
+    /// For plans: each task runs in the same memory in all steps.
+    pub plans: SteadyBound,
+    /// The memory of each task where the bound for plans is least, if that is decided for all.
+    pub memories: Option<Vec<usize>>,
+}
+
+/// The bounds of a step among others, of which so many are in flight.
 pub fn steady_bound(
     problem: &Problem,
     goal: &Goal,
     in_flight: usize,
     iterations: usize,
     keep_going: &mut dyn FnMut() -> bool,
-) -> Result<SteadyBound, PlanError> {
+) -> Result<SteadyBounds, PlanError> {
     let delays = Delays::new(problem);
     let mut problem = problem.clone();
     problem.links.iter_mut().for_each(|l| l.latency = 0.0);
@@ -68,11 +79,16 @@ pub fn steady_bound(
     if bound.seconds <= least || bound.path > 0.01 {
         reason.push_str("; a layer's next forward pass waits for its update");
     }
-    let mut steady = SteadyBound {
+    let any = SteadyBound {
         cost: bound.cost,
         seconds: bound.seconds,
         joules: bound.joules,
         reason,
+    };
+    let mut found = SteadyBounds {
+        plans: any.clone(),
+        any,
+        memories: None,
     };
     if (2..=64).contains(&delays.memories()) && problem.tasks.len() <= BRANCHED {
         let root = Root {
@@ -85,14 +101,21 @@ pub fn steady_bound(
             in_flight,
             goal,
         };
-        let (node, nodes) = root.branch(NODES * iterations, keep_going);
-        if node.cost > steady.cost {
-            let tried = format!("; {nodes} choices of memories were tried or ruled out");
-            steady.reason.push_str(&tried);
-        }
-        steady.cost = steady.cost.max(node.cost);
-        steady.seconds = steady.seconds.max(node.seconds);
-        steady.joules = steady.joules.max(node.joules);
+        found.raise(root.branch(NODES * iterations, keep_going));
     }
-    Ok(steady)
+    Ok(found)
+}
+
+impl SteadyBounds {
+    fn raise(&mut self, branched: Branched) {
+        let plans = &mut self.plans;
+        if branched.cost > plans.cost {
+            let tried = format!("; {} choices of memories were ruled out", branched.nodes);
+            plans.reason.push_str(&tried);
+        }
+        plans.cost = plans.cost.max(branched.cost);
+        plans.seconds = plans.seconds.max(branched.seconds);
+        plans.joules = plans.joules.max(branched.joules);
+        self.memories = branched.memories;
+    }
 }
