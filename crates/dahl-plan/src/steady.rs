@@ -25,9 +25,6 @@ use super::why;
 /// Tasks up to which the bound is raised by branching over memories: with more of them too little is decided in time.
 const BRANCHED: usize = 128;
 
-/// Nodes for each iteration of the dual bound.
-const NODES: usize = 10;
-
 /// Lower bounds of a step in a long run, and why they hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SteadyBound {
@@ -52,12 +49,13 @@ pub struct SteadyBounds {
     pub memories: Option<Vec<usize>>,
 }
 
-/// The bounds of a step among others, of which so many are in flight.
+/// The bounds of a step among others, of which so many are in flight: so many iterations of the dual bound, and so many nodes of
+/// the one that branches over memories. With none of these both bounds are the same.
 pub fn steady_bound(
     problem: &Problem,
     goal: &Goal,
     in_flight: usize,
-    iterations: usize,
+    (iterations, nodes): (usize, usize),
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<SteadyBounds, PlanError> {
     let delays = Delays::new(problem);
@@ -90,7 +88,7 @@ pub fn steady_bound(
         any,
         memories: None,
     };
-    if (2..=64).contains(&delays.memories()) && problem.tasks.len() <= BRANCHED {
+    if nodes > 0 && (2..=64).contains(&delays.memories()) && problem.tasks.len() <= BRANCHED {
         let root = Root {
             frame: &frame,
             net: &net,
@@ -101,7 +99,7 @@ pub fn steady_bound(
             in_flight,
             goal,
         };
-        found.raise(root.branch(NODES * iterations, keep_going));
+        found.raise(root.branch(nodes, keep_going));
     }
     Ok(found)
 }

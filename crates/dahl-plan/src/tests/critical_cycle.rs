@@ -181,7 +181,7 @@ fn no_plan_of_a_step_beats_the_bound_of_a_run() {
             continue;
         };
         for in_flight in [1, 2] {
-            let bound = steady_bound(&problem, &goal, in_flight, 300, &mut || true).unwrap();
+            let bound = steady_bound(&problem, &goal, in_flight, (300, 2000), &mut || true).unwrap();
             let bound = bound.plans;
             assert!(
                 bound.cost <= best * (1.0 + 1e-9),
@@ -360,7 +360,7 @@ impl Case {
                 objective,
                 deadline,
             };
-            let found = steady_bound(&problem, &goal, in_flight, 200, &mut || true);
+            let found = steady_bound(&problem, &goal, in_flight, (200, 2000), &mut || true);
             (goal, found.unwrap())
         });
         Case {
