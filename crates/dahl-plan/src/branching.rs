@@ -47,8 +47,6 @@ pub(super) struct Branched {
     pub seconds: f64,
     pub joules: f64,
     pub nodes: usize,
-    /// The memory of each task where the bound is least, if that is decided for all.
-    pub memories: Option<Vec<usize>>,
 }
 
 /// Where tasks may run, and what that asks for.
@@ -92,15 +90,12 @@ impl Root<'_> {
         let allowed = (0..self.net.tasks).map(|t| memories(t).fold(0, |mask, m| mask | 1 << m));
         let mut open = BinaryHeap::from([self.node(allowed.collect(), 0.0)]);
         let mut nodes = 1;
-        let mut decided = None;
         while nodes < most
             && (!(nodes / 2).is_multiple_of(ASKED / 2) || keep_going())
             && let Some(node) = open.pop()
         {
             let undecided = |t: &&usize| node.allowed[**t].count_ones() > 1;
             let Some(&task) = order.iter().find(undecided) else {
-                let memory = |mask: &u64| mask.trailing_zeros() as usize;
-                decided = Some(node.allowed.iter().map(memory).collect());
                 open.push(node);
                 break;
             };
@@ -117,7 +112,6 @@ impl Root<'_> {
             seconds: least(|n| n.seconds),
             joules: least(|n| n.joules),
             nodes,
-            memories: decided,
         }
     }
 

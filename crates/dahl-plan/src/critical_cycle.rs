@@ -84,7 +84,10 @@ impl<'a> Placements<'a> {
         let mut fewer = self.clone();
         let memories = self.delays.memories();
         for (own, mask) in fewer.seconds.chunks_mut(memories).zip(allowed) {
-            let refused = own.iter_mut().enumerate().filter(|(m, _)| mask & (1 << m) == 0);
+            let refused = own
+                .iter_mut()
+                .enumerate()
+                .filter(|(m, _)| mask & (1 << m) == 0);
             refused.for_each(|(_, seconds)| *seconds = f64::INFINITY);
         }
         fewer
@@ -115,9 +118,9 @@ impl<'a> Placements<'a> {
                     None => f64::NEG_INFINITY,
                 };
                 for &(b, bytes) in &self.before[t] {
-                    begin = begin.max(self.soonest(&ends, b as usize, |m_b| {
-                        self.delays.least(m_b, m, bytes)
-                    }));
+                    begin = begin.max(
+                        self.soonest(&ends, b as usize, |m_b| self.delays.least(m_b, m, bytes)),
+                    );
                 }
                 ends[t * memories + m] = begin + self.seconds[t * memories + m];
             }
@@ -197,7 +200,10 @@ impl Cycles {
 
     /// The least time of the longest, and its paths.
     pub(crate) fn critical(&self, placements: &Placements<'_>) -> (f64, Cycle) {
-        let least = self.all.iter().map(|round| (round.least(placements), round));
+        let least = self
+            .all
+            .iter()
+            .map(|round| (round.least(placements), round));
         match least.max_by(|a, b| a.0.total_cmp(&b.0)) {
             Some((least, round)) => (least, round.timed(placements)),
             None => (0.0, Cycle::none(placements.before.len())),

@@ -32,7 +32,9 @@ impl Delays {
                 }
             }
         }
-        let per_byte = bandwidth.iter().map(|b| if *b > 0.0 { 1.0 / b } else { 0.0 });
+        let per_byte = bandwidth
+            .iter()
+            .map(|b| if *b > 0.0 { 1.0 / b } else { 0.0 });
         Delays {
             memories: n,
             latency,

@@ -130,28 +130,6 @@ impl GraphProblem {
     }
 }
 
-impl GraphProblem {
-    /// The same where each task runs in the memory given.
-    pub fn within(&self, memories: &[usize]) -> GraphProblem {
-        let mut placed = self.clone();
-        let problem = &mut placed.problem;
-        let mut known: HashMap<(u32, usize), u32> = HashMap::new();
-        for (class, &memory) in problem.tasks.iter_mut().zip(memories) {
-            let classes = &mut problem.classes;
-            let groups = &problem.groups;
-            *class = *known.entry((*class, memory)).or_insert_with(|| {
-                let mut fewer = classes[*class as usize].clone();
-                let others = fewer.seconds.iter_mut().zip(groups);
-                let others = others.filter(|(_, group)| group.memory != memory);
-                others.for_each(|(seconds, _)| seconds.clear());
-                classes.push(fewer);
-                classes.len() as u32 - 1
-            });
-        }
-        placed
-    }
-}
-
 /// Units that no task can tell apart.
 fn groups(graph: &Graph, machine: &Machine, times: &Times) -> Vec<Vec<UnitId>> {
     let mut groups: Vec<Vec<UnitId>> = Vec::new();

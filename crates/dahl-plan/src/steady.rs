@@ -45,8 +45,6 @@ pub struct SteadyBounds {
     pub any: SteadyBound,
     /// For plans: each task runs in the same memory in all steps.
     pub plans: SteadyBound,
-    /// The memory of each task where the bound for plans is least, if that is decided for all.
-    pub memories: Option<Vec<usize>>,
 }
 
 /// The bounds of a step among others, of which so many are in flight: so many iterations of the dual bound, and so many nodes of
@@ -86,7 +84,6 @@ pub fn steady_bound(
     let mut found = SteadyBounds {
         plans: any.clone(),
         any,
-        memories: None,
     };
     if nodes > 0 && (2..=64).contains(&delays.memories()) && problem.tasks.len() <= BRANCHED {
         let root = Root {
@@ -114,6 +111,5 @@ impl SteadyBounds {
         plans.cost = plans.cost.max(branched.cost);
         plans.seconds = plans.seconds.max(branched.seconds);
         plans.joules = plans.joules.max(branched.joules);
-        self.memories = branched.memories;
     }
 }

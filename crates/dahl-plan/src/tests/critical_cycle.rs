@@ -52,7 +52,10 @@ fn least_cycle_means_are_those_of_all_cycles() {
         let weights: Vec<f64> = (0..n * n).map(|_| weight(&mut dice)).collect();
         let (found, wanted) = (least_cycle_mean(&weights, n), by_hand(&weights, n));
         if wanted.is_finite() {
-            assert!((found - wanted).abs() < 1e-9, "{found} {wanted} {weights:?}");
+            assert!(
+                (found - wanted).abs() < 1e-9,
+                "{found} {wanted} {weights:?}"
+            );
             finite += 1;
         } else {
             assert_eq!(found, 0.0, "{weights:?}");
@@ -77,13 +80,14 @@ fn placed(frame: &Frame<'_>, delays: &Delays, memory: &[usize]) -> Option<f64> {
     };
     let mut most = 0.0_f64;
     for last in 0..p.tasks.len() as u32 {
-        let left = |o: &Origin| {
-            matches!(o, Origin::LeftBy(d) if p.data[*d as usize].origin == Origin::Task(last))
-        };
+        let left = |o: &Origin| matches!(o, Origin::LeftBy(d) if p.data[*d as usize].origin == Origin::Task(last));
         let mut end = vec![f64::NEG_INFINITY; p.tasks.len()];
         for &t in &frame.topological {
             let mut begin = f64::NEG_INFINITY;
-            if p.data.iter().any(|d| left(&d.origin) && d.readers.contains(&t)) {
+            if p.data
+                .iter()
+                .any(|d| left(&d.origin) && d.readers.contains(&t))
+            {
                 begin = carried(last, t, &left);
             }
             for &(b, _) in frame.edges.iter().filter(|e| e.1 == t) {
@@ -139,7 +143,8 @@ fn no_placement_has_a_shorter_cycle() {
         let (mut problem, _) = of_a_run(&mut dice, tasks);
         let frame = Frame::new(&problem).unwrap();
         let (net, delays) = (frame.relaxed(), Delays::new(&problem));
-        let (bound, _) = Cycles::new(&frame, &net).critical(&Placements::new(&frame, &net, &delays));
+        let (bound, _) =
+            Cycles::new(&frame, &net).critical(&Placements::new(&frame, &net, &delays));
         let memories = problem.memories.len();
         let every = (0..memories.pow(tasks as u32)).map(|mut number| {
             let digit = |_| {
@@ -151,7 +156,10 @@ fn no_placement_has_a_shorter_cycle() {
         });
         let best = every.filter_map(|m| placed(&frame, &delays, &m));
         let best = best.fold(f64::INFINITY, f64::min);
-        assert!(bound <= best + 1e-9, "seed {seed}: {bound} {best}\n{problem:#?}");
+        assert!(
+            bound <= best + 1e-9,
+            "seed {seed}: {bound} {best}\n{problem:#?}"
+        );
         if best.is_infinite() {
             continue;
         }
@@ -181,7 +189,8 @@ fn no_plan_of_a_step_beats_the_bound_of_a_run() {
             continue;
         };
         for in_flight in [1, 2] {
-            let bound = steady_bound(&problem, &goal, in_flight, (300, 2000), &mut || true).unwrap();
+            let bound =
+                steady_bound(&problem, &goal, in_flight, (300, 2000), &mut || true).unwrap();
             let bound = bound.plans;
             assert!(
                 bound.cost <= best * (1.0 + 1e-9),
@@ -245,7 +254,10 @@ fn training(dice: &mut Dice, layers: usize, samples: usize) -> Arc<Graph> {
             through.push(out);
         }
         let mut back = temporary("loss", size(dice));
-        task(dice, &[through[layers].with(Mode::Read), back.with(Mode::Write)]);
+        task(
+            dice,
+            &[through[layers].with(Mode::Read), back.with(Mode::Write)],
+        );
         for l in (0..layers).rev() {
             let next = temporary("back", size(dice));
             let operands = [
@@ -326,7 +338,10 @@ impl Dealt {
 fn any_unit(dice: &mut Dice, graph: &Graph, machine: &Machine, task: u32) -> usize {
     loop {
         let unit = dice.below(machine.units.len());
-        if graph.implementation(task, machine.units[unit].kind).is_some() {
+        if graph
+            .implementation(task, machine.units[unit].kind)
+            .is_some()
+        {
             return unit;
         }
     }

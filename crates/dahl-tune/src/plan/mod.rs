@@ -54,7 +54,7 @@ const SOLVED: usize = 3;
 
 /// Iterations of the bound of a step of a run, and nodes of its branching over memories.
 const BOUND: usize = 2000;
-const NODES: usize = 20_000;
+const NODES: usize = 100_000;
 
 /// How long a plan is searched for that has to be there soon.
 const QUICK: Duration = Duration::from_secs(5);
@@ -240,17 +240,14 @@ fn plan_by(
     let bound = |pool: &Pool<'_>, part: f64| {
         let chosen = pool.chosen()?;
         let of = &pool.choices.candidates[chosen.candidate];
-        Some((chosen.candidate, of.bound(goal, (BOUND, NODES), &mut until(part))?))
+        Some((
+            chosen.candidate,
+            of.bound(goal, (BOUND, NODES), &mut until(part))?,
+        ))
     };
     let known = bound(&pool, 0.88);
     let least = known.as_ref().map_or(0.0, |b| b.1.plans.cost);
     let enough = least / (1.0 - options.gap.clamp(0.0, 0.99));
-    if let Some((candidate, bounds)) = &known
-        && let Some(memories) = &bounds.memories
-        && pool.chosen().is_some_and(|c| c.cost > enough)
-    {
-        pool.place(*candidate, memories, enough, &mut until(0.92));
-    }
     let mut round = 0;
     while round < options.rounds && pool.improve(enough, round, &mut until(0.95)) {
         round += 1;

@@ -18,9 +18,6 @@ use crate::machine_model::MachineModel;
 /// How much better a plan must be whose durations are guesses.
 const GUESS: f64 = 1.15;
 
-/// Rounds of the local search of a step whose memories are decided: what is left is its order.
-const PLACED: u64 = 2000;
-
 /// By which part a policy must be cheaper than an order: less is rounding.
 const ROUNDING: f64 = 1e-13;
 
@@ -224,42 +221,6 @@ impl Pool<'_> {
             self.offer_orders(candidate, &orders);
         }
         keep_going()
-    }
-
-    /// Plans a candidate with each task in the memory given: where the bound is least, which local search seldom reaches, as
-    /// several tasks have to move at once. What comes of it is improved before it competes.
-    pub(super) fn place(
-        &mut self,
-        candidate: usize,
-        memories: &[usize],
-        enough: f64,
-        keep_going: &mut dyn FnMut() -> bool,
-    ) -> Option<()> {
-        let of = &self.choices.candidates[candidate];
-        let limits = dahl_plan::Limits {
-            explain: false,
-            progress: None,
-            rounds: PLACED,
-            ..self.options.limits()
-        };
-        let goal = *self.goal();
-        let placed = of.problem.within(memories);
-        let solution = dahl_plan::plan(&placed.problem, &goal, &limits, keep_going).ok()?;
-        let file = contender::file(of, &self.machine.machine.name, &goal, &solution).ok()?;
-        let mut orders = Orders {
-            units: file.orders(),
-            states: file.states(),
-        };
-        self.offer(candidate, file);
-        let of = &self.choices.candidates[candidate];
-        let before = of.follow(&orders)?.cost(&goal);
-        let limits = (enough, self.options.seed);
-        let found = improve(of, &goal, &mut orders, before, limits, keep_going);
-        let known = self.best.as_ref().map_or(f64::INFINITY, |b| b.cost);
-        if found < known {
-            self.offer_orders(candidate, &orders);
-        }
-        Some(())
     }
 
     /// Plans a grain by the equations.
