@@ -25,8 +25,8 @@ use super::critical_cycle::{Cycles, Placements};
 use super::network::{Frame, Network};
 use super::problem::Goal;
 
-/// Nodes between two questions whether to go on.
-const ASKED: usize = 16;
+/// Nodes that are branched between two questions whether to go on.
+const ASKED: usize = 8;
 
 /// What is the same in all nodes.
 pub(super) struct Root<'a> {
@@ -89,9 +89,9 @@ impl Root<'_> {
         let memories = |t: usize| self.frame.memories_of(t).into_iter();
         let allowed = (0..self.net.tasks).map(|t| memories(t).fold(0, |mask, m| mask | 1 << m));
         let mut open = BinaryHeap::from([self.node(allowed.collect(), 0.0)]);
-        let mut nodes = 1;
+        let (mut nodes, mut branched) = (1, 0_usize);
         while nodes < most
-            && (!(nodes / 2).is_multiple_of(ASKED / 2) || keep_going())
+            && (!branched.is_multiple_of(ASKED) || keep_going())
             && let Some(node) = open.pop()
         {
             let undecided = |t: &&usize| node.allowed[**t].count_ones() > 1;
@@ -105,6 +105,7 @@ impl Root<'_> {
                 open.push(self.node(allowed, node.cost));
                 nodes += 1;
             }
+            branched += 1;
         }
         let least = |of: fn(&Node) -> f64| open.iter().map(of).fold(f64::INFINITY, f64::min);
         Branched {

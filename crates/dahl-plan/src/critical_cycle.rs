@@ -28,13 +28,16 @@ use super::problem::Origin;
 /// Writers whose cycles are looked at, those with the longest cycles by the tasks alone first.
 const WRITERS: usize = 16;
 
+/// Whom a task waits for, and bytes that it needs from there; or readers of something, and bytes that they take of it.
+type Waits = Vec<(u32, u64)>;
+
 /// Tasks with what they wait for, and the memories they may run in.
 #[derive(Clone)]
 pub(crate) struct Placements<'a> {
     net: &'a Network,
     delays: &'a Delays,
     /// For each task, whom it waits for, and bytes that it needs from there.
-    before: Rc<Vec<Vec<(u32, u64)>>>,
+    before: Rc<[Waits]>,
     /// The least seconds of each task in each memory; without end where it cannot run.
     seconds: Vec<f64>,
 }
@@ -68,7 +71,7 @@ impl<'a> Placements<'a> {
         Placements {
             net,
             delays,
-            before: Rc::new(before),
+            before: before.into(),
             seconds,
         }
     }
@@ -212,7 +215,7 @@ impl Cycles {
 }
 
 /// For every task that leaves something to the next step, the readers of that, each with how many bytes it takes.
-fn writers(frame: &Frame<'_>) -> Vec<(usize, Vec<(u32, u64)>)> {
+fn writers(frame: &Frame<'_>) -> Vec<(usize, Waits)> {
     let problem = frame.problem;
     let mut all: Vec<(u32, u32, u64)> = Vec::new();
     for datum in &problem.data {

@@ -12,7 +12,8 @@
 //!
 //! The second is the cycle through the weights: a layer's next forward pass waits for its update. Its paths include the
 //! transfers that no placement avoids ([`critical_cycle`](super::critical_cycle)). Small transfers may travel together, so
-//! latencies are no work of links; but whoever waits for a transfer waits for its latency.
+//! latencies are no work of links; but whoever waits for a transfer waits for its latency. For plans, which keep each task in
+//! one memory, [branching](super::branching) over the memories raises the bound.
 
 use super::bound::{PossibleTransfers, Steps, bound_above};
 use super::branching::{Branched, Root};
@@ -105,7 +106,7 @@ impl SteadyBounds {
     fn raise(&mut self, branched: Branched) {
         let plans = &mut self.plans;
         if branched.cost > plans.cost {
-            let tried = format!("; {} choices of memories were ruled out", branched.nodes);
+            let tried = format!("; {} choices of memories were looked at", branched.nodes);
             plans.reason.push_str(&tried);
         }
         plans.cost = plans.cost.max(branched.cost);

@@ -58,13 +58,13 @@ pub(crate) struct PossibleTransfers {
 impl PossibleTransfers {
     /// The transfers of a problem whose tasks' memories are open.
     pub(crate) fn new(frame: &Frame<'_>) -> Self {
-        PossibleTransfers::with(frame, &|own, _, _, _| own)
+        PossibleTransfers::with(frame, |own, _, _, _| own)
     }
 
     /// The same of a step among others, of which links may start several transfers together: so latencies are no work
     /// of links, but whoever waits for a transfer waits for one.
     pub(crate) fn overlapping(frame: &Frame<'_>, delays: &Delays) -> Self {
-        PossibleTransfers::with(frame, &|_, homes, to, bytes| {
+        PossibleTransfers::with(frame, |_, homes, to, bytes| {
             let from = homes.iter().filter(|&&from| from != to);
             let each = from.map(|&from| delays.least(from, to, bytes));
             each.fold(f64::INFINITY, f64::min)
@@ -73,7 +73,7 @@ impl PossibleTransfers {
 
     /// `delay` says what a datum's reader waits at least, by the seconds of the last hop, where the datum may come from, where
     /// it goes and its bytes.
-    fn with(frame: &Frame<'_>, delay: &dyn Fn(f64, &[usize], usize, u64) -> f64) -> Self {
+    fn with(frame: &Frame<'_>, delay: impl Fn(f64, &[usize], usize, u64) -> f64) -> Self {
         let p = frame.problem;
         let n = p.tasks.len();
         let places: Vec<Vec<usize>> = (0..n).map(|t| frame.memories_of(t)).collect();
