@@ -186,18 +186,22 @@ impl Cycles {
     /// Those that are longest by the tasks alone.
     pub(crate) fn new(frame: &Frame<'_>, net: &Network) -> Cycles {
         let shortest = net.shortest();
-        let mut all: Vec<(f64, Round)> = writers(frame)
+        let mut by_length: Vec<(f64, usize, Waits)> = writers(frame)
             .into_iter()
-            .filter_map(|(writer, readers)| {
+            .map(|(writer, readers)| {
                 let to_end = ways(net, &shortest, writer);
                 let of = readers.iter().map(|r| to_end[r.0 as usize]);
-                let length = of.fold(f64::NEG_INFINITY, f64::max);
-                (length > 0.0).then(|| (length, Round::new(net, writer, &readers, &to_end)))
+                (of.fold(f64::NEG_INFINITY, f64::max), writer, readers)
             })
+            .filter(|w| w.0 > 0.0)
             .collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        by_length.sort_by(|a, b| b.0.total_cmp(&a.0));
+        by_length.truncate(WRITERS);
+        let round = |(_, writer, readers): &(f64, usize, Waits)| {
+            Round::new(net, *writer, readers, &ways(net, &shortest, *writer))
+        };
         Cycles {
-            all: all.into_iter().take(WRITERS).map(|r| r.1).collect(),
+            all: by_length.iter().map(round).collect(),
         }
     }
 
