@@ -20,7 +20,7 @@
 //! | `solve`, `why`, `progress` | all of these together; words for bounds and refusals; how far a search has come |
 //! | `file`, `transfers` | plans as text; their transfers in the graph's terms |
 //! | `orders` | plans from runs: what a simulation did |
-//! | `steady` | the bound of a step in the middle of a run |
+//! | `steady`, `critical_cycle`, `delays`, `branching` | the bound of a step in the middle of a run; the cycle through the weights; least delays between memories; branching over memories |
 //! | `policy` | plans that leave order and unit to a policy |
 //! | `expected` | what a run that follows a plan is expected to take |
 //! | `frontier`, [`explain`] | time against energy; plans in words |
@@ -31,7 +31,10 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 mod bound;
+mod branching;
 mod construct;
+mod critical_cycle;
+mod delays;
 mod dispatch;
 mod exact;
 mod expected;
@@ -81,5 +84,5 @@ pub use problem::{
 pub use progress::Progress;
 pub use schedule::{Schedule, ScheduleEnergy, ScheduledTask, ScheduledTransfer};
 pub use solve::{Limits, Plan, plan};
-pub use steady::{SteadyBound, steady_bound};
+pub use steady::{SteadyBound, SteadyBounds, steady_bound};
 pub use warm_start::WarmStart;

@@ -3,7 +3,7 @@
 //! Each side answers the other's average so far: the division takes every task's cheapest mode at the multipliers,
 //! the multipliers go to the constraint that the division violates most. Nothing here knows what the weights mean.
 
-use super::transfers::{NOBODY, PossibleTransfers};
+use super::transfers::{Leg, NOBODY, PossibleTransfers};
 use super::windows::Windows;
 use crate::network::{ExecMode, Network};
 use crate::problem::Problem;
@@ -44,7 +44,8 @@ pub(crate) enum Steps<'a> {
     /// One alone: paths and windows hold it.
     Alone,
     /// One of many that overlap: the work of units and links holds it, and a cycle through what a step leaves to the
-    /// next.
+    /// next. All of the cycle lies between two ends of its last task, so windows hold its tasks; those of other steps are
+    /// between other ends.
     Overlapping(&'a Cycle),
 }
 
@@ -57,6 +58,23 @@ pub(crate) struct Cycle {
     pub first: Vec<bool>,
     /// Where all of them end.
     pub last: usize,
+    /// The least time from the end of `last` in the step before to the begin of each activity inside; 0 elsewhere.
+    pub head: Vec<f64>,
+    /// The least time from the end of each activity inside to the end of `last`; 0 elsewhere.
+    pub tail: Vec<f64>,
+}
+
+impl Cycle {
+    /// No paths among so many activities.
+    pub(crate) fn none(activities: usize) -> Cycle {
+        Cycle {
+            inside: vec![false; activities],
+            first: vec![false; activities],
+            last: usize::MAX,
+            head: vec![0.0; activities],
+            tail: vec![0.0; activities],
+        }
+    }
 }
 
 /// Iterates so often, or less if `keep_going` says no, for the weights `w` and `v`.
@@ -72,7 +90,7 @@ pub(crate) fn dual_ascent(
     let resources = net.resources.len();
     let windows = match steps {
         Steps::Alone => Windows::new(net),
-        Steps::Overlapping(_) => Windows::one(net),
+        Steps::Overlapping(cycle) => Windows::of(&cycle.head, &cycle.tail),
     };
     let mut now = DualBound::new(net, transfers);
     let mut best = now.clone();
@@ -257,7 +275,7 @@ impl DualBound {
                 for &c in &transfers.legs[i][leg].transfers {
                     let transfer = &transfers.all[c as usize];
                     if transfers.part(transfer, i as u32, places) > 0.0 {
-                        self.charge(transfers, c as usize, i as u32, price * transfer.seconds);
+                        self.charge(transfers, c as usize, i as u32, price * transfer.delay);
                     }
                 }
             }
@@ -278,9 +296,10 @@ fn longest(
         Steps::Overlapping(cycle) if !cycle.first[i] => f64::NEG_INFINITY,
         _ => 0.0,
     };
-    let found = match steps {
-        Steps::Overlapping(_) => f64::NEG_INFINITY,
-        Steps::Alone => 0.0,
+    // When what nobody of this step wrote exists. Among others, what counts is the end of the cycle's last task.
+    let found = |leg: &Leg| match steps {
+        Steps::Overlapping(cycle) if transfers.writer(leg) != Some(cycle.last) => f64::NEG_INFINITY,
+        _ => 0.0,
     };
     let mut end = vec![0.0_f64; time.len()];
     let mut from: Vec<(usize, Option<usize>)> = vec![(usize::MAX, None); time.len()];
@@ -305,9 +324,10 @@ fn longest(
                 .transfers
                 .iter()
                 .map(|&c| &transfers.all[c as usize])
-                .map(|c| transfers.part(c, i as u32, places).max(0.0) * c.seconds)
+                .map(|c| transfers.part(c, i as u32, places).max(0.0) * c.delay)
                 .sum();
-            let exists = end.get(leg.after as usize).copied().unwrap_or(found);
+            let exists = end.get(leg.after as usize).copied();
+            let exists = exists.unwrap_or_else(|| found(leg));
             if delay > 0.0 && exists + delay > head {
                 head = exists + delay;
                 let before = if leg.after == NOBODY {

@@ -125,7 +125,18 @@ pub(crate) fn bound(
     keep_going: &mut dyn FnMut() -> bool,
 ) -> (Bound, DualBound) {
     let of = (net, transfers, Steps::Alone);
-    bound_above(of, 0.0, goal, rounds, keep_going)
+    let (bound, duals) = bound_above(of, 0.0, goal, rounds, keep_going);
+    let dual = match goal.objective {
+        Objective::Time => duals.time,
+        _ => duals.energy,
+    };
+    (bound, dual)
+}
+
+/// The multipliers that bound time, and those that bound joules at the price of time that is best for the goal.
+pub(crate) struct Duals {
+    pub time: DualBound,
+    pub energy: DualBound,
 }
 
 /// The same for some steps, no faster than `least_seconds` in any case.
@@ -135,7 +146,7 @@ pub(crate) fn bound_above(
     goal: &Goal,
     rounds: usize,
     keep_going: &mut dyn FnMut() -> bool,
-) -> (Bound, DualBound) {
+) -> (Bound, Duals) {
     let standing = net.standing_watts;
     let time = dual_ascent(net, transfers, (1.0, 0.0), steps, rounds, keep_going);
     let seconds = time.value.max(least_seconds);
@@ -185,10 +196,9 @@ pub(crate) fn bound_above(
     }
     .floor(seconds, &cuts);
     let cost = goal.floor(seconds, &cuts);
-    let dual = if goal.objective == Objective::Time {
-        time
-    } else {
-        energy
+    let dual = match goal.objective {
+        Objective::Time => &time,
+        _ => &energy,
     };
     let bound = Bound {
         cost,
@@ -197,7 +207,7 @@ pub(crate) fn bound_above(
         path: dual.on_path,
         work: dual.on_work.clone(),
     };
-    (bound, dual)
+    (bound, Duals { time, energy })
 }
 
 /// What the tasks cost when each takes its cheapest mode.

@@ -7,6 +7,7 @@
 //! Hops through memories in between are left out. Where several links lead into a memory the work of each is left
 //! out, too, but not that of a port or switch that all of them go through.
 
+use crate::delays::Delays;
 use crate::network::Frame;
 use crate::problem::{Origin, Problem};
 
@@ -22,8 +23,10 @@ pub(crate) struct PossibleTransfer {
     pub writer: u32,
     /// Tasks that need it there if they run there.
     pub readers: Vec<u32>,
-    /// Least seconds of the last hop.
+    /// Least seconds of the last hop on its link.
     pub seconds: f64,
+    /// Least seconds between writer and reader.
+    pub delay: f64,
     /// Least joules of the last hop.
     pub joules: f64,
     /// A resource that the last hop occupies whichever link it takes, if there is one.
@@ -55,6 +58,22 @@ pub(crate) struct PossibleTransfers {
 impl PossibleTransfers {
     /// The transfers of a problem whose tasks' memories are open.
     pub(crate) fn new(frame: &Frame<'_>) -> Self {
+        PossibleTransfers::with(frame, |own, _, _, _| own)
+    }
+
+    /// The same of a step among others, of which links may start several transfers together: so latencies are no work
+    /// of links, but whoever waits for a transfer waits for one.
+    pub(crate) fn overlapping(frame: &Frame<'_>, delays: &Delays) -> Self {
+        PossibleTransfers::with(frame, |_, homes, to, bytes| {
+            let from = homes.iter().filter(|&&from| from != to);
+            let each = from.map(|&from| delays.least(from, to, bytes));
+            each.fold(f64::INFINITY, f64::min)
+        })
+    }
+
+    /// `delay` says what a datum's reader waits at least, by the seconds of the last hop, where the datum may come from, where
+    /// it goes and its bytes.
+    fn with(frame: &Frame<'_>, delay: impl Fn(f64, &[usize], usize, u64) -> f64) -> Self {
         let p = frame.problem;
         let n = p.tasks.len();
         let places: Vec<Vec<usize>> = (0..n).map(|t| frame.memories_of(t)).collect();
@@ -98,11 +117,13 @@ impl PossibleTransfers {
                 let least = |of: &dyn Fn(u32) -> f64| {
                     links.iter().map(|&l| of(l)).fold(f64::INFINITY, f64::min)
                 };
+                let seconds = least(&|l| p.links[l as usize].seconds(d.bytes));
                 found.all.push(PossibleTransfer {
                     to,
                     writer: writer.unwrap_or(NOBODY),
                     readers,
-                    seconds: least(&|l| p.links[l as usize].seconds(d.bytes)),
+                    seconds,
+                    delay: delay(seconds, &homes, to, d.bytes),
                     joules: least(&|l| p.links[l as usize].joules_per_byte * d.bytes as f64),
                     link: carrier(p, &users, &links),
                 });
@@ -119,6 +140,12 @@ impl PossibleTransfers {
             }
         }
         found
+    }
+
+    /// The task that writes what comes by a leg, in this step or an earlier one, if one does.
+    pub(super) fn writer(&self, leg: &Leg) -> Option<usize> {
+        let first = &self.all[*leg.transfers.first()? as usize];
+        (first.writer != NOBODY).then_some(first.writer as usize)
     }
 
     /// How much of a carry one reader alone makes necessary; negative where it is the writer that is there.

@@ -38,24 +38,19 @@ fn steps(values: &[f64]) -> Vec<f64> {
 impl Windows {
     pub(super) fn new(net: &Network) -> Self {
         let shortest = net.shortest();
-        let (head, tail) = (net.heads(&shortest), net.tails(&shortest));
-        let (heads, tails) = (steps(&head), steps(&tail));
+        Windows::of(&net.heads(&shortest), &net.tails(&shortest))
+    }
+
+    /// Those of activities with these heads and tails.
+    pub(super) fn of(head: &[f64], tail: &[f64]) -> Self {
+        let (heads, tails) = (steps(head), steps(tail));
         let reach = |steps: &[f64], x: f64| (steps.partition_point(|&s| s <= x) - 1) as u8;
         let at = head
             .iter()
-            .zip(&tail)
+            .zip(tail)
             .map(|(&h, &q)| (reach(&heads, h), reach(&tails, q)))
             .collect();
         Windows { heads, tails, at }
-    }
-
-    /// The whole schedule as the only window.
-    pub(super) fn one(net: &Network) -> Self {
-        Windows {
-            heads: vec![0.0],
-            tails: vec![0.0],
-            at: vec![(0, 0); net.activities.len()],
-        }
     }
 
     /// The window that asks for most time.

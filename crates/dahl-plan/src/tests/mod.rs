@@ -1,6 +1,7 @@
 //! The planner against exhaustive search, and what it does with large and impossible problems.
 
 mod bounds;
+mod critical_cycle;
 mod exact;
 mod expected;
 mod followed;

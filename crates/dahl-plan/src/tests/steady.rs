@@ -23,7 +23,9 @@ fn no_run_beats_the_bound() {
             };
             let (_, _, mut plan) = planned(&graph, &machine, objective);
             for in_flight in [1, 2, 3] {
-                let bound = steady_bound(&problem, &goal, in_flight, 300, &mut || true).unwrap();
+                let bound =
+                    steady_bound(&problem, &goal, in_flight, (300, 2000), &mut || true).unwrap();
+                let bound = bound.plans;
                 for _ in 0..4 {
                     let run = Options {
                         in_flight,
@@ -61,7 +63,9 @@ fn one_core_takes_as_long_as_its_work() {
     let (_, _, plan) = planned(&graph, &machine, Objective::Time);
     let run = Options::default();
     let found = Expected::of(&plan, &graph, &machine, &times, &run).unwrap();
-    let bound = steady_bound(&problem, &goal, 2, 300, &mut || true).unwrap();
+    let bound = steady_bound(&problem, &goal, 2, (300, 2000), &mut || true)
+        .unwrap()
+        .plans;
     let gap = found.seconds.0 / bound.cost - 1.0;
     assert!((0.0..1e-6).contains(&gap), "{found:?} {bound:?}");
 }

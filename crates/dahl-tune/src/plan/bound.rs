@@ -46,8 +46,10 @@ pub(super) fn least_of_all(
         problem.shared.clear();
         let in_flight = as_run(graph, &d.machine).in_flight;
         let found =
-            dahl_plan::steady_bound(&problem, goal, in_flight, ITERATIONS, &mut || keep_going());
-        least = least.min(found.map_or(0.0, |b| b.cost));
+            dahl_plan::steady_bound(&problem, goal, in_flight, (ITERATIONS, 0), &mut || {
+                keep_going()
+            });
+        least = least.min(found.map_or(0.0, |b| b.any.cost));
     }
     Ok(least)
 }

@@ -5,7 +5,7 @@ use dahl_core::{Joules, Seconds};
 use dahl_nn::Step;
 use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::Lowered;
-use dahl_plan::{Expected, Goal, GraphProblem, Orders, PlanFile, PlanTarget, SteadyBound};
+use dahl_plan::{Expected, Goal, GraphProblem, Orders, PlanFile, PlanTarget, SteadyBounds};
 use dahl_sched::policy::Fixed;
 use dahl_sim::{Options, TimeSource};
 
@@ -187,15 +187,15 @@ impl Candidate {
         Ok(Expected::of(plan, graph, &d.machine, &d.times, &run)?)
     }
 
-    /// What no plan of the graph can beat in a run.
+    /// What no run and no plan of the graph can beat, with so many iterations and nodes.
     pub(super) fn bound(
         &self,
         goal: &Goal,
-        iterations: usize,
+        effort: (usize, usize),
         keep_going: &mut dyn FnMut() -> bool,
-    ) -> Option<SteadyBound> {
+    ) -> Option<SteadyBounds> {
         let (problem, in_flight) = (&self.problem.problem, self.run().in_flight);
-        dahl_plan::steady_bound(problem, goal, in_flight, iterations, keep_going).ok()
+        dahl_plan::steady_bound(problem, goal, in_flight, effort, keep_going).ok()
     }
 
     pub(super) fn target(&self, machine: &str, goal: &Goal) -> Result<PlanTarget, TuneError> {

@@ -28,7 +28,7 @@ use dahl_nn::lower::grain::Grain;
 use dahl_nn::step::Lowered;
 use dahl_plan::explain;
 use dahl_plan::{
-    Alternative, Goal, GraphProblem, Limits, Objective, PlanError, Progress, SteadyBound,
+    Alternative, Goal, GraphProblem, Limits, Objective, PlanError, Progress, SteadyBounds,
 };
 
 use crate::error::TuneError;
@@ -52,8 +52,9 @@ const ADOPTED: usize = 6;
 /// How many grains the equations are solved for at most.
 const SOLVED: usize = 3;
 
-/// Iterations of the bound of a step of a run.
+/// Iterations of the bound of a step of a run, and nodes of its branching over memories.
 const BOUND: usize = 2000;
+const NODES: usize = 100_000;
 
 /// How long a plan is searched for that has to be there soon.
 const QUICK: Duration = Duration::from_secs(5);
@@ -236,18 +237,23 @@ fn plan_by(
     if let (true, Some(refused), Some(_)) = (late, refused, goal.deadline) {
         return Err(refused);
     }
-    let bound = |pool: &Pool<'_>| {
+    let bound = |pool: &Pool<'_>, part: f64| {
         let chosen = pool.chosen()?;
         let of = &pool.choices.candidates[chosen.candidate];
-        of.bound(goal, BOUND, &mut until(1.0))
+        Some((
+            chosen.candidate,
+            of.bound(goal, (BOUND, NODES), &mut until(part))?,
+        ))
     };
-    let least = bound(&pool).map_or(0.0, |b| b.cost);
+    let known = bound(&pool, 0.88);
+    let least = known.as_ref().map_or(0.0, |b| b.1.plans.cost);
     let enough = least / (1.0 - options.gap.clamp(0.0, 0.99));
     let mut round = 0;
     while round < options.rounds && pool.improve(enough, round, &mut until(0.95)) {
         round += 1;
     }
-    let Some(steady) = bound(&pool) else {
+    let same = |known: &(usize, _)| pool.chosen().is_some_and(|c| c.candidate == known.0);
+    let Some((_, steady)) = known.filter(same).or_else(|| bound(&pool, 1.0)) else {
         return Err(TuneError::Plan("no grain can be planned".into()));
     };
     let rivals = rivals.into_iter().map(|r| r.alternative).collect();
@@ -266,7 +272,7 @@ fn plan_of_choice(
     let candidate = Candidate::new(step, grain, machine)?;
     let mut rival = rival.clone();
     rival.choice.candidate = 0;
-    let steady = candidate.bound(&options.goal, BOUND, keep_going);
+    let steady = candidate.bound(&options.goal, (BOUND, 0), keep_going);
     let choices = Choices {
         candidates: vec![candidate],
         all: vec![rival.choice.clone()],
@@ -282,7 +288,7 @@ fn plan_of_choice(
 fn finish(
     mut pool: Pool<'_>,
     mut rivals: Vec<Alternative>,
-    bound: SteadyBound,
+    bounds: SteadyBounds,
 ) -> Result<Planned, TuneError> {
     let options = pool.options;
     let Some(Found {
@@ -300,7 +306,10 @@ fn finish(
     }
     let unknown = file.expected.is_none();
     if !unknown {
-        file.bounded(bound);
+        file.bounded(match file.policy {
+            Some(_) => bounds.any,
+            None => bounds.plans,
+        });
     }
     options.progress.bounded(file.lower_bound);
     let tried = pool.choices.all.iter();
@@ -465,8 +474,8 @@ impl Planned {
                 objective: Objective::Energy,
                 deadline: Some(seconds),
             };
-            of.bound(&goal, BOUND / 10, &mut || true)
-                .map_or(0.0, |b| b.joules)
+            of.bound(&goal, (BOUND / 10, 0), &mut || true)
+                .map_or(0.0, |b| b.any.joules)
         }))
     }
 }
