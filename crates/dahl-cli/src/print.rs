@@ -90,7 +90,11 @@ pub fn report(report: &report::Report) {
 /// A report as it fits on the terminal.
 pub fn report_text(report: &report::Report) -> String {
     let part = |part: &report::Part| match part {
-        report::Part::Line(text) => format!("{text}\n"),
+        report::Part::Line(text) => {
+            let width = terminal_width().map_or(usize::MAX, usize::from);
+            let lines = text.split('\n').map(|line| fold(line, 0, width));
+            lines.fold(String::new(), |all, line| all + &line + "\n")
+        }
         report::Part::Table(table) => format!("{}\n", laid_out(table)),
     };
     report.parts.iter().map(part).collect()

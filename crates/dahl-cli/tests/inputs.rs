@@ -68,7 +68,25 @@ fn options_out_of_their_range_say_what_is_allowed() {
             &["1 or more"],
         ),
         (&["--batch", "-3"], 2, &["--batch", "1..=1000000"]),
-        (&["--carbon", "-1"], 1, &["--carbon", "at least 0"]),
+        (&["--carbon", "-1"], 1, &["--carbon", "from 0 to"]),
+        (&["--carbon", "1e300"], 1, &["--carbon", "from 0 to"]),
+        (
+            &["--save", "one", "--trace", "one"],
+            1,
+            &["--save and --trace both name one"],
+        ),
+        (
+            &["--save", "one", "--metrics", "one"],
+            1,
+            &["--save and --metrics both name one"],
+        ),
+        (&["--find-lr", "--trace", "one"], 2, &["--trace"]),
+        (
+            &["--loss", "cross_entropy:weight=[0,0,0,0,0,0,0,0,0,0]"],
+            1,
+            &["0 for every class", "above 0"],
+        ),
+        (&["--normalise", "0.5/1e-40"], 1, &["at least 0.000001"]),
         (&["--shuffle"], 2, &["--shuffle"]),
     ] {
         if options.contains(&"9223372036854775808") {

@@ -91,7 +91,10 @@ impl Arrays {
         if items.is_empty() {
             return Err(DataError::Empty {
                 what: name,
-                hint: "",
+                hint: match split {
+                    Split::Train => "",
+                    Split::Validation => "; without validation images, say --val-limit 0",
+                },
             });
         }
         let is_classes = y.is_whole() && y.extents().iter().skip(1).all(|&d| d == 1);
@@ -118,7 +121,8 @@ impl Arrays {
                         Labels::Values(rows.copied().collect())
                     }
                 };
-                let memory = InMemory::new(shape, floats(&x, shape, is_last, &items), labels)?;
+                let memory = InMemory::new(shape, floats(&x, shape, is_last, &items), labels)
+                    .map_err(|error| DataError::Usage(format!("{}: {error}", path.display())))?;
                 Content::Floats(Arc::new(memory.named(&name)))
             }
         };
@@ -232,7 +236,8 @@ impl Dataset for Arrays {
         let item = self.item(index)?;
         let Content::Bytes(bytes, start, is_last) = &self.content else {
             return Err(DataError::Usage(format!(
-                "{}: its samples are rows of numbers, not images of bytes",
+                "{}: its samples are floating-point numbers, not images of bytes: save images as uint8, or change and \
+                 normalise them before saving",
                 self.name
             )));
         };

@@ -121,6 +121,12 @@ impl<T: Element> Batches<T> {
                 "{transform} changes images, these samples are arrays"
             ));
         }
+        let [_, height, width] = self.source.shape();
+        if let (Some(transform), 1) = (augment.needs_image(), height * width) {
+            return refuse(format!(
+                "{transform} changes images, these samples are rows of numbers"
+            ));
+        }
         if augment.mixup().is_some() && matches!(self.expects, None | Some(Expects::Classes(_))) {
             return refuse(
                 "mixup gives every sample parts of two classes; use a loss that takes them, such as \

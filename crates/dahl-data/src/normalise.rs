@@ -28,6 +28,9 @@ pub struct Normalise {
     std: Vec<f64>,
 }
 
+/// The least deviation: images divided by less are so large that nothing can be learnt from them.
+const LEAST: f64 = 1e-6;
+
 impl Normalise {
     /// Means and deviations, as many of each as there are channels.
     pub fn new(mean: Vec<f64>, std: Vec<f64>) -> Result<Normalise, DataError> {
@@ -38,11 +41,11 @@ impl Normalise {
                 std.len()
             )));
         }
-        let usable = |s: &f64| s.is_finite() && *s as f32 > 0.0;
+        let usable = |s: &f64| s.is_finite() && *s >= LEAST;
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(usable) {
-            return Err(DataError::Usage(
-                "means must be finite, deviations finite and above 0".into(),
-            ));
+            return Err(DataError::Usage(format!(
+                "means must be finite, deviations finite and at least {LEAST}"
+            )));
         }
         Ok(Normalise { mean, std })
     }

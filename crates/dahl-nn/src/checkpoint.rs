@@ -142,8 +142,8 @@ pub enum CheckpointError {
     },
     /// It belongs to a run on other data.
     #[error(
-        "the checkpoint was made with {saved}, this run has {given}; {differs} differ: resume with the same \
-         data and limit, or start a new run"
+        "the checkpoint was made with {saved}, this run has {given}; what differs: {differs}. Resume with the same data, \
+         limit, normalisation and augmentation, or start a new run"
     )]
     OtherData {
         /// What the checkpoint was made with.

@@ -389,6 +389,9 @@ pub fn check(weights: &Weights, model: &Model) -> Result<(), WeightsError> {
             continue;
         };
         problems.extend(problem(param, tensor));
+        problems.extend(not_finite(tensor).map(|at| {
+            format!("{key:?} has no finite number as element {at}: training went wrong, or the file is damaged")
+        }));
     }
     let known: std::collections::BTreeSet<&str> =
         model.params().iter().map(|p| p.key.as_str()).collect();
@@ -402,6 +405,15 @@ pub fn check(weights: &Weights, model: &Model) -> Result<(), WeightsError> {
             model: model.name.clone(),
             problems,
         })
+    }
+}
+
+/// The first element of a tensor that is not a finite number.
+fn not_finite(tensor: &Tensor) -> Option<usize> {
+    match &tensor.data {
+        Data::F32(all) => all.iter().position(|v| !v.is_finite()),
+        Data::F64(all) => all.iter().position(|v| !v.is_finite()),
+        Data::I64(_) => None,
     }
 }
 

@@ -103,7 +103,10 @@ impl ClusterConfig {
         shares
             .filter(|all| all.iter().all(usable) && all.iter().any(|s| *s > 0.0))
             .map(Some)
-            .ok_or_else(|| "use auto, or a number of at least 0 for each node, as in 3:1".into())
+            .ok_or_else(|| {
+                "use auto, or a number of at least 0 for each node and not 0 for all, as in 3:1"
+                    .into()
+            })
     }
 }
 

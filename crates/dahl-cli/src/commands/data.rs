@@ -74,6 +74,8 @@ fn show(args: &Args) -> anyhow::Result<()> {
         Some(model) => args.data.open(model, split)?,
         None => args.data.open_alone(PICTURES, split)?,
     };
+    // What is shown is before it; what makes no sense is refused all the same.
+    args.changes.normalise(&*data)?;
     print::report(&dahl::data::describe(&*data, split)?);
     let Some(path) = &args.out else {
         return Ok(());

@@ -3,7 +3,6 @@
 use dahl::nn::train::Evaluation;
 
 use super::inference::InferenceArgs;
-use super::step_args::LossArgs;
 use crate::print;
 
 /// Arguments of `dahl eval`.
@@ -12,8 +11,6 @@ use crate::print;
 pub struct Args {
     #[command(flatten)]
     on: InferenceArgs,
-    #[command(flatten)]
-    loss: LossArgs,
     /// Print which classes are taken for which: a row per class, a column per answer
     #[arg(long, conflicts_with = "json")]
     confusion: bool,
@@ -24,11 +21,18 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !args.confusion || args.on.has_classes(),
+        "--confusion is of classes, and --loss compares with numbers: leave it out"
+    );
     let model = args.on.model()?;
     let data = args.on.open(&model)?;
-    let mut ready = args.on.ready(model, args.loss.loss.clone())?;
+    let mut ready = args.on.ready(model)?;
     let totals = ready.session.evaluate(&mut ready.member, data.clone())?;
-    let confusion = ready.session.confusion(&mut ready.member, data.clone())?;
+    let confusion = match args.on.has_classes() {
+        true => Some(ready.session.confusion(&mut ready.member, data.clone())?),
+        false => None,
+    };
     let evaluation = Evaluation {
         totals,
         confusion,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dahl::data::{Dataset, Split};
 use dahl::nn::Model;
-use dahl::nn::losses::Loss;
+use dahl::nn::losses::Targets;
 use dahl::nn::optim::Sgd;
 use dahl::nn::train::{Session, Training};
 use dahl::runtime::network::Member;
@@ -14,7 +14,7 @@ use dahl::tune::ThisMachine;
 use super::cluster;
 use super::data_args::DataOptions;
 use super::run_args::{Run, RunArgs};
-use super::step_args::{GraphArgs, model, weights_for};
+use super::step_args::{GraphArgs, LossArgs, model, weights_for};
 use crate::{interrupt, print};
 
 /// A model, its weights, and data.
@@ -32,6 +32,8 @@ pub struct InferenceArgs {
     train: bool,
     #[command(flatten)]
     graph: GraphArgs,
+    #[command(flatten)]
+    loss: LossArgs,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -61,15 +63,20 @@ impl InferenceArgs {
         self.data.open_first(model, split, limit)
     }
 
-    /// Reads the weights and starts a runtime; what is evaluated is this loss.
-    pub fn ready(&self, model: Model, loss: Loss) -> anyhow::Result<Ready> {
+    /// Whether samples have classes, by the loss; otherwise the model's output are values.
+    pub fn has_classes(&self) -> bool {
+        self.loss.loss.targets() != Targets::Values
+    }
+
+    /// Reads the weights and starts a runtime.
+    pub fn ready(&self, model: Model) -> anyhow::Result<Ready> {
         let this = ThisMachine::look();
         let loaded = weights_for(&model, &self.weights)?;
         // Nothing is updated: the optimiser with the least state.
         let step = self
             .graph
             .step(model, &this, true)?
-            .loss(loss)
+            .loss(self.loss.loss.clone())
             .optimizer(Sgd::default());
         let run = self.run.prepare(this, step, &self.graph, None, None)?;
         let mut member = run.member()?;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use dahl::core::several;
 use dahl::data::Samples;
-use dahl::nn::losses::Loss;
 use dahl::nn::train::Predictions;
 
 use super::inference::InferenceArgs;
@@ -61,7 +60,7 @@ fn predict(args: &Args) -> anyhow::Result<Predictions> {
         true => Some(args.on.open(&model)?),
         false => None,
     };
-    let mut ready = args.on.ready(model, Loss::default())?;
+    let mut ready = args.on.ready(model)?;
     let (session, member) = (&mut ready.session, &mut ready.member);
     let (names, scores) = match &data {
         Some(data) => {
@@ -75,7 +74,8 @@ fn predict(args: &Args) -> anyhow::Result<Predictions> {
             (names.collect(), scores)
         }
     };
-    let classes = ready.class_names(data.as_deref());
+    let has_classes = args.on.has_classes();
+    let classes = has_classes.then(|| ready.class_names(data.as_deref()));
     ready.finish()?;
     Ok(Predictions {
         names,

@@ -164,6 +164,12 @@ impl Augment {
         self.transforms.iter().find(colour).copied()
     }
 
+    /// A transform that needs pixels beside and below each other, if there is one.
+    pub(crate) fn needs_image(&self) -> Option<Transform> {
+        let pixels = |t: &&Transform| !matches!(t, Transform::Mixup(_));
+        self.transforms.iter().find(pixels).copied()
+    }
+
     /// What happens to one sample of an epoch: the number of each transform has random numbers of its own.
     fn draws(&self, key: Key, late: bool) -> impl Iterator<Item = (Transform, Draw)> + '_ {
         let numbered = self.transforms.iter().zip(0u64..);

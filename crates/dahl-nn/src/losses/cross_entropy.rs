@@ -58,6 +58,9 @@ impl Criterion for CrossEntropy {
             Some(w) => Err(format!(
                 "weight has {w}; weights are finite numbers, 0 or more"
             )),
+            None if self.weight.is_some() && weights.iter().all(|w| *w == 0.0) => {
+                Err("weight is 0 for every class: at least one must be above 0".into())
+            }
             None => Ok(()),
         }
     }

@@ -14,33 +14,37 @@ const MISTAKES: usize = 3;
 pub struct Evaluation {
     /// Over all samples.
     pub totals: Totals,
-    /// Which classes are taken for which.
-    pub confusion: Confusion,
+    /// Which classes are taken for which, where samples have classes.
+    pub confusion: Option<Confusion>,
     /// The names of the classes.
     pub classes: Vec<String>,
 }
 
 impl Evaluation {
     /// Classes that do not occur have no accuracy.
-    fn occurring(&self) -> impl Iterator<Item = usize> {
-        (0..self.classes.len()).filter(|&c| self.confusion.samples(c) > 0)
+    fn occurring(&self, confusion: &Confusion) -> impl Iterator<Item = usize> {
+        (0..self.classes.len()).filter(|&c| confusion.samples(c) > 0)
     }
 
     /// As one object, the confusion matrix included.
     pub fn to_json(&self) -> Value {
-        let class = |c| {
+        let class = |confusion: &Confusion, c: usize| {
             json!({
                 "class": self.classes[c],
-                "images": self.confusion.samples(c),
-                "accuracy": self.confusion.accuracy(c),
-                "taken_for": self.confusion.row(c),
+                "images": confusion.samples(c),
+                "accuracy": confusion.accuracy(c),
+                "taken_for": confusion.row(c),
             })
         };
+        let classes = self.confusion.as_ref().map(|confusion| {
+            let all = self.occurring(confusion);
+            all.map(|c| class(confusion, c)).collect::<Vec<_>>()
+        });
         json!({
             "loss": self.totals.mean_loss(),
             "accuracy": self.totals.accuracy(),
             "images": self.totals.samples,
-            "classes": self.occurring().map(class).collect::<Vec<_>>(),
+            "classes": classes,
         })
     }
 
@@ -56,18 +60,21 @@ impl Evaluation {
             accuracy.unwrap_or_default(),
             several(totals.samples, "image")
         ));
+        let Some(confusion) = &self.confusion else {
+            return report;
+        };
         let mut table = Table::new("class|>images|>accuracy");
-        for c in self.occurring() {
-            let accuracy = format!("{:.2} %", 100.0 * self.confusion.accuracy(c));
-            let images = self.confusion.samples(c).to_string();
+        for c in self.occurring(confusion) {
+            let accuracy = format!("{:.2} %", 100.0 * confusion.accuracy(c));
+            let images = confusion.samples(c).to_string();
             table.row([self.classes[c].clone(), images, accuracy]);
         }
         report.table(table);
         if matrix {
             report.line("");
-            report.table(self.matrix());
+            report.table(self.matrix(confusion));
         }
-        for (class, found, count) in self.confusion.mistakes().into_iter().take(MISTAKES) {
+        for (class, found, count) in confusion.mistakes().into_iter().take(MISTAKES) {
             let [class, found] = [class, found].map(|c| &self.classes[c]);
             report.line(format!("{count} of {class} taken for {found}"));
         }
@@ -75,11 +82,11 @@ impl Evaluation {
     }
 
     /// A row for each class, a column for each answer, by number.
-    fn matrix(&self) -> Table {
+    fn matrix(&self, confusion: &Confusion) -> Table {
         let columns: String = (0..self.classes.len()).map(|c| format!("|>{c}")).collect();
         let mut table = Table::new(&format!("is \\ taken for|>{columns}"));
         for (c, name) in self.classes.iter().enumerate() {
-            let counts = self.confusion.row(c).iter().map(u64::to_string);
+            let counts = confusion.row(c).iter().map(u64::to_string);
             table.row([name.clone(), c.to_string()].into_iter().chain(counts));
         }
         table

@@ -128,6 +128,9 @@ fn check_names_every_difference() {
         .unwrap();
     let mut weights = crate::init::weights(&model, 0, DType::F32);
     check(&weights, &model).unwrap();
+    if let Data::F32(values) = &mut weights.get_mut("0.weight").unwrap().data {
+        values[7] = f32::NAN;
+    }
     weights.remove("0.bias");
     weights.get_mut("head.weight").unwrap().shape = vec![8, 3];
     weights.insert(
@@ -142,6 +145,7 @@ fn check_names_every_difference() {
     assert_eq!(
         check(&weights, &model).unwrap_err().to_string(),
         "the weights do not fit the model m:\n  \
+         \"0.weight\" has no finite number as element 7: training went wrong, or the file is damaged\n  \
          \"0.bias\" is missing (shape [2])\n  \
          \"1.running_mean\" has elements of type I64, the model expects F32 or F64\n  \
          \"1.num_batches_tracked\" has elements of type F32, the model expects I64\n  \

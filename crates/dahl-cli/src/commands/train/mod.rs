@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "EPOCHS", value_parser = at_least_one)]
     patience: Option<u64>,
     /// Try growing learning rates for a few steps, print their losses, and train nothing
-    #[arg(long, conflicts_with_all = ["resume", "save", "checkpoint", "metrics"])]
+    #[arg(long, conflicts_with_all = ["resume", "save", "checkpoint", "metrics", "trace", "patience", "keep_best", "lr", "init_partial"])]
     find_lr: bool,
     /// The images in the order of the data [default: a new order in every epoch]
     #[arg(long)]
@@ -447,6 +447,12 @@ fn finish(
                     "nothing to train: no epoch has been better for as many as --patience says"
                 );
             }
+            true if args.resumes() && session.epochs_done() >= args.epochs => {
+                println!(
+                    "nothing to train: {} had ended when the checkpoint was written; give --epochs more than that",
+                    several(session.epochs_done() as usize, "epoch")
+                );
+            }
             true => println!("no epoch has ended; nothing to sum up"),
             false => println!(),
         }
@@ -487,8 +493,22 @@ fn finish(
 impl Args {
     /// Refuses what makes no sense.
     fn check(&self) -> anyhow::Result<()> {
-        if self.carbon.is_some_and(|g| !(g >= 0.0 && g.is_finite())) {
-            anyhow::bail!("--carbon: grams per kilowatt-hour must be a number of at least 0");
+        if self.carbon.is_some_and(|g| !(0.0..=1e6).contains(&g)) {
+            anyhow::bail!("--carbon: grams per kilowatt-hour must be a number from 0 to 1000000");
+        }
+        let outputs = [
+            ("--save", self.save.as_ref()),
+            ("--metrics", self.metrics.as_ref()),
+            ("--trace", self.run.trace.as_ref()),
+        ];
+        for (i, (option, path)) in outputs.iter().enumerate() {
+            let same = |o: &&(&str, Option<&PathBuf>)| path.is_some() && o.1 == *path;
+            if let (Some((other, _)), Some(path)) = (outputs[..i].iter().find(same), path) {
+                anyhow::bail!(
+                    "{other} and {option} both name {}: give them files of their own",
+                    path.display()
+                );
+            }
         }
         let needs = [
             (self.checkpoint_every.is_some(), "--checkpoint-every"),

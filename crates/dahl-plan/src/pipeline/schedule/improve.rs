@@ -102,13 +102,16 @@ impl Search<'_> {
         from: usize,
         to: usize,
     ) -> Option<PipelineSchedule> {
-        let mut orders = of.orders.clone();
-        let slot = orders[device].remove(from);
-        orders[device].insert(to, slot);
-        if !in_turn(&orders[device], from.min(to), from.max(to)) {
+        let (first, last) = (from.min(to), from.max(to));
+        let mut between = of.orders[device][first..=last].to_vec();
+        let slot = between.remove(from - first);
+        between.insert(to - first, slot);
+        if !in_turn(&between) {
             return None;
         }
         self.left = self.left.saturating_sub(1);
+        let mut orders = of.orders.clone();
+        orders[device][first..=last].copy_from_slice(&between);
         let (work, may_keep) = (self.work, self.may_keep);
         let made = replay(work, self.device_of, true, orders, Some(may_keep))?;
         let per = (work.stages.len() / work.devices) as f64;
@@ -128,9 +131,8 @@ fn places(at: usize, len: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Whether each kind of operation of a stage still takes its micro-batches in order, and each of them after what it needs on
-/// the same device, between two places.
-fn in_turn(order: &[Slot], from: usize, to: usize) -> bool {
-    let moved = &order[from..=to];
+/// the same device, in a part of its order.
+fn in_turn(moved: &[Slot]) -> bool {
     moved.iter().enumerate().all(|(i, a)| {
         moved[i + 1..].iter().all(|b| {
             let same = a.stage == b.stage;

@@ -27,7 +27,11 @@ pub(super) fn descend(work: &PipelineWork, mut rules: Rules) -> Option<PipelineS
         x < y && !same || same && a.makespan < b.makespan * (1.0 - 1e-12)
     };
     let may_keep = rules.kept.clone();
-    let list = |rules: &Rules| list(work, rules, &may_keep);
+    let mut left = lists(work).max(1);
+    let mut list = |rules: &Rules| {
+        left = left.checked_sub(1)?;
+        list(work, rules, &may_keep)
+    };
     let limits: Vec<usize> = rules.kept.iter().map(|&k| k.min(WIDEST)).collect();
     let mut best: Option<PipelineSchedule> = None;
     let mut start = rules.clone();
@@ -69,6 +73,15 @@ pub(super) fn descend(work: &PipelineWork, mut rules: Rules) -> Option<PipelineS
     best
 }
 
+/// Looks at what a device could do next beyond which the descent ends.
+const LOOKS: usize = 50_000_000;
+
+/// How many schedules the descent makes at most; none for pipelines so large that even one takes long.
+pub(super) fn lists(work: &PipelineWork) -> usize {
+    let operations = work.stages.len().saturating_mul(3 * work.micro_batches);
+    LOOKS / operations.saturating_mul(work.devices).max(1)
+}
+
 /// Limits above this are not varied.
 const WIDEST: usize = 16;
 /// Rounds of the descent.
@@ -78,6 +91,8 @@ const ROUNDS: usize = 4;
 struct State<'a> {
     work: &'a PipelineWork,
     rules: &'a Rules,
+    /// The stages of each device.
+    stages_of: Vec<Vec<usize>>,
     /// When F and B of a stage and micro-batch ended.
     ends: [Vec<Vec<f64>>; 2],
     done: Vec<[usize; 3]>,
@@ -102,14 +117,13 @@ impl State<'_> {
 
     fn kept(&self, device: usize) -> usize {
         let last = if self.rules.split { 2 } else { 1 };
-        let stages = (0..self.done.len()).filter(|&s| self.rules.device_of[s] == device);
-        stages.map(|s| self.done[s][0] - self.done[s][last]).sum()
+        let stages = self.stages_of[device].iter();
+        stages.map(|&s| self.done[s][0] - self.done[s][last]).sum()
     }
 
     /// The operation that a device that is free from a time on should do next, and when it begins.
     fn choose(&self, device: usize, free: f64) -> Option<(f64, usize, usize)> {
-        let stages = (0..self.done.len()).filter(|&s| self.rules.device_of[s] == device);
-        let stages: Vec<usize> = stages.collect();
+        let stages = &self.stages_of[device];
         let kept = self.kept(device);
         let forward_left = stages
             .iter()
@@ -163,9 +177,14 @@ pub(super) fn list(
         (1, false) => work.stages[stage][1] + work.stages[stage][2],
         _ => work.stages[stage][operation],
     };
+    let mut stages_of = vec![Vec::new(); devices];
+    for (stage, &device) in rules.device_of.iter().enumerate() {
+        stages_of[device].push(stage);
+    }
     let mut state = State {
         work,
         rules,
+        stages_of,
         ends: [vec![Vec::new(); stages], vec![Vec::new(); stages]],
         done: vec![[0; 3]; stages],
     };

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use bound::Bounds;
 use improve::improve;
-use list::{Rules, descend, list};
+use list::{Rules, descend, list, lists};
 use orders::{h1, interleaved, replay, v};
 
 /// What is computed for a stage and a micro-batch.
@@ -198,7 +198,10 @@ pub fn schedule(
                 other => other,
             };
             let (device_of, may_keep) = (rules.device_of.clone(), rules.kept.clone());
-            let made = descend(work, rules);
+            let made = match &known {
+                Some(_) if lists(work) == 0 => None,
+                _ => descend(work, rules),
+            };
             let all = [made, known].into_iter().flatten();
             let all = all.map(|made| improve(work, &device_of, &may_keep, made));
             all.min_by(|a, b| {
