@@ -74,7 +74,7 @@ fn augmented_training_learns_and_goes_on() {
         &[&other[..], &["--resume", points]].concat(),
         "",
         1,
-        &["the augmentation differ"],
+        &["what differs: the augmentation"],
     );
     refuse(
         &["train", "--quiet", "--augment", "flop"],

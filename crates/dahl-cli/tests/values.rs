@@ -58,6 +58,10 @@ fn values_are_not_classes() {
     assert!(lines.all(|line| line.split(',').count() == 3), "{csv}");
 
     // Rows of numbers have no left and right.
-    let flip = [&train[..], &["--epochs", "1", "--augment", "flip"]].concat();
+    let flip = [
+        &train[..],
+        &["--epochs", "1", "--augment", "flip", "--quiet"],
+    ]
+    .concat();
     refuse(&flip, "", 1, &["flip", "rows of numbers"]);
 }

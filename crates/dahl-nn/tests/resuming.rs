@@ -453,7 +453,7 @@ fn augmented_runs_go_on_to_the_same_bits() {
         run(&mut session, data(), stop).unwrap();
         let says = resumed(&folder, soft(), with("flip"), "", data());
         assert!(says.contains("augmented by flip:0.5"), "{says}");
-        assert!(says.contains("the augmentation differ"), "{says}");
+        assert!(says.contains("what differs: the augmentation"), "{says}");
         let mut runtime = runtime();
         let mut session = Session::new(soft(), with(all)).unwrap();
         session.resume_from(&mut runtime, &folder).unwrap();

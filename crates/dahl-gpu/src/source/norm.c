@@ -71,7 +71,7 @@ KERNEL void bn_normalise(GLOBAL const REAL* x, Box X, GLOBAL const REAL* stats, 
 }
 
 // Whether no gradient passes an output of the positive part, which is cut off at `cap` unless that is 0.
-FN int stopped(REAL y, REAL cap) { return y <= ZERO || (cap > ZERO && y >= cap); }
+FN int stopped(REAL y, REAL cap) { return !(y > ZERO && (cap <= ZERO || y < cap)); }
 
 // The sums of dy and of dy · x̂, added: a group per channel. `masked`: y says which gradients count.
 KERNEL void bn_sums(GLOBAL const REAL* x, Box X, GLOBAL const REAL* dy, Box DY,

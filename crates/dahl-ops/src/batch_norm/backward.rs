@@ -147,7 +147,7 @@ impl<T: Lane> Kernel<T> for RowSums<'_, T> {
             // A product: what is selected of `dy` would be loaded by a mask, which waits until `y` is there.
             let passed = y.map_or(dy, |y| {
                 let share = s.select(s.above(y, zero), one, zero);
-                s.mul(dy, s.select(s.equal(y, cap), zero, share))
+                s.mul(dy, s.select(s.above(cap, y), share, zero))
             });
             let centred = s.madd(passed, s.sub(x, centre), centred);
             (s.add(plain, passed), centred)

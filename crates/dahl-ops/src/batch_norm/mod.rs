@@ -298,12 +298,12 @@ impl<T: Float> Rectifier<T> {
         if low >= self.cap { self.cap } else { low }
     }
 
-    /// How much of a gradient passes, all or nothing, by what became of the value; that of not-a-number does.
+    /// How much of a gradient passes, all or nothing, by what became of the value.
     #[inline(always)]
     fn share(self, y: T) -> T {
-        match y <= T::ZERO || y >= self.cap {
-            true => T::ZERO,
-            false => T::ONE,
+        match y > T::ZERO && y < self.cap {
+            true => T::ONE,
+            false => T::ZERO,
         }
     }
 }
