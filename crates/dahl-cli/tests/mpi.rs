@@ -287,30 +287,30 @@ fn before_the_first_step_it_says_whether_the_second_node_pays() {
         skip!("no Open MPI", OPEN.1);
     }
     let folder = folder("expected");
-    let mut args = TRAIN.to_vec();
-    args.retain(|a| *a != "--quiet");
-    args.push("--epochs=6");
-    args.retain(|a| *a != "--epochs=2");
-    let mut command = on_nodes(OPEN.0, &[&args, &args], &folder);
-    // Other tests let policies learn durations.
-    command.env("DAHL_HOME", folder.join("home"));
-    let said = run(command);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let line = |start: &str| {
-        let found: Vec<&str> = said.out.lines().filter(|l| l.starts_with(start)).collect();
-        assert_eq!(found.len(), 1, "{start}, once: {}", said.out);
-        found[0].to_string()
-    };
-    // Nobody has calibrated here: what was seen is not compared with a guess.
-    for (text, parts) in [
-        (
-            line("expected: "),
-            &[" on node 0 alone: the second node", "pay", "a guess"][..],
-        ),
-        (line("seen: "), &["node 0 alone", "was not measured"]),
-    ] {
-        for part in [&[" a step on 2 nodes, "], parts].concat() {
-            assert!(text.contains(part), "{text}");
+    for stages in [&[][..], &["--pipeline=2"]] {
+        let mut args = [&TRAIN[..], &["--epochs=6"], stages].concat();
+        args.retain(|a| !["--quiet", "--epochs=2"].contains(a));
+        let mut command = on_nodes(OPEN.0, &[&args, &args], &folder);
+        // Other tests let policies learn durations.
+        command.env("DAHL_HOME", folder.join("home"));
+        let said = run(command);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let line = |start: &str| {
+            let found: Vec<&str> = said.out.lines().filter(|l| l.starts_with(start)).collect();
+            assert_eq!(found.len(), 1, "{start}, once: {}", said.out);
+            found[0].to_string()
+        };
+        // Nobody has calibrated here: what was seen is not compared with a guess.
+        for (text, parts) in [
+            (
+                line("expected: "),
+                &[" on node 0 alone: the second node", "pay", "a guess"][..],
+            ),
+            (line("seen: "), &["node 0 alone", "was not measured"]),
+        ] {
+            for part in [&[" a step on 2 nodes, "], parts].concat() {
+                assert!(text.contains(part), "{text}");
+            }
         }
     }
 }
