@@ -297,47 +297,15 @@ impl Policy for Fixed {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
+    use super::super::stub::Stub;
     use super::*;
 
-    /// Everybody sleeps but one; notes who is woken.
-    #[derive(Default)]
-    struct Asleep {
-        woken: RefCell<Vec<u16>>,
-        works: Option<u16>,
-    }
-
-    impl Asleep {
-        fn but(unit: u16) -> Asleep {
-            Asleep {
-                works: Some(unit),
-                ..Asleep::default()
-            }
-        }
-    }
-
-    impl World for Asleep {
-        fn can_run(&self, _: TaskRef, _: UnitId) -> bool {
-            true
-        }
-        fn is_uniform(&self) -> bool {
-            true
-        }
-        fn duration(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(1.0)
-        }
-        fn transfer(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(0.0)
-        }
-        fn priority(&self, _: TaskRef) -> i32 {
-            0
-        }
-        fn wake(&self, unit: Option<UnitId>) -> bool {
-            let sleeps = |u: &u16| Some(*u) != self.works;
-            let unit = unit.map(|u| u.0).filter(sleeps);
-            self.woken.borrow_mut().extend(unit);
-            unit.is_some()
+    /// Everybody sleeps, but for one unit if it is given.
+    fn asleep(works: Option<u16>) -> Stub {
+        Stub {
+            asleep: true,
+            works,
+            ..Stub::default()
         }
     }
 
@@ -350,14 +318,14 @@ mod tests {
 
     /// Makes tasks of a launch ready; who was woken.
     fn ready(policy: &Fixed, launch: usize, tasks: &[u32]) -> Vec<u16> {
-        let world = Asleep::default();
+        let world = asleep(None);
         let tasks: Vec<TaskRef> = tasks.iter().map(|&task| TaskRef { launch, task }).collect();
         assert_eq!(policy.ready(&world, None, &tasks, T0), None);
         world.woken.into_inner()
     }
 
     fn next(policy: &Fixed, unit: u16) -> Option<(usize, u32)> {
-        let task = policy.next(&Asleep::default(), UnitId(unit), T0);
+        let task = policy.next(&asleep(None), UnitId(unit), T0);
         task.map(|t| (t.launch, t.task))
     }
 
@@ -468,7 +436,7 @@ mod tests {
             "not its next, and still its to run"
         );
         assert_eq!(next(&alike, 1), Some((1, 1)));
-        let awake = Asleep::but(0);
+        let awake = asleep(Some(0));
         let task = TaskRef { launch: 1, task: 0 };
         alike.ready(&awake, None, &[task], T0);
         assert_eq!(awake.woken.into_inner(), [1], "unit 0 is at work");

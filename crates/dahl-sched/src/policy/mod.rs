@@ -17,6 +17,8 @@ mod fixed;
 mod follow;
 mod ordered;
 mod sequence;
+#[cfg(test)]
+mod stub;
 mod ws;
 
 use dahl_core::{Machine, Seconds, UnitId};

@@ -349,32 +349,14 @@ impl Policy for Ordered {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stub::Stub;
     use super::*;
 
-    struct Quiet;
-
-    impl World for Quiet {
-        fn can_run(&self, _: TaskRef, _: UnitId) -> bool {
-            true
-        }
-        fn is_uniform(&self) -> bool {
-            true
-        }
-        fn duration(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(1.0)
-        }
-        fn transfer(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(0.0)
-        }
-        fn priority(&self, _: TaskRef) -> i32 {
-            0
-        }
-        fn wake(&self, _: Option<UnitId>) -> bool {
-            false
-        }
-        /// Odd launches are of a graph without an order.
-        fn origin(&self, task: TaskRef) -> (u64, u64) {
-            (task.launch as u64 % 2, task.launch as u64)
+    /// Odd launches are of a graph without an order.
+    fn quiet() -> Stub {
+        Stub {
+            origin: Some(|task| (task.launch as u64 % 2, task.launch as u64)),
+            ..Stub::default()
         }
     }
 
@@ -395,11 +377,11 @@ mod tests {
 
     fn ready(policy: &dyn Policy, launch: usize, tasks: &[u32]) {
         let tasks: Vec<TaskRef> = tasks.iter().map(|&task| TaskRef { launch, task }).collect();
-        assert_eq!(policy.ready(&Quiet, None, &tasks, T0), None);
+        assert_eq!(policy.ready(&quiet(), None, &tasks, T0), None);
     }
 
     fn next(policy: &dyn Policy, unit: u16) -> Option<(usize, u32)> {
-        let task = policy.next(&Quiet, UnitId(unit), T0);
+        let task = policy.next(&quiet(), UnitId(unit), T0);
         task.map(|t| (t.launch, t.task))
     }
 

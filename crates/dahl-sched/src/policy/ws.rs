@@ -175,35 +175,14 @@ impl Policy for Ws {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stub::Stub;
     use super::*;
 
     /// Task `t` is due at `t / 10`.
-    struct Cluster;
-
-    impl World for Cluster {
-        fn can_run(&self, _: TaskRef, _: UnitId) -> bool {
-            true
-        }
-        fn is_uniform(&self) -> bool {
-            true
-        }
-        fn duration(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(1.0)
-        }
-        fn transfer(&self, _: TaskRef, _: UnitId) -> Seconds {
-            Seconds(0.0)
-        }
-        fn priority(&self, _: TaskRef) -> i32 {
-            0
-        }
-        fn has_dues(&self) -> bool {
-            true
-        }
-        fn due(&self, task: TaskRef) -> i64 {
-            i64::from(task.task / 10)
-        }
-        fn wake(&self, _: Option<UnitId>) -> bool {
-            false
+    fn cluster() -> Stub {
+        Stub {
+            due: Some(|task| i64::from(task.task / 10)),
+            ..Stub::default()
         }
     }
 
@@ -218,11 +197,11 @@ mod tests {
     fn what_is_due_first_goes_first_and_of_that_the_newest() {
         let ws = Ws::new(&Machine::cpus(2));
         let (own, other) = (UnitId(0), UnitId(1));
-        let handed = |numbers: &[u32]| ws.ready(&Cluster, Some(own), &tasks(numbers), T0);
+        let handed = |numbers: &[u32]| ws.ready(&cluster(), Some(own), &tasks(numbers), T0);
         assert_eq!(handed(&[21, 31, 22]).map(|t| t.task), Some(21));
         assert_eq!(handed(&[41, 32]), None, "two are due before");
         assert_eq!(handed(&[23, 33]).map(|t| t.task), Some(23));
-        let next = |unit| ws.next(&Cluster, unit, T0).map(|t| t.task);
+        let next = |unit| ws.next(&cluster(), unit, T0).map(|t| t.task);
         assert_eq!(next(other), Some(22));
         assert_eq!(next(other), Some(31), "the oldest of what is due first");
         let rest: Vec<u32> = std::iter::from_fn(|| next(own)).collect();
